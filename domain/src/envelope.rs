@@ -1,0 +1,418 @@
+//! The event envelope (specification, *Event envelope*) and its seal.
+//!
+//! [`Sealed::open`] is the door: bytes go in, and what comes out is typed, canonical and hashed once. The seal is
+//! `self` = SHA-256 of the RFC 8785 bytes of the envelope without the member `hash_chain.self`; `prev` is inside, so links
+//! are hashed too.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::canonical::{self, Malformed, MalformedReason};
+use crate::chain::{ChainKey, Position, Prev};
+use crate::consent::ConsentLevel;
+use crate::digest::Digest;
+use crate::ids::{EventId, MachineUuid, SessionUuid, UserAccountId, UserCuid};
+
+/// The six lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the specification names the lanes and says no more about them")]
+pub enum Lane {
+    Memory,
+    Llm,
+    Skill,
+    Security,
+    Squad,
+    Rsi,
+}
+
+impl Lane {
+    /// All of them, in the order of the specification.
+    pub const ALL: [Self; 6] = [Self::Memory, Self::Llm, Self::Skill, Self::Security, Self::Squad, Self::Rsi];
+
+    /// The lane as it is written in events, queries and rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Llm => "llm",
+            Self::Skill => "skill",
+            Self::Security => "security",
+            Self::Squad => "squad",
+            Self::Rsi => "rsi",
+        }
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is no lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of memory, llm, skill, security, squad, rsi")]
+pub struct UnknownLane;
+
+impl FromStr for Lane {
+    type Err = UnknownLane;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLane> {
+        Self::ALL.into_iter().find(|lane| lane.as_str() == text).ok_or(UnknownLane)
+    }
+}
+
+/// The eight kinds of agent that may stand in `scope.agent_id`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentKinds(BTreeSet<String>);
+
+impl AgentKinds {
+    /// Our own command line.
+    pub const CLI: &'static str = "svc-cli";
+    /// The service itself, when it reports a change that it made for a person.
+    pub const CONTROL_PLANE: &'static str = "svc-control-plane";
+
+    /// The two fixed kinds and the configured third-party ones.
+    pub fn new(third_party: impl IntoIterator<Item = String>) -> Self {
+        let fixed = [Self::CLI, Self::CONTROL_PLANE].map(String::from);
+        Self(fixed.into_iter().chain(third_party).collect())
+    }
+
+    /// Whether `kind` is one of the eight.
+    pub fn contains(&self, kind: &str) -> bool {
+        self.0.contains(kind)
+    }
+
+    fn names(&self) -> String {
+        self.0.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `schema_version`: always `v1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SchemaVersion {
+    /// The only version.
+    #[serde(rename = "v1")]
+    V1,
+}
+
+/// One event as its sender described it; every member typed, none beyond those listed.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Envelope {
+    /// Always `v1`.
+    pub schema_version: SchemaVersion,
+    /// Chosen by the sender, unique for all time.
+    pub event_id: EventId,
+    /// A registered type.
+    pub event_type: String,
+    /// The lane that the registry gives to the type.
+    pub lane: Lane,
+    /// The sender's clock, in milliseconds since 1970.
+    pub ts_edge_ms: i64,
+    /// How much the sender says that the person allowed.
+    pub consent_level: ConsentLevel,
+    /// Whether the sender took something out.
+    pub redacted: bool,
+    /// Epoch of the chain, from 0.
+    pub chain_epoch: u64,
+    /// Place in the epoch, from 0.
+    pub seq: u64,
+    /// Whose event it is.
+    pub scope: Scope,
+    /// The link and the seal.
+    pub hash_chain: HashChain,
+    /// Members of the event type.
+    pub payload: Map<String, Value>,
+}
+
+/// Whose event it is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scope {
+    /// Identity on the computer.
+    pub user_id: UserCuid,
+    /// Computer.
+    pub machine_id: MachineUuid,
+    /// Account, when the sender knows it.
+    #[serde(default, deserialize_with = "present")]
+    pub user_account_id: Option<UserAccountId>,
+    /// One of the eight agent kinds.
+    pub agent_id: String,
+    /// At least 1 character.
+    #[serde(default, deserialize_with = "present")]
+    pub project_id: Option<ProjectId>,
+    /// Working session.
+    #[serde(default, deserialize_with = "present")]
+    pub session_uuid: Option<SessionUuid>,
+}
+
+/// An optional member may be absent, but not `null`: the specification lists no such type.
+fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A project's name: at least 1 character.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ProjectId(String);
+
+impl TryFrom<String> for ProjectId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text.is_empty() { Err("expected at least 1 character") } else { Ok(Self(text)) }
+    }
+}
+
+/// The link backwards and the seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HashChain {
+    /// `GENESIS` or the previous event's `self`.
+    pub prev: Prev,
+    /// What the sender says the seal is.
+    #[serde(rename = "self")]
+    pub self_hash: Digest,
+}
+
+impl Envelope {
+    /// The chain that the event belongs to.
+    pub fn chain_key(&self) -> ChainKey {
+        ChainKey { machine_id: self.scope.machine_id, agent_id: self.scope.agent_id.clone() }
+    }
+
+    /// The place in the chain that the event claims.
+    pub fn position(&self) -> Position {
+        Position { chain_epoch: self.chain_epoch, seq: self.seq, prev: self.hash_chain.prev }
+    }
+}
+
+/// What an operator or a person may read of an event that could not be understood whole: each member only if it could be
+/// named without doubt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// `event_id`.
+    pub event_id: Option<EventId>,
+    /// `event_type`, if it is a text of sensible length.
+    pub event_type: Option<String>,
+    /// `scope.agent_id`, likewise.
+    pub agent_id: Option<String>,
+    /// `scope.machine_id`.
+    pub machine_uuid: Option<MachineUuid>,
+}
+
+impl Outline {
+    const TEXT_MAX: usize = 128;
+
+    fn of(members: &Map<String, Value>) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let short = |text: Option<String>| text.filter(|text| text.len() <= Self::TEXT_MAX);
+        let scope = members.get("scope");
+        let in_scope = |name| scope.and_then(|scope| scope.get(name));
+        Self {
+            event_id: text(members.get("event_id")).and_then(|id| id.parse().ok()),
+            event_type: short(text(members.get("event_type"))),
+            agent_id: short(text(in_scope("agent_id"))),
+            machine_uuid: text(in_scope("machine_id")).and_then(|id| id.parse().ok()),
+        }
+    }
+}
+
+impl From<&Envelope> for Outline {
+    fn from(envelope: &Envelope) -> Self {
+        Self {
+            event_id: Some(envelope.event_id),
+            event_type: Some(envelope.event_type.clone()),
+            agent_id: Some(envelope.scope.agent_id.clone()),
+            machine_uuid: Some(envelope.scope.machine_id),
+        }
+    }
+}
+
+/// An envelope whose bytes were read strictly, with its canonical form and the seal that these bytes really have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sealed {
+    /// The typed event.
+    pub envelope: Envelope,
+    /// RFC 8785 bytes without `hash_chain.self`: what is hashed, stored and verified later.
+    pub canonical: Vec<u8>,
+    /// SHA-256 of [`Self::canonical`].
+    pub seal: Digest,
+}
+
+/// A body that is no envelope: the fault, and what could be named of it all the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{fault}")]
+pub struct Unreadable {
+    /// Why and where.
+    pub fault: Malformed,
+    /// What could be named.
+    pub outline: Outline,
+}
+
+impl Sealed {
+    /// Reads the bytes of one envelope. Whether the seal is right is not judged here: see [`Self::seal_is_right`].
+    pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
+        let unnamed = |fault| Unreadable { fault, outline: Outline::default() };
+        let mut members = canonical::parse_object(body, bytes_max).map_err(unnamed)?;
+        let claimed = members.get_mut("hash_chain").and_then(|chain| chain.as_object_mut()?.remove("self"));
+        let canonical = canonical::canonical_bytes(&members);
+        if let (Some(claimed), Some(chain)) = (claimed, members.get_mut("hash_chain").and_then(Value::as_object_mut)) {
+            chain.insert("self".into(), claimed);
+        }
+        let outline = Outline::of(&members);
+        match typed(members, agents) {
+            Ok(envelope) => Ok(Self { envelope, seal: Digest::of(&canonical), canonical }),
+            Err(fault) => Err(Unreadable { fault, outline }),
+        }
+    }
+
+    /// Whether the sender's `hash_chain.self` is the seal.
+    pub fn seal_is_right(&self) -> bool {
+        self.envelope.hash_chain.self_hash == self.seal
+    }
+}
+
+fn typed(members: Map<String, Value>, agents: &AgentKinds) -> Result<Envelope, Malformed> {
+    let value = Value::Object(members);
+    let envelope: Envelope = serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = pointer(error.path());
+        invalid(&path, &error.inner().to_string())
+    })?;
+    let agent = &envelope.scope.agent_id;
+    if !agents.contains(agent) {
+        return Err(invalid("/scope/agent_id", &format!("expected one of {}", agents.names())));
+    }
+    // The strict parse keeps integers within ±(2^53−1); one more would not fit `seq` + 1.
+    Ok(envelope)
+}
+
+fn invalid(path: &str, detail: &str) -> Malformed {
+    const DETAIL_CHARACTERS_MAX: usize = 300;
+    let detail = detail.chars().take(DETAIL_CHARACTERS_MAX).collect();
+    Malformed { reason: MalformedReason::InvalidField, path: path.to_owned(), detail }
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let step = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { variant } => format!("/{variant}"),
+        Segment::Unknown => String::new(),
+    };
+    path.iter().map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const BYTES_MAX: usize = 262_144;
+
+    fn agents() -> AgentKinds {
+        AgentKinds::new(["codex".to_owned()])
+    }
+
+    fn vectors(file: &str) -> Value {
+        let path = format!("{}/../tests/vectors/{file}", env!("CARGO_MANIFEST_DIR"));
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    fn open(value: &Value) -> Result<Sealed, Unreadable> {
+        Sealed::open(value.to_string().as_bytes(), BYTES_MAX, &agents())
+    }
+
+    #[test]
+    fn every_event_of_the_vectors_has_its_canonical_bytes_and_its_seal() {
+        let vectors = vectors("chain.json");
+        for link in vectors["chain"].as_array().unwrap() {
+            let sealed = open(&link["event"]).unwrap();
+            assert_eq!(sealed.canonical, link["canonical"].as_str().unwrap().as_bytes());
+            assert_eq!(sealed.seal.to_string(), link["self"].as_str().unwrap());
+            assert!(sealed.seal_is_right());
+        }
+        for variant in vectors["variants"].as_array().unwrap() {
+            let held = variant["reason"] == "hash_mismatch";
+            assert_eq!(open(&variant["event"]).unwrap().seal_is_right(), !held, "{}", variant["name"]);
+        }
+    }
+
+    #[test]
+    fn two_spellings_of_one_event_have_one_seal() {
+        let vector = &vectors("canonical.json")["envelope"];
+        for raw in vector["raws"].as_array().unwrap() {
+            let sealed = Sealed::open(raw.as_str().unwrap().as_bytes(), BYTES_MAX, &agents()).unwrap();
+            assert_eq!(sealed.canonical, vector["canonical"].as_str().unwrap().as_bytes());
+            assert_eq!(sealed.seal.to_string(), vector["self"].as_str().unwrap());
+        }
+    }
+
+    #[test]
+    fn each_member_that_breaks_its_rule_is_named() {
+        let good = vectors("chain.json")["chain"][1]["event"].clone();
+        assert!(open(&good).is_ok());
+        let faults = [
+            ("/schema_version", json!("v2")),
+            ("/event_id", json!("019B76DA-A800-7A67-8A14-94A3F41B0634")),
+            ("/event_type", json!(1)),
+            ("/lane", json!("dream")),
+            ("/ts_edge_ms", json!(1.5)),
+            ("/consent_level", json!("none")),
+            ("/redacted", json!("no")),
+            ("/chain_epoch", json!(-1)),
+            ("/seq", json!("0")),
+            ("/scope/user_id", json!("NOT A CUID")),
+            ("/scope/machine_id", json!("019b76da-a800-4a67-8a14-94a3f41b0634")),
+            ("/scope/user_account_id", json!(null)),
+            ("/scope/agent_id", json!("stranger")),
+            ("/scope/project_id", json!("")),
+            ("/scope/session_uuid", json!("x")),
+            ("/hash_chain/prev", json!("genesis")),
+            ("/hash_chain/self", json!("ABC")),
+            ("/payload", json!([])),
+        ];
+        for (path, value) in faults {
+            let mut event = good.clone();
+            match event.pointer_mut(path) {
+                Some(place) => *place = value,
+                None => event["scope"][path.rsplit('/').next().unwrap()] = value,
+            }
+            let unreadable = open(&event).unwrap_err();
+            assert_eq!(unreadable.fault.path, path, "{}", unreadable.fault);
+        }
+    }
+
+    #[test]
+    fn required_members_must_stand_and_no_other_may() {
+        let good = vectors("chain.json")["chain"][0]["event"].clone();
+        for name in good.as_object().unwrap().keys() {
+            let mut event = good.clone();
+            event.as_object_mut().unwrap().remove(name);
+            assert!(open(&event).unwrap_err().fault.detail.contains(name), "{name}");
+        }
+        for place in ["", "/scope", "/hash_chain"] {
+            let mut event = good.clone();
+            event.pointer_mut(place).unwrap()["extra"] = json!(1);
+            assert_eq!(open(&event).unwrap_err().fault.path, format!("{place}/extra"));
+        }
+    }
+
+    #[test]
+    fn what_can_be_named_of_an_unreadable_event_is_named() {
+        let mut event = vectors("chain.json")["chain"][0]["event"].clone();
+        event["seq"] = json!("first");
+        event["event_type"] = json!("x".repeat(200));
+        let outline = open(&event).unwrap_err().outline;
+        assert_eq!(outline.event_id.map(|id| id.to_string()).as_deref(), event["event_id"].as_str());
+        assert_eq!(outline.agent_id.as_deref(), Some("svc-cli"));
+        assert_eq!(outline.event_type, None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Forward or hold: the one order of checks (decisions, section 8).
+//!
+//! The specification's table of errors gives events no 400: whatever an authenticated sender posts is forwarded, held, or
+//! answered by the statistics service. The first check that fails names the reason.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::consent::{ConsentRule, explicit_level};
+use crate::envelope::{Envelope, Sealed, Unreadable};
+use crate::ids::{MachineUuid, UserAccountId, UserCuid};
+use crate::registry::{Registry, RegistryRefusal};
+
+/// Why an event was held, in the order in which the reasons are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HoldReason {
+    /// Sent by an agent that nobody has claimed yet.
+    Unattributed,
+    /// The body is no envelope.
+    MalformedEnvelope,
+    /// The scope names a computer, identity or account that is not the sender's.
+    IdentityMismatch,
+    /// The registry does not know the type.
+    UnknownEventType,
+    /// The registry puts the type into another lane.
+    LaneMismatch,
+    /// The payload breaks its schema, or carries content that the declared level forbids.
+    PayloadInvalid,
+    /// `hash_chain.self` is not the seal of the event.
+    HashMismatch,
+    /// The event declares more than the person allowed. Its payload is not kept.
+    ConsentExceeded,
+    /// The statistics service cannot take it as it was sent.
+    UpstreamRefused,
+}
+
+impl HoldReason {
+    /// All reasons, in order.
+    pub const ALL: [Self; 9] = [
+        Self::Unattributed,
+        Self::MalformedEnvelope,
+        Self::IdentityMismatch,
+        Self::UnknownEventType,
+        Self::LaneMismatch,
+        Self::PayloadInvalid,
+        Self::HashMismatch,
+        Self::ConsentExceeded,
+        Self::UpstreamRefused,
+    ];
+
+    /// The reason as it is written in warnings, lists and rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unattributed => "unattributed",
+            Self::MalformedEnvelope => "malformed_envelope",
+            Self::IdentityMismatch => "identity_mismatch",
+            Self::UnknownEventType => "unknown_event_type",
+            Self::LaneMismatch => "lane_mismatch",
+            Self::PayloadInvalid => "payload_invalid",
+            Self::HashMismatch => "hash_mismatch",
+            Self::ConsentExceeded => "consent_exceeded",
+            Self::UpstreamRefused => "upstream_refused",
+        }
+    }
+}
+
+impl fmt::Display for HoldReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that is no reason to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a reason for which events are held")]
+pub struct UnknownHoldReason;
+
+impl FromStr for HoldReason {
+    type Err = UnknownHoldReason;
+
+    fn from_str(text: &str) -> Result<Self, UnknownHoldReason> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or(UnknownHoldReason)
+    }
+}
+
+/// A decision to hold: the reason, and the first offending place for the sender's warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// Why.
+    pub reason: HoldReason,
+    /// Where and what, for a person; the warning is `reason: detail`.
+    pub detail: String,
+}
+
+impl Hold {
+    /// The text of the answer's `warning`.
+    pub fn warning(&self) -> String {
+        format!("{}: {}", self.reason, self.detail)
+    }
+
+    fn new(reason: HoldReason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+/// For whom the sender may speak; from the credential alone, never from the body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// An agent that nobody has claimed: for no one.
+    Nobody,
+    /// A computer: for itself.
+    Machine(MachineFacts),
+    /// An account (through an agent or a browser session): for the computer that the scope names, if it is attached.
+    Account {
+        /// The sender's account.
+        account: UserAccountId,
+        /// The computer that the scope names, as the store knows it.
+        named: Option<MachineFacts>,
+    },
+}
+
+/// What the store knows of a computer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineFacts {
+    /// The computer.
+    pub machine_uuid: MachineUuid,
+    /// The identity that lives on it.
+    pub user_cuid: UserCuid,
+    /// The account that it is attached to.
+    pub account: Option<UserAccountId>,
+    /// What the person set for this identity.
+    pub consent: Vec<ConsentRule>,
+}
+
+/// Decides whether an event may be forwarded. Runs every check in the documented order and stops at the first that fails.
+pub fn judge(opened: &Result<Sealed, Unreadable>, standing: &Standing, registry: &Registry) -> Result<(), Hold> {
+    if *standing == Standing::Nobody {
+        return Err(Hold::new(
+            HoldReason::Unattributed,
+            "this agent is not claimed yet; events wait until a person claims it",
+        ));
+    }
+    let sealed =
+        opened.as_ref().map_err(|unreadable| Hold::new(HoldReason::MalformedEnvelope, unreadable.to_string()))?;
+    let envelope = &sealed.envelope;
+    let machine = attribute(envelope, standing)?;
+    registry.judge(envelope).map_err(|refusal| {
+        let reason = match refusal {
+            RegistryRefusal::UnknownEventType(_) => HoldReason::UnknownEventType,
+            RegistryRefusal::LaneMismatch { .. } => HoldReason::LaneMismatch,
+            RegistryRefusal::PayloadInvalid { .. } => HoldReason::PayloadInvalid,
+        };
+        Hold::new(reason, refusal.to_string())
+    })?;
+    if !sealed.seal_is_right() {
+        let detail = format!("/hash_chain/self: the event as received hashes to {}", sealed.seal);
+        return Err(Hold::new(HoldReason::HashMismatch, detail));
+    }
+    match explicit_level(&machine.consent, machine.machine_uuid, envelope.lane) {
+        Some(allowed) if allowed < envelope.consent_level => {
+            let detail = format!(
+                "/consent_level: the person allows {allowed} here, the event declares {}; its payload was not kept",
+                envelope.consent_level
+            );
+            Err(Hold::new(HoldReason::ConsentExceeded, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds the computer that the event speaks for, or says which member of the scope is not the sender's.
+fn attribute<'s>(envelope: &Envelope, standing: &'s Standing) -> Result<&'s MachineFacts, Hold> {
+    let mismatch = |detail: &str| Hold::new(HoldReason::IdentityMismatch, detail);
+    let scope = &envelope.scope;
+    let machine = match standing {
+        Standing::Nobody => None,
+        Standing::Machine(machine) => Some(machine).filter(|machine| machine.machine_uuid == scope.machine_id),
+        Standing::Account { account, named } => named
+            .as_ref()
+            .filter(|named| named.machine_uuid == scope.machine_id && named.account.as_ref() == Some(account)),
+    };
+    let Some(machine) = machine else {
+        return Err(mismatch(match standing {
+            Standing::Account { .. } => "/scope/machine_id: not a computer that is attached to this account",
+            _ => "/scope/machine_id: not the computer whose secret was presented",
+        }));
+    };
+    if machine.user_cuid != scope.user_id {
+        return Err(mismatch("/scope/user_id: not the identity of that computer"));
+    }
+    if scope.user_account_id.is_some() && scope.user_account_id != machine.account {
+        return Err(mismatch("/scope/user_account_id: not the account that the computer is attached to"));
+    }
+    Ok(machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::consent::ConsentLevel;
+    use crate::envelope::AgentKinds;
+
+    fn event() -> Value {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/chain.json");
+        let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        vectors["chain"][0]["event"].clone()
+    }
+
+    fn facts(event: &Value) -> MachineFacts {
+        MachineFacts {
+            machine_uuid: event["scope"]["machine_id"].as_str().unwrap().parse().unwrap(),
+            user_cuid: event["scope"]["user_id"].as_str().unwrap().parse().unwrap(),
+            account: Some("account1".parse().unwrap()),
+            consent: vec![],
+        }
+    }
+
+    fn reason(event: &Value, standing: &Standing) -> Option<HoldReason> {
+        let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
+        judge(&opened, standing, &Registry::built_in().unwrap()).err().map(|hold| hold.reason)
+    }
+
+    /// Breaks one rule after the other, the last check first: each earlier check must hide the later faults.
+    #[test]
+    fn the_first_check_that_fails_names_the_reason() {
+        let mut event = event();
+        let mut machine = facts(&event);
+        assert_eq!(reason(&event, &Standing::Machine(machine.clone())), None);
+
+        machine.consent = vec![ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly }];
+        let standing = Standing::Machine(machine);
+        assert_eq!(reason(&event, &standing), Some(HoldReason::ConsentExceeded));
+        event["ts_edge_ms"] = json!(0);
+        assert_eq!(reason(&event, &standing), Some(HoldReason::HashMismatch));
+        event["payload"]["content"] = json!(1);
+        assert_eq!(reason(&event, &standing), Some(HoldReason::PayloadInvalid));
+        event["lane"] = json!("llm");
+        assert_eq!(reason(&event, &standing), Some(HoldReason::LaneMismatch));
+        event["event_type"] = json!("memory.dreamt");
+        assert_eq!(reason(&event, &standing), Some(HoldReason::UnknownEventType));
+        event["scope"]["user_id"] = json!("someoneelse");
+        assert_eq!(reason(&event, &standing), Some(HoldReason::IdentityMismatch));
+        event["seq"] = json!("first");
+        assert_eq!(reason(&event, &standing), Some(HoldReason::MalformedEnvelope));
+        assert_eq!(reason(&event, &Standing::Nobody), Some(HoldReason::Unattributed));
+    }
+
+    #[test]
+    fn a_computer_speaks_for_itself_and_an_account_for_its_attached_computers() {
+        let event = event();
+        let machine = facts(&event);
+        let account = machine.account.clone().unwrap();
+        let stranger: UserAccountId = "account2".parse().unwrap();
+        let with_account = |account: &str| {
+            let mut event = event.clone();
+            event["scope"]["user_account_id"] = json!(account);
+            event
+        };
+        let held = |event: &Value, standing: Standing| reason(event, &standing) == Some(HoldReason::IdentityMismatch);
+        let named = |named: Option<MachineFacts>| Standing::Account { account: account.clone(), named };
+
+        assert!(!held(&event, named(Some(machine.clone()))));
+        assert!(held(&event, named(None)));
+        assert!(held(&event, named(Some(MachineFacts { account: None, ..machine.clone() }))));
+        assert!(held(&event, named(Some(MachineFacts { account: Some(stranger), ..machine.clone() }))));
+        assert!(held(&with_account("account2"), Standing::Machine(machine.clone())));
+        assert!(held(&with_account("account1"), Standing::Machine(MachineFacts { account: None, ..machine.clone() })));
+        // The right account changes the hash, so the event is held for that reason and not for its scope.
+        assert_eq!(reason(&with_account("account1"), &Standing::Machine(machine)), Some(HoldReason::HashMismatch));
+    }
+}

@@ -1,0 +1,35 @@
+//! Pure values and laws of attache: no IO, no async, no clock and no chance of their own.
+//!
+//! One noun per file; the same noun is found again on every floor above (`store/`, `actors/`, `src/http/`).
+//!
+//! | noun | what it fixes |
+//! |---|---|
+//! | [`ids`] | identifiers, typed at the door |
+//! | [`secret`] | opaque secrets, their hashes, short codes |
+//! | [`canonical`] | strict JSON and RFC 8785 bytes |
+//! | [`envelope`] | the event envelope and its seal |
+//! | [`chain`] | the position law of hash chains |
+//! | [`registry`] | event types, lanes, payload schemas |
+//! | [`consent`] | levels and the effective level |
+//! | [`held`] | forward or hold: the one order of checks |
+//! | [`claim`] | registrations and claim attempts |
+//! | [`token`] | scopes and identity assertions |
+//! | [`clock`], [`chance`] | time and randomness as values |
+
+pub mod canonical;
+pub mod chain;
+pub mod chance;
+pub mod claim;
+pub mod clock;
+pub mod consent;
+pub mod digest;
+pub mod envelope;
+pub mod held;
+pub mod ids;
+pub mod registry;
+pub mod secret;
+pub mod token;
+
+pub use chance::Chance;
+pub use clock::{Clock, Timestamp};
+pub use digest::Digest;

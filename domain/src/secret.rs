@@ -1,0 +1,164 @@
+//! Opaque secrets and short codes, and the forms in which they may be kept.
+//!
+//! A secret is 256 random bits, so a plain SHA-256 at rest suffices. A code of six digits could be found again from a
+//! plain hash by trying all million, so codes are kept as HMAC-SHA-256 under a key of the server.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::{Chance, Digest};
+
+/// What a secret opens; its prefix lets secret scanners and people tell the kinds apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKind {
+    /// Given to an agent at registration; exchanged for an account token once a person confirmed.
+    ClaimToken,
+    /// Part of the link that a person opens to confirm.
+    ClaimAttempt,
+    /// Bearer of the agent API.
+    AccessToken,
+    /// A computer's registered secret.
+    Machine,
+    /// A signed-in browser.
+    Session,
+}
+
+impl SecretKind {
+    /// The fixed first characters.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::ClaimToken => "clm_",
+            Self::ClaimAttempt => "cat_",
+            Self::AccessToken => "at_",
+            Self::Machine => "msk_",
+            Self::Session => "ses_",
+        }
+    }
+}
+
+/// A secret in the clear: shown to its owner once, never stored, never printed by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// A new secret of 32 random bytes.
+    pub fn mint(kind: SecretKind, chance: &Chance) -> Self {
+        let bytes: [u8; 32] = chance.bytes();
+        Self(format!("{}{}", kind.prefix(), BASE64_URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// Wraps what a client presented; nothing is checked, a stranger's text simply hashes to no known value.
+    pub fn presented(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether the text has the form of a secret of this kind. Says nothing of whether it is known.
+    pub fn has_form(&self, kind: SecretKind) -> bool {
+        let body = self.0.strip_prefix(kind.prefix());
+        body.is_some_and(|body| body.len() == 43 && BASE64_URL_SAFE_NO_PAD.decode(body).is_ok())
+    }
+
+    /// Whether it claims, by its prefix, to be of this kind.
+    pub fn has_prefix(&self, kind: SecretKind) -> bool {
+        self.0.starts_with(kind.prefix())
+    }
+
+    /// The form at rest.
+    pub fn hash(&self) -> SecretHash {
+        SecretHash(Digest::of(self.0.as_bytes()))
+    }
+
+    /// The secret in the clear, for the one answer that hands it out.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// SHA-256 of a [`Secret`]: what the store keeps and looks up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SecretHash(Digest);
+
+impl SecretHash {
+    /// The 32 bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl From<Digest> for SecretHash {
+    fn from(digest: Digest) -> Self {
+        Self(digest)
+    }
+}
+
+/// The server's key for short codes.
+#[derive(Clone)]
+pub struct CodeKey([u8; 32]);
+
+impl CodeKey {
+    /// Wraps the stored key.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// HMAC-SHA-256 of a code. `context` (the hash of the attempt's token, say) makes equal codes differ at rest.
+    pub fn seal(&self, context: &[u8], code: &str) -> [u8; 32] {
+        self.mac(context, code).finalize().into_bytes().into()
+    }
+
+    /// Whether `code` is the one sealed, compared in constant time.
+    pub fn opens(&self, context: &[u8], code: &str, sealed: &[u8]) -> bool {
+        self.mac(context, code).verify_slice(sealed).is_ok()
+    }
+
+    fn mac(&self, context: &[u8], code: &str) -> Hmac<Sha256> {
+        // HMAC fills a short key up to its block of 64 bytes with zeros (RFC 2104): done here, the constructor cannot fail.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&self.0);
+        let mut mac = Hmac::<Sha256>::new(&block.into());
+        mac.update(context);
+        mac.update(&[0]);
+        mac.update(code.as_bytes());
+        mac
+    }
+}
+
+impl fmt::Debug for CodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CodeKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_shows_its_kind_and_hides_itself() {
+        let secret = Secret::mint(SecretKind::AccessToken, &Chance::seeded(1));
+        assert!(secret.expose().starts_with("at_"));
+        assert!(secret.has_form(SecretKind::AccessToken) && !secret.has_form(SecretKind::Machine));
+        assert!(!Secret::presented("at_short").has_form(SecretKind::AccessToken));
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+    }
+
+    #[test]
+    fn a_sealed_code_opens_only_in_its_own_context() {
+        let key = CodeKey::new([7; 32]);
+        let sealed = key.seal(b"attempt 1", "123456");
+        assert!(key.opens(b"attempt 1", "123456", &sealed));
+        assert!(!key.opens(b"attempt 1", "123457", &sealed));
+        assert!(!key.opens(b"attempt 2", "123456", &sealed));
+        assert_ne!(key.seal(b"attempt 2", "123456"), sealed);
+    }
+}

@@ -1,0 +1,314 @@
+//! Token scopes and identity assertions (decisions, section 2).
+//!
+//! Access tokens are opaque ([`crate::secret`]), so that revoking one is immediate. Identity assertions are JWTs
+//! (RFC 7519, RFC 7523) signed with Ed25519 (RFC 8037) under keys that rotate `next → active → retired`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ed25519_dalek::SigningKey;
+use ed25519_dalek::pkcs8::EncodePrivateKey;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::claim::RegistrationType;
+use crate::ids::{Email, RegistrationId};
+use crate::{Chance, Timestamp};
+
+/// What an access token opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TokenScope {
+    /// Sending events that nobody answers for yet.
+    #[serde(rename = "svc.events")]
+    Events,
+    /// Acting for the account that claimed the agent.
+    #[serde(rename = "svc.account")]
+    Account,
+}
+
+impl TokenScope {
+    /// The scope as it is written in answers and rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "svc.events",
+            Self::Account => "svc.account",
+        }
+    }
+}
+
+impl FromStr for TokenScope {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Events, Self::Account].into_iter().find(|scope| scope.as_str() == text).ok_or("not a token scope")
+    }
+}
+
+/// `typ` of an identity assertion: keeps other JWTs of the same issuer from being taken for one (RFC 8725, section 3.11).
+pub const ASSERTION_TYPE: &str = "identity-assertion+jwt";
+
+/// The claims of an identity assertion.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssertionClaims {
+    /// Issuer: the configured base URL.
+    pub iss: String,
+    /// Audience: the same.
+    pub aud: String,
+    /// The registration.
+    pub sub: RegistrationId,
+    /// Issued at, seconds since 1970.
+    pub iat: i64,
+    /// Expires, seconds since 1970.
+    pub exp: i64,
+    /// Unique per assertion.
+    pub jti: String,
+    /// How the agent registered.
+    pub registration_type: RegistrationType,
+    /// After the claim: of the person who confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<Email>,
+    /// After the claim: always true, since only signed-in people confirm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email_verified: Option<bool>,
+}
+
+/// Where a signing key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyState {
+    /// Published, so that verifiers know it before it signs.
+    Next,
+    /// Signs.
+    Active,
+    /// Verifies what it signed, until that has expired.
+    Retired,
+}
+
+impl KeyState {
+    /// The state as rows keep it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Next => "next",
+            Self::Active => "active",
+            Self::Retired => "retired",
+        }
+    }
+}
+
+impl FromStr for KeyState {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Next, Self::Active, Self::Retired];
+        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a signing key")
+    }
+}
+
+/// A key that signs, or once signed, identity assertions.
+#[derive(Clone)]
+pub struct AssertionKey {
+    /// Key id, as it stands in the header of a JWT.
+    pub kid: String,
+    /// The Ed25519 seed.
+    pub seed: [u8; 32],
+    /// Where it stands.
+    pub state: KeyState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it began to sign.
+    pub activated_at: Option<Timestamp>,
+    /// When it ceased to sign.
+    pub retired_at: Option<Timestamp>,
+}
+
+impl AssertionKey {
+    /// A new key in the state `next`.
+    pub fn draw(chance: &Chance, now: Timestamp) -> Self {
+        let kid = BASE64_URL_SAFE_NO_PAD.encode(chance.bytes::<12>());
+        Self { kid, seed: chance.bytes(), state: KeyState::Next, created_at: now, activated_at: None, retired_at: None }
+    }
+
+    fn public_x(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(SigningKey::from_bytes(&self.seed).verifying_key().as_bytes())
+    }
+}
+
+impl fmt::Debug for AssertionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AssertionKey").field("kid", &self.kid).field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// A key that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The key cannot be encoded.
+    #[error("the signing key {kid} cannot be used")]
+    Unusable {
+        /// Which.
+        kid: String,
+    },
+    /// None of the keys signs.
+    #[error("no signing key is active")]
+    NoneActive,
+}
+
+/// An assertion that is not taken. It does not say why: the caller has no use for it, an attacker has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the assertion is not valid")]
+pub struct InvalidAssertion;
+
+/// The keys of one issuer, ready to sign and to verify.
+pub struct AssertionKeys {
+    issuer: String,
+    signer: (String, EncodingKey),
+    verifiers: Vec<(String, DecodingKey)>,
+    jwks: Value,
+}
+
+impl AssertionKeys {
+    /// Takes all keys that are still of use; exactly one of them signs.
+    pub fn new(issuer: String, keys: &[AssertionKey]) -> Result<Self, KeyError> {
+        let mut signer = None;
+        let mut verifiers = Vec::new();
+        let mut published = Vec::new();
+        for key in keys {
+            let unusable = || KeyError::Unusable { kid: key.kid.clone() };
+            let x = key.public_x();
+            let verifier = DecodingKey::from_ed_components(&x).map_err(|_| unusable())?;
+            verifiers.push((key.kid.clone(), verifier));
+            published.push(json!({
+                "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": key.kid, "x": x,
+            }));
+            if key.state == KeyState::Active {
+                let der = SigningKey::from_bytes(&key.seed).to_pkcs8_der().map_err(|_| unusable())?;
+                signer = Some((key.kid.clone(), EncodingKey::from_ed_der(der.as_bytes())));
+            }
+        }
+        let signer = signer.ok_or(KeyError::NoneActive)?;
+        Ok(Self { issuer, signer, verifiers, jwks: json!({ "keys": published }) })
+    }
+
+    /// The body of `/.well-known/jwks.json` (RFC 7517).
+    pub fn jwks(&self) -> &Value {
+        &self.jwks
+    }
+
+    /// The issuer, which is also the audience.
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Signs the claims with the active key.
+    pub fn sign(&self, claims: &AssertionClaims) -> Result<String, KeyError> {
+        let (kid, key) = &self.signer;
+        let mut header = Header::new(Algorithm::EdDSA);
+        header.typ = Some(ASSERTION_TYPE.into());
+        header.kid = Some(kid.clone());
+        jsonwebtoken::encode(&header, claims, key).map_err(|_| KeyError::Unusable { kid: kid.clone() })
+    }
+
+    /// Verifies algorithm, type, key, signature, issuer, audience and time. Whether the registration still stands is the
+    /// store's to say.
+    pub fn verify(&self, assertion: &str, now: Timestamp) -> Result<AssertionClaims, InvalidAssertion> {
+        let header = jsonwebtoken::decode_header(assertion).map_err(|_| InvalidAssertion)?;
+        if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(ASSERTION_TYPE) {
+            return Err(InvalidAssertion);
+        }
+        let named = |(kid, _): &&(String, DecodingKey)| header.kid.as_ref() == Some(kid);
+        let (_, key) = self.verifiers.iter().find(named).ok_or(InvalidAssertion)?;
+        let mut validation = Validation::new(Algorithm::EdDSA);
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_audience(&[&self.issuer]);
+        validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
+        // The library would ask the system's clock; time is ours to say.
+        validation.validate_exp = false;
+        let token =
+            jsonwebtoken::decode::<AssertionClaims>(assertion, key, &validation).map_err(|_| InvalidAssertion)?;
+        if token.claims.exp > now.timestamp() { Ok(token.claims) } else { Err(InvalidAssertion) }
+    }
+}
+
+impl fmt::Debug for AssertionKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AssertionKeys").field("active", &self.signer.0).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ISSUER: &str = "http://127.0.0.1:8080";
+
+    fn key(seed: u64, state: KeyState) -> AssertionKey {
+        AssertionKey { state, ..AssertionKey::draw(&Chance::seeded(seed), Timestamp::UNIX_EPOCH) }
+    }
+
+    fn claims() -> AssertionClaims {
+        AssertionClaims {
+            iss: ISSUER.into(),
+            aud: ISSUER.into(),
+            sub: Chance::seeded(9).uuid_v7(Timestamp::UNIX_EPOCH).into(),
+            iat: 0,
+            exp: 100,
+            jti: "1".into(),
+            registration_type: RegistrationType::Anonymous,
+            email: None,
+            email_verified: None,
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_timestamp(seconds, 0).unwrap()
+    }
+
+    #[test]
+    fn an_assertion_holds_until_it_expires_and_through_a_rotation() {
+        let before = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Active), key(2, KeyState::Next)]).unwrap();
+        let token = before.sign(&claims()).unwrap();
+        assert_eq!(before.verify(&token, at(99)), Ok(claims()));
+        assert_eq!(before.verify(&token, at(100)), Err(InvalidAssertion));
+        let after = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Retired), key(2, KeyState::Active)]).unwrap();
+        assert_eq!(after.verify(&token, at(0)), Ok(claims()));
+        // Published before it signed, so a verifier that saw the older key set takes it too.
+        assert_eq!(before.verify(&after.sign(&claims()).unwrap(), at(0)), Ok(claims()));
+        let gone = AssertionKeys::new(ISSUER.into(), &[key(2, KeyState::Active)]).unwrap();
+        assert_eq!(gone.verify(&token, at(0)), Err(InvalidAssertion));
+    }
+
+    #[test]
+    fn issuer_audience_type_algorithm_and_signature_are_pinned() {
+        let keys = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Active)]).unwrap();
+        for (iss, aud) in [("http://other", ISSUER), (ISSUER, "http://other")] {
+            let token = keys.sign(&AssertionClaims { iss: iss.into(), aud: aud.into(), ..claims() }).unwrap();
+            assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion));
+        }
+        let (kid, signer) = &keys.signer;
+        let plain = Header { kid: Some(kid.clone()), ..Header::new(Algorithm::EdDSA) };
+        let token = jsonwebtoken::encode(&plain, &claims(), signer).unwrap();
+        assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion), "typ is JWT");
+        let header =
+            Header { kid: Some(kid.clone()), typ: Some(ASSERTION_TYPE.into()), ..Header::new(Algorithm::HS256) };
+        let secret = EncodingKey::from_secret(key(1, KeyState::Active).public_x().as_bytes());
+        let token = jsonwebtoken::encode(&header, &claims(), &secret).unwrap();
+        assert_eq!(keys.verify(&token, at(0)), Err(InvalidAssertion), "HMAC under the public key");
+        let token = keys.sign(&claims()).unwrap();
+        let (head, signature) = token.rsplit_once('.').unwrap();
+        let forged = format!("{head}.{}{}", if signature.starts_with('A') { "B" } else { "A" }, &signature[1..]);
+        assert_eq!(keys.verify(&forged, at(0)), Err(InvalidAssertion), "another signature");
+        assert_eq!(keys.verify("", at(0)), Err(InvalidAssertion));
+    }
+
+    #[test]
+    fn the_key_set_shows_public_halves_only() {
+        let keys = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Active), key(2, KeyState::Next)]).unwrap();
+        let shown = keys.jwks()["keys"].as_array().unwrap();
+        assert_eq!(shown.len(), 2);
+        assert!(shown.iter().all(|key| key["kty"] == "OKP" && key.get("d").is_none()));
+        assert!(matches!(AssertionKeys::new(ISSUER.into(), &[key(2, KeyState::Next)]), Err(KeyError::NoneActive)));
+    }
+}
