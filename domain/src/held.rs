@@ -119,6 +119,26 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    /// The account that the sender belongs to.
+    pub fn account(&self) -> Option<&UserAccountId> {
+        match self {
+            Self::Nobody => None,
+            Self::Machine(machine) => machine.account.as_ref(),
+            Self::Account { account, .. } => Some(account),
+        }
+    }
+
+    /// The identity that the sender speaks for.
+    pub fn identity(&self) -> Option<&UserCuid> {
+        match self {
+            Self::Nobody => None,
+            Self::Machine(machine) => Some(&machine.user_cuid),
+            Self::Account { named, .. } => named.as_ref().map(|machine| &machine.user_cuid),
+        }
+    }
+}
+
 /// What the store knows of a computer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineFacts {

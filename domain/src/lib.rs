@@ -33,3 +33,25 @@ pub mod token;
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
+
+/// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
+///
+/// With `FAILPOINTS=name=panic` the task panics there; with `name=return` the process ends as abruptly as by `kill -9`.
+#[cfg(feature = "failpoints")]
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {
+        $crate::fail::fail_point!($name, |_| std::process::abort())
+    };
+}
+
+/// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
+#[cfg(not(feature = "failpoints"))]
+#[macro_export]
+macro_rules! failpoint {
+    ($name:literal) => {};
+}
+
+#[cfg(feature = "failpoints")]
+#[doc(hidden)]
+pub use fail;

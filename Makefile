@@ -1,0 +1,56 @@
+# Everything real is cargo; this file only remembers the arguments. `make test` is what CI runs, whole.
+
+.PHONY: run test soak bench fmt tools deny
+
+# Build products stay out of the working tree: they are large, and tools that walk the tree need not meet them.
+export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache/target
+
+# The server, with what it needs to be tried out. It prints where to go.
+run:
+	cargo run --locked --release -- serve
+
+# Everything that must hold before a change is good. The test run comes last, so that its summary ends the output.
+test: export ATTACHE_TEST_REQUIRE_ALL = 1
+test: tools
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	$(MAKE) --no-print-directory deny
+	cargo test --locked --workspace --doc
+	cargo nextest run --locked --workspace
+
+# The tests whose names say soak, with rounds of minutes instead of seconds.
+soak: export ATTACHE_TEST_REQUIRE_ALL = 1
+soak: export ATTACHE_SOAK = 1
+soak: tools
+	cargo nextest run --locked --workspace --profile soak -E 'test(soak)'
+
+# Server and floors in turn, as ratios; writes benches/results.md. Takes a while and wants a quiet machine.
+bench:
+	cargo build --locked --profile dist --package attache
+	cargo build --locked --profile dist --package attache-benches
+	$(CARGO_TARGET_DIR)/dist/attache-bench $(BENCH)
+
+fmt:
+	cargo fmt --all
+
+# The advisory database is a git repository. Where it cannot be reached the rest is checked, and that is said.
+deny:
+	@if cargo deny --locked --workspace fetch db; then \
+		cargo deny --locked --workspace check; \
+	else \
+		echo "ADVISORIES NOT CHECKED: the advisory database cannot be fetched from here" >&2; \
+		cargo deny --locked --workspace check bans licenses sources; \
+	fi
+
+# What the tests need and cargo does not bring by itself.
+tools:
+	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	@if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql; \
+		else \
+			echo "PostgreSQL 15 or newer is needed for the tests: install it, or put its programs in PATH" >&2; \
+		fi; \
+	fi

@@ -1,0 +1,255 @@
+//! The actor behind one registration.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use domain::claim::{Attempt, AttemptState, Claim, ClaimGrant, Registration, UserCode, WRONG_TRIES_MAX};
+use domain::ids::{Email, UserAccountId};
+use domain::secret::{Secret, SecretHash, SecretKind};
+use domain::token::TokenScope;
+use ractor::{ActorProcessingErr, ActorRef};
+use store::claim::AttemptStart;
+
+use super::{
+    CompleteError, Confirmer, ExchangeError, StartError, StartedClaim, Tokens, Trouble, Wiring, delta, draw_attempt,
+};
+use crate::handle::Reply;
+
+/// The window of `claims.starts_per_hour`.
+const START_WINDOW: TimeDelta = TimeDelta::hours(1);
+
+/// An answer of the law within an answer of the actor.
+type Outcome<T, E> = Result<Result<T, E>, Trouble>;
+
+/// Sent by [`super::Claims`].
+#[derive(Debug)]
+pub enum ClaimMessage {
+    /// A new link and code, please; the older ones stop working.
+    Start {
+        /// For whom, if the agent says.
+        email: Option<Email>,
+        /// The link's token and the code.
+        reply: Reply<Outcome<StartedClaim, StartError>>,
+    },
+    /// A signed-in person confirms.
+    Complete {
+        /// The token in the link.
+        attempt: SecretHash,
+        /// The code typed.
+        code: UserCode,
+        /// Who.
+        confirmer: Confirmer,
+        /// Whether the agent is theirs now.
+        reply: Reply<Outcome<(), CompleteError>>,
+    },
+    /// The agent polls.
+    ExchangeClaim {
+        /// Tokens once a person confirmed.
+        reply: Reply<Outcome<Tokens, ExchangeError>>,
+    },
+    /// The agent shows an assertion that was verified already.
+    ExchangeAssertion {
+        /// Tokens in the scope that the registration has now.
+        reply: Reply<Outcome<Tokens, ExchangeError>>,
+    },
+    /// The owner, or an operator, ends it.
+    Revoke {
+        /// The only account that may; anyone who asks when absent.
+        owner: Option<UserAccountId>,
+        /// Whether it was theirs to end.
+        reply: Reply<Result<bool, Trouble>>,
+    },
+    /// The row may have changed elsewhere.
+    Refresh,
+}
+
+/// The actor: wiring only.
+#[derive(Debug, Clone)]
+pub struct ClaimCeremony {
+    wiring: Arc<Wiring>,
+}
+
+/// What is remembered of the row.
+#[derive(Debug)]
+pub struct CeremonyState {
+    registration: Registration,
+    /// The newest attempt.
+    attempt: Option<Attempt>,
+}
+
+impl ClaimCeremony {
+    pub(super) fn new(wiring: Arc<Wiring>) -> Self {
+        Self { wiring }
+    }
+}
+
+#[ractor::actor(message = ClaimMessage, state = CeremonyState, arguments = (Registration, Option<Attempt>))]
+impl ClaimCeremony {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<ClaimMessage>,
+        (registration, attempt): (Registration, Option<Attempt>),
+    ) -> Result<CeremonyState, ActorProcessingErr> {
+        Ok(CeremonyState { registration, attempt })
+    }
+
+    #[ractor::message(ClaimMessage::Start { email, reply })]
+    async fn on_start(
+        &self,
+        email: Option<Email>,
+        reply: Reply<Outcome<StartedClaim, StartError>>,
+        state: &mut CeremonyState,
+    ) {
+        reply.send(self.start(email, state).await);
+    }
+
+    #[ractor::message(ClaimMessage::Complete { attempt, code, confirmer, reply })]
+    async fn on_complete(
+        &self,
+        attempt: SecretHash,
+        code: UserCode,
+        confirmer: Confirmer,
+        reply: Reply<Outcome<(), CompleteError>>,
+        state: &mut CeremonyState,
+    ) {
+        reply.send(self.complete(attempt, &code, &confirmer, state).await);
+    }
+
+    #[ractor::message(ClaimMessage::ExchangeClaim { reply })]
+    async fn on_exchange_claim(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
+        let now = self.wiring.clock.now();
+        reply.send(match state.registration.claim_grant(state.attempt.as_ref(), now) {
+            ClaimGrant::Pending => Ok(Err(ExchangeError::Pending)),
+            ClaimGrant::Expired => Ok(Err(ExchangeError::Expired)),
+            ClaimGrant::Invalid => Ok(Err(ExchangeError::Invalid)),
+            ClaimGrant::Claimed(_) => self.issue(TokenScope::Account, state).await,
+        });
+    }
+
+    #[ractor::message(ClaimMessage::ExchangeAssertion { reply })]
+    async fn on_exchange_assertion(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
+        let scope = if state.registration.claim.is_some() { TokenScope::Account } else { TokenScope::Events };
+        reply.send(self.issue(scope, state).await);
+    }
+
+    #[ractor::message(ClaimMessage::Revoke { owner, reply })]
+    async fn on_revoke(
+        &self,
+        owner: Option<UserAccountId>,
+        reply: Reply<Result<bool, Trouble>>,
+        state: &mut CeremonyState,
+    ) {
+        reply.send(self.revoke(owner, state).await);
+    }
+
+    #[ractor::message(ClaimMessage::Refresh)]
+    async fn on_refresh(&self, state: &mut CeremonyState) {
+        if let Err(error) = self.reload(state).await {
+            tracing::warn!(registration.id = %state.registration.id, error = %error, "a changed registration could not be read");
+        }
+    }
+}
+
+impl ClaimCeremony {
+    async fn start(&self, email: Option<Email>, state: &mut CeremonyState) -> Outcome<StartedClaim, StartError> {
+        let Wiring { store, clock, chance, codes, settings, .. } = &*self.wiring;
+        let now = clock.now();
+        let bound = match state.registration.start(email.as_ref(), now) {
+            Ok(bound) => bound,
+            Err(refusal) => return Ok(Err(refusal.into())),
+        };
+        let (started, attempt) = draw_attempt(&state.registration, bound, chance, codes, now);
+        match store.attempt_start(&attempt, settings.starts_per_hour, START_WINDOW, now).await? {
+            AttemptStart::Started => {
+                state.attempt = Some(attempt);
+                Ok(Ok(started))
+            }
+            AttemptStart::TooMany { retry_after } => {
+                Ok(Err(StartError::TooMany { retry_after: retry_after.to_std().unwrap_or_default() }))
+            }
+            AttemptStart::Settled => {
+                self.reload(state).await?;
+                Ok(Err(StartError::Refused(domain::claim::StartRefusal::Settled)))
+            }
+        }
+    }
+
+    async fn complete(
+        &self,
+        token: SecretHash,
+        code: &UserCode,
+        confirmer: &Confirmer,
+        state: &mut CeremonyState,
+    ) -> Outcome<(), CompleteError> {
+        let Wiring { store, clock, codes, .. } = &*self.wiring;
+        let now = clock.now();
+        if state.attempt.as_ref().is_none_or(|attempt| attempt.token != token) {
+            // An older link, or one that another node has just made.
+            self.reload(state).await?;
+        }
+        let Some(attempt) = state.attempt.as_mut().filter(|attempt| attempt.token == token) else {
+            return Ok(Err(CompleteError::Expired));
+        };
+        if state.registration.claim.is_some() || state.registration.revoked_at.is_some() {
+            return Ok(Err(CompleteError::Expired));
+        }
+        match attempt.complete(code, codes, &confirmer.email, now) {
+            Ok(()) => {}
+            Err(CompleteError::WrongCode) => {
+                // Counted before it is answered, so that a restart in between gives no free try. `None`: another node ended the
+                // attempt meanwhile.
+                let counted = store.attempt_wrong_code(&token, WRONG_TRIES_MAX, now).await?;
+                attempt.state = counted.unwrap_or(AttemptState::Burnt);
+                return Ok(Err(if counted.is_some() { CompleteError::WrongCode } else { CompleteError::Expired }));
+            }
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+        let claim = Claim {
+            account: confirmer.account.clone(),
+            person: confirmer.person,
+            email: confirmer.email.clone(),
+            at: now,
+        };
+        let won = store.attempt_complete(&token, &claim, confirmer.via, now).await?;
+        self.reload(state).await?;
+        if won {
+            tracing::info!(registration.id = %state.registration.id, claim.via = confirmer.via, "an agent was claimed");
+        }
+        Ok(if won { Ok(()) } else { Err(CompleteError::Expired) })
+    }
+
+    /// Issues an access token. The insert is guarded by the state of the row, so a cache that is behind cannot give too much.
+    async fn issue(&self, scope: TokenScope, state: &mut CeremonyState) -> Outcome<Tokens, ExchangeError> {
+        let Wiring { store, clock, chance, keyring, settings, .. } = &*self.wiring;
+        let now = clock.now();
+        let access_token = Secret::mint(SecretKind::AccessToken, chance);
+        let expires = now + delta(settings.access_token_valid_for);
+        if !store.token_issue(&access_token.hash(), state.registration.id, scope, now, expires).await? {
+            self.reload(state).await?;
+            return Ok(Err(ExchangeError::Invalid));
+        }
+        let assertion = match scope {
+            TokenScope::Events => None,
+            TokenScope::Account => Some(keyring.assert(&state.registration, settings, chance, now)?),
+        };
+        let expires_in = settings.access_token_valid_for.as_secs();
+        Ok(Ok(Tokens { access_token, expires_in, scope, assertion }))
+    }
+
+    async fn revoke(&self, owner: Option<UserAccountId>, state: &mut CeremonyState) -> Result<bool, Trouble> {
+        let Wiring { store, clock, .. } = &*self.wiring;
+        let revoked = store.registration_revoke(state.registration.id, owner.as_ref(), clock.now()).await?;
+        self.reload(state).await?;
+        if revoked {
+            tracing::info!(registration.id = %state.registration.id, "an agent was revoked");
+        }
+        Ok(revoked)
+    }
+
+    async fn reload(&self, state: &mut CeremonyState) -> Result<(), Trouble> {
+        if let Some((registration, attempt)) = self.wiring.store.registration_by_id(state.registration.id).await? {
+            (state.registration, state.attempt) = (registration, attempt);
+        }
+        Ok(())
+    }
+}

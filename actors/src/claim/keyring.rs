@@ -1,0 +1,62 @@
+//! The signing keys of identity assertions, as the process knows them now.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use domain::claim::Registration;
+use domain::token::{AssertionClaims, AssertionKey, AssertionKeys, KeyError};
+use domain::{Chance, Timestamp};
+
+use super::{ClaimSettings, Trouble, delta};
+
+/// The keys; replaced as a whole when the store holds others.
+#[derive(Debug, Clone)]
+pub struct Keyring(Arc<ArcSwap<AssertionKeys>>);
+
+impl Keyring {
+    /// Keys of `issuer`, which is the configured base URL.
+    pub fn new(issuer: String, keys: &[AssertionKey]) -> Result<Self, KeyError> {
+        Ok(Self(Arc::new(ArcSwap::from_pointee(AssertionKeys::new(issuer, keys)?))))
+    }
+
+    /// The keys of this moment.
+    pub fn current(&self) -> Arc<AssertionKeys> {
+        self.0.load_full()
+    }
+
+    /// Takes over what the store holds now.
+    pub fn replace(&self, keys: &[AssertionKey]) -> Result<(), KeyError> {
+        let issuer = self.current().issuer().to_owned();
+        self.0.store(Arc::new(AssertionKeys::new(issuer, keys)?));
+        Ok(())
+    }
+
+    /// Signs a fresh assertion for a registration as it stands, and says when it expires.
+    pub(super) fn assert(
+        &self,
+        registration: &Registration,
+        settings: &ClaimSettings,
+        chance: &Chance,
+        now: Timestamp,
+    ) -> Result<(String, Timestamp), Trouble> {
+        let keys = self.0.load();
+        let expires = match &registration.claim {
+            Some(_) => now + delta(settings.assertion_claimed_valid_for),
+            None => (now + delta(settings.assertion_unclaimed_valid_for)).min(registration.claim_token_expires),
+        };
+        let email = registration.claim.as_ref().map(|claim| claim.email.clone());
+        let claims = AssertionClaims {
+            iss: keys.issuer().to_owned(),
+            aud: keys.issuer().to_owned(),
+            sub: registration.id,
+            iat: now.timestamp(),
+            exp: expires.timestamp(),
+            jti: chance.uuid_v7(now).to_string(),
+            registration_type: registration.registration_type,
+            email_verified: email.is_some().then_some(true),
+            email,
+        };
+        let signed = keys.sign(&claims).map_err(|error| Trouble::Internal(error.to_string()))?;
+        Ok((signed, expires))
+    }
+}

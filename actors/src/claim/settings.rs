@@ -1,0 +1,65 @@
+//! Lifetimes and limits of claims.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
+/// `[claims]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClaimSettings {
+    /// How long an unclaimed agent has to be claimed.
+    #[serde(with = "humantime_serde")]
+    pub claim_token_valid_for: Duration,
+    /// How many claims may be started for one registration within an hour.
+    pub starts_per_hour: u32,
+    /// How long an access token lives.
+    #[serde(with = "humantime_serde")]
+    pub access_token_valid_for: Duration,
+    /// How long the identity assertion of an unclaimed agent lives; never past its claim token.
+    #[serde(with = "humantime_serde")]
+    pub assertion_unclaimed_valid_for: Duration,
+    /// How long the identity assertion of a claimed agent lives.
+    #[serde(with = "humantime_serde")]
+    pub assertion_claimed_valid_for: Duration,
+    /// Whether claims are completed by browser sessions alone, no longer by agents that hold an account token.
+    pub require_session: bool,
+}
+
+impl Default for ClaimSettings {
+    fn default() -> Self {
+        const HOUR: u64 = 3600;
+        Self {
+            claim_token_valid_for: Duration::from_secs(24 * HOUR),
+            starts_per_hour: 10,
+            access_token_valid_for: Duration::from_secs(HOUR),
+            assertion_unclaimed_valid_for: Duration::from_secs(24 * HOUR),
+            assertion_claimed_valid_for: Duration::from_secs(30 * 24 * HOUR),
+            require_session: false,
+        }
+    }
+}
+
+impl ClaimSettings {
+    /// How long a retired signing key still verifies: as long as what it signed last.
+    pub fn keep_keys_for(&self) -> TimeDelta {
+        let longest = self.assertion_claimed_valid_for.max(self.assertion_unclaimed_valid_for);
+        TimeDelta::from_std(longest).unwrap_or(TimeDelta::MAX)
+    }
+
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let lifetimes = [
+            ("claim_token_valid_for", self.claim_token_valid_for),
+            ("access_token_valid_for", self.access_token_valid_for),
+            ("assertion_unclaimed_valid_for", self.assertion_unclaimed_valid_for),
+            ("assertion_claimed_valid_for", self.assertion_claimed_valid_for),
+        ];
+        let century = Duration::from_secs(100 * 365 * 24 * 3600);
+        let odd = lifetimes.into_iter().filter(|(_, lifetime)| lifetime.as_secs() == 0 || *lifetime > century);
+        let odd = odd.map(|(field, _)| (field.to_owned(), "must be from 1s to 100 years".to_owned()));
+        let starts = (self.starts_per_hour == 0).then(|| ("starts_per_hour".into(), "must be at least 1".into()));
+        odd.chain(starts).collect()
+    }
+}

@@ -1,0 +1,335 @@
+//! The addresses of actors of which there is one per key, as their callers see them.
+//!
+//! 1. A message for a living actor goes straight to it: one look into a sharded map.
+//! 2. With nobody there, the caller loads what the actor needs from the store; an unknown key ends here and never spawns anything.
+//! 3. The family, the one supervisor of the kind, starts the actor, or finds that somebody else was faster: one key, one actor.
+//! 4. A message that meets an actor on its way out (passivated, finished or crashed) waits until that actor is gone, loads afresh,
+//!    because the store may have moved, and goes to the successor.
+//!
+//! **If an actor crashes:** callers whose message it held get [`Unavailable::Crashed`]; the next message activates a new one. A key
+//! whose actors crash too often is quarantined by itself; siblings never notice.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use dashmap::DashMap;
+use ractor::{Actor, ActorCell};
+use tokio::time::Instant;
+
+use crate::family::{Activation, FamilyMessage, NotActivated, Quarantine};
+use crate::handle::{Door, Handle, Kind, Permit, Reply, Unavailable};
+use crate::root::{Address, Census};
+use crate::settings::ActorSettings;
+
+/// Activations that may wait for one family: above what any number of connections asks for at once, since each takes microseconds.
+const ACTIVATIONS_MAX: u32 = 16_384;
+
+/// Departures are counted per stripe of keys: enough that a busy kind rarely mistakes a neighbour's departure for its own.
+const STRIPES: usize = 1024;
+
+/// What names one actor of a family.
+pub trait Key: Eq + Hash + Clone + Send + Sync + 'static {}
+
+impl<K: Eq + Hash + Clone + Send + Sync + 'static> Key for K {}
+
+/// Why a per-key actor gave no answer. `E` is the error of the caller's own loading.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AskError<E> {
+    /// Loading found nothing under the key.
+    #[error("nothing is known under this key")]
+    Unknown,
+    /// Loading failed.
+    #[error("loading what the actor needs")]
+    Load(#[source] E),
+    /// The actor did not answer.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// The addresses of the per-key actors `A`. Clones share them.
+pub struct Directory<K, A: Actor> {
+    pub(crate) shared: Arc<Shared<K, A>>,
+}
+
+/// What callers and the family share. Only the family adds to `living` and removes from it.
+pub(crate) struct Shared<K, A: Actor> {
+    pub(crate) kind: Arc<Kind>,
+    living: DashMap<K, Door>,
+    live: AtomicUsize,
+    quarantine: Mutex<Quarantine<K>>,
+    departures: Box<[AtomicU32]>,
+    stripes: RandomState,
+    family: Handle<FamilyMessage<K, A>>,
+}
+
+impl<K: Key, A: Actor> Directory<K, A> {
+    /// An empty directory; its family is started by [`Root`](crate::Root). `kind` is the name in configuration, logs and metrics.
+    pub fn new(kind: &'static str, settings: &ActorSettings) -> Self {
+        let family = ActorSettings { queue_max: ACTIVATIONS_MAX, ..settings.clone() };
+        let shared = Shared {
+            kind: Kind::new(kind, settings),
+            living: DashMap::new(),
+            live: AtomicUsize::new(0),
+            quarantine: Mutex::new(Quarantine::new(settings)),
+            departures: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
+            stripes: RandomState::new(),
+            family: Handle::of_kind(Kind::new(kind, &family)),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The name of the kind.
+    pub fn kind(&self) -> &'static str {
+        self.shared.kind.name
+    }
+
+    /// The limits of the kind.
+    pub fn settings(&self) -> &ActorSettings {
+        &self.shared.kind.settings
+    }
+
+    /// How many actors live.
+    pub fn live(&self) -> usize {
+        self.shared.live()
+    }
+
+    /// Sends the message that `make` writes to the actor of `key` and waits up to `deadline`, loading included, for the answer.
+    ///
+    /// `load` is called only when no actor lives, and again when the key changed hands meanwhile; `Ok(None)` means that the key is unknown.
+    /// It runs in the caller's own future, so it must only read.
+    pub async fn ask<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &K,
+        load: impl Fn() -> F,
+        make: impl FnOnce(Reply<T>) -> A::Msg,
+        deadline: Duration,
+    ) -> Result<T, AskError<E>> {
+        let until = Instant::now() + deadline;
+        let write = |permit| {
+            let (reply, answer) = Reply::awaited(permit);
+            (make(reply), answer)
+        };
+        let asked = async {
+            let Delivered { door, answer, _place } = self.deliver(key, load, write, until).await?;
+            Ok(door.answer(answer, until).await?)
+        };
+        asked.await.inspect_err(|error| self.refused(error))
+    }
+
+    /// Like [`ask`](Self::ask), but waits only until the message is in the actor's queue.
+    pub async fn tell<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &K,
+        load: impl Fn() -> F,
+        make: impl FnOnce(Reply<T>) -> A::Msg,
+        deadline: Duration,
+    ) -> Result<(), AskError<E>> {
+        let write = |permit| (make(Reply::unheard(permit)), ());
+        let told = self.deliver(key, load, write, Instant::now() + deadline).await;
+        told.map(|_| ()).inspect_err(|error| self.refused(error))
+    }
+
+    /// Sends a message only if an actor lives under `key`, for hints about what a sleeping actor would read from the store anyway.
+    /// Says whether it was sent.
+    pub fn hint<T>(&self, key: &K, make: impl FnOnce(Reply<T>) -> A::Msg) -> bool {
+        let Some(door) = self.shared.living(key) else { return false };
+        door.admit().is_ok_and(|permit| door.send(make(Reply::unheard(permit))).is_ok())
+    }
+
+    async fn deliver<W, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &K,
+        load: impl Fn() -> F,
+        write: impl FnOnce(Permit) -> (A::Msg, W),
+        until: Instant,
+    ) -> Result<Delivered<W>, AskError<E>> {
+        if self.shared.kind.is_closed() {
+            return Err(Unavailable::Draining.into());
+        }
+        let mut living = self.shared.living(key);
+        let mut letter = Letter::Unwritten(write);
+        loop {
+            let door = match living.take() {
+                Some(door) => door,
+                None => self.activate(key, &load, until).await?,
+            };
+            let place = door.admit()?;
+            // A message holds the place in the queue it was first written for; in any later queue the sender holds one for it.
+            let (message, answer, place) = match letter {
+                Letter::Unwritten(write) => {
+                    let (message, answer) = write(place);
+                    (message, answer, None)
+                }
+                Letter::Written(message, answer) => (message, answer, Some(place)),
+            };
+            match door.send(message) {
+                Ok(()) => return Ok(Delivered { door, answer, _place: place }),
+                Err(None) => return Err(self.shared.not_running().into()),
+                Err(Some(message)) => letter = Letter::Written(message, answer),
+            }
+            drop(place);
+            // Until then the actor may still commit what it was sent before, and whatever is loaded now would be out of date.
+            door.gone(until).await?;
+        }
+    }
+
+    async fn activate<E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
+        &self,
+        key: &K,
+        load: &impl Fn() -> F,
+        until: Instant,
+    ) -> Result<Door, AskError<E>> {
+        while Instant::now() < until {
+            self.shared.may_activate(key)?;
+            let departures = self.shared.departures(key);
+            let loaded = tokio::time::timeout_at(until, load()).await.map_err(|_elapsed| Unavailable::TimedOut)?;
+            let arguments = loaded.map_err(AskError::Load)?.ok_or(AskError::Unknown)?;
+            let activate =
+                |reply| FamilyMessage::Activate(Activation { key: key.clone(), departures, arguments, reply });
+            match self.shared.family.ask(activate, until.saturating_duration_since(Instant::now())).await? {
+                Ok(door) => return Ok(door),
+                Err(NotActivated::OutOfDate) => {}
+                Err(NotActivated::Unavailable(refusal)) => return Err(refusal.into()),
+            }
+        }
+        Err(Unavailable::TimedOut.into())
+    }
+
+    fn refused<E>(&self, error: &AskError<E>) {
+        if let AskError::Unavailable(refusal) = error {
+            self.shared.kind.refused(refusal);
+        }
+    }
+}
+
+/// A message before and after it was written; it is written once, with a place in the first queue that it is sent to.
+enum Letter<Write, M, W> {
+    Unwritten(Write),
+    Written(M, W),
+}
+
+struct Delivered<W> {
+    door: Door,
+    answer: W,
+    /// The place of a message that was written for an earlier actor's queue.
+    _place: Option<Permit>,
+}
+
+impl<K: Key, A: Actor> Shared<K, A> {
+    pub(crate) fn living(&self, key: &K) -> Option<Door> {
+        self.living.get(key).map(|door| door.clone())
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// Whether a new actor may be started under `key`.
+    pub(crate) fn may_activate(&self, key: &K) -> Result<(), Unavailable> {
+        if self.live() >= self.kind.settings.live_max {
+            return Err(Unavailable::Overloaded);
+        }
+        self.quarantine().check(key, Instant::now()).map_err(|retry_after| Unavailable::Quarantined { retry_after })
+    }
+
+    pub(crate) fn quarantine(&self) -> MutexGuard<'_, Quarantine<K>> {
+        // Every update is one assignment: a panic in between leaves nothing half done.
+        self.quarantine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many actors have left under keys like this one. Whatever was loaded before a departure may be out of date after it.
+    pub(crate) fn departures(&self, key: &K) -> u32 {
+        self.stripe(key).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn arrived(&self, key: K, actor: ActorCell) -> Door {
+        let door = Door::to(actor, &self.kind);
+        if self.living.insert(key, door.clone()).is_none() {
+            let live = self.live.fetch_add(1, Ordering::AcqRel) + 1;
+            self.gauge(live);
+        }
+        door
+    }
+
+    pub(crate) fn departed(&self, key: &K) -> Option<Door> {
+        // In this order: whoever finds the key free must also find the count moved.
+        self.stripe(key).fetch_add(1, Ordering::AcqRel);
+        let (_, door) = self.living.remove(key)?;
+        let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
+        self.gauge(live);
+        Some(door)
+    }
+
+    /// Everything that is still in the directory.
+    pub(crate) fn doors(&self) -> Vec<Door> {
+        self.living.iter().map(|door| door.clone()).collect()
+    }
+
+    /// All actors are gone, with the family that owned them.
+    pub(crate) fn all_departed(&self) {
+        for stripe in &self.departures {
+            stripe.fetch_add(1, Ordering::AcqRel);
+        }
+        self.living.clear();
+        self.live.store(0, Ordering::Release);
+        self.gauge(0);
+    }
+
+    fn stripe(&self, key: &K) -> &AtomicU32 {
+        #[expect(clippy::cast_possible_truncation, reason = "any part of the hash will do")]
+        let hash = self.stripes.hash_one(key) as usize;
+        &self.departures[hash % STRIPES]
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; the count is far below 2^52")]
+    fn gauge(&self, live: usize) {
+        self.kind.live.set(live as f64);
+    }
+
+    fn not_running(&self) -> Unavailable {
+        self.kind.if_open(Unavailable::NotRunning { retry_after: self.kind.settings.restart.backoff_min })
+    }
+}
+
+impl<K: Key, A: Actor> Address for Directory<K, A> {
+    fn kind(&self) -> &Kind {
+        &self.shared.kind
+    }
+
+    fn point_at(&self, family: ActorCell) {
+        self.shared.family.point_at(family);
+    }
+
+    fn down_until(&self, until: Instant) {
+        self.shared.family.down_until(until);
+    }
+
+    fn close(&self) {
+        self.shared.kind.close();
+        self.shared.family.close();
+    }
+
+    fn census(&self) -> Census {
+        Census {
+            live: self.live() as u64,
+            queued: self.shared.living.iter().map(|door| u64::from(door.queued())).sum(),
+            quarantined: self.shared.quarantine().count(Instant::now()) as u64,
+        }
+    }
+}
+
+impl<K, A: Actor> Clone for Directory<K, A> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K, A: Actor> fmt::Debug for Directory<K, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Directory({})", self.shared.kind.name)
+    }
+}

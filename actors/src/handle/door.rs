@@ -1,0 +1,248 @@
+//! The way into one living actor: a bounded number of places, and a heartbeat that is read off the messages themselves.
+//!
+//! A [`Permit`] is a place in the queue. It travels inside the [`Reply`] of the message, so that the place is given back when the
+//! message is answered or dropped, whatever happened to it: handled, discarded, or lost with a crashed actor. Given-back places are
+//! also the heartbeat: an actor with taken places that gives none back for `stuck_after` is stuck, and the caller that notices
+//! (its deadline passed, or there was no place left) kills it. Its supervisor then treats it like any crashed actor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Counter, Gauge};
+use ractor::{ActorCell, Message, MessagingErr};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Unavailable;
+use crate::settings::ActorSettings;
+
+/// What all actors of one kind share.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) settings: ActorSettings,
+    /// Set once, when the process drains: no new work.
+    closed: AtomicBool,
+    /// The zero of the meters' clocks.
+    epoch: Instant,
+    queued: Gauge,
+    pub(crate) live: Gauge,
+    pub(crate) crashes: Counter,
+    pub(crate) restarts: Counter,
+    pub(crate) quarantines: Counter,
+}
+
+impl Kind {
+    pub(crate) fn new(name: &'static str, settings: &ActorSettings) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            settings: settings.clone(),
+            closed: AtomicBool::new(false),
+            epoch: Instant::now(),
+            queued: metrics::gauge!("attache_actor_mailbox_depth", "kind" => name),
+            live: metrics::gauge!("attache_actor_live", "kind" => name),
+            crashes: metrics::counter!("attache_actor_crashes_total", "kind" => name),
+            restarts: metrics::counter!("attache_actor_restarts_total", "kind" => name),
+            quarantines: metrics::counter!("attache_actor_quarantined_total", "kind" => name),
+        })
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// While the process drains, that is the reason of every refusal.
+    pub(crate) fn if_open(&self, refusal: Unavailable) -> Unavailable {
+        if self.is_closed() { Unavailable::Draining } else { refusal }
+    }
+
+    pub(crate) fn refused(&self, refusal: &Unavailable) {
+        metrics::counter!("attache_actor_refused_total", "kind" => self.name, "reason" => refusal.reason())
+            .increment(1);
+    }
+
+    fn micros(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// One living actor and the meter of its queue.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) actor: ActorCell,
+    meter: Arc<Meter>,
+}
+
+/// Apart from the [`Door`], because permits hold it from inside the mailbox: a permit that held the actor would keep its own mailbox alive.
+struct Meter {
+    kind: Arc<Kind>,
+    /// Messages waiting or in the actor's hands.
+    queued: AtomicU32,
+    /// When the queue last became non-empty or gave a place back, in microseconds since the kind's epoch.
+    moved: AtomicU64,
+    /// The actor was killed for being stuck.
+    condemned: AtomicBool,
+}
+
+impl Door {
+    pub(crate) fn to(actor: ActorCell, kind: &Arc<Kind>) -> Self {
+        let meter = Meter {
+            kind: Arc::clone(kind),
+            queued: AtomicU32::new(0),
+            moved: AtomicU64::new(kind.micros()),
+            condemned: AtomicBool::new(false),
+        };
+        Self { actor, meter: Arc::new(meter) }
+    }
+
+    /// Takes a place in the queue.
+    pub(crate) fn admit(&self) -> Result<Permit, Unavailable> {
+        let meter = &self.meter;
+        let mut queued = meter.queued.load(Ordering::Relaxed);
+        loop {
+            if queued >= meter.kind.settings.queue_max {
+                // When the queue stays full nobody gets in to time out, so the stuck are looked for here too.
+                self.kill_if_stuck();
+                return Err(meter.kind.if_open(Unavailable::Overloaded));
+            }
+            if queued == 0 {
+                // Before the place is taken: whoever sees it taken must not read the idle time as time spent stuck.
+                meter.moved.fetch_max(meter.kind.micros(), Ordering::Release);
+            }
+            match meter.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(seen) => queued = seen,
+            }
+        }
+        meter.kind.queued.increment(1.0);
+        Ok(Permit(Arc::clone(meter)))
+    }
+
+    /// Puts the message into the mailbox, or gives it back if the actor takes no more.
+    pub(crate) fn send<M: Message>(&self, message: M) -> Result<(), Option<M>> {
+        if self.was_condemned() {
+            return Err(Some(message));
+        }
+        self.actor.send_message(message).map_err(|refused| match refused {
+            MessagingErr::SendErr(message) => Some(message),
+            MessagingErr::ChannelClosed | MessagingErr::InvalidActorType => None,
+        })
+    }
+
+    /// Waits for the answer to a message that was sent.
+    pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<T>, until: Instant) -> Result<T, Unavailable> {
+        match tokio::time::timeout_at(until, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_dropped)) => Err(self.meter.kind.if_open(Unavailable::Crashed)),
+            Err(_elapsed) => {
+                self.kill_if_stuck();
+                Err(Unavailable::TimedOut)
+            }
+        }
+    }
+
+    /// Waits until the actor is gone and its supervisor has been told.
+    pub(crate) async fn gone(&self, until: Instant) -> Result<(), Unavailable> {
+        tokio::time::timeout_at(until, self.actor.wait(None)).await.map_or_else(
+            |_elapsed| {
+                self.kill_if_stuck();
+                Err(Unavailable::TimedOut)
+            },
+            |_| Ok(()),
+        )
+    }
+
+    pub(crate) fn queued(&self) -> u32 {
+        self.meter.queued.load(Ordering::Acquire)
+    }
+
+    /// How long the queue has neither grown from empty nor given a place back.
+    pub(crate) fn unmoved_for(&self) -> Duration {
+        let moved = self.meter.moved.load(Ordering::Acquire);
+        Duration::from_micros(self.meter.kind.micros().saturating_sub(moved))
+    }
+
+    /// Kills the actor if it holds messages and finished none for `stuck_after`.
+    ///
+    /// Killing takes effect where a handler awaits; a handler that blocks its thread cannot be killed by anyone.
+    fn kill_if_stuck(&self) {
+        if self.queued() > 0 && self.unmoved_for() >= self.meter.kind.settings.stuck_after {
+            self.condemn();
+        }
+    }
+
+    pub(crate) fn condemn(&self) {
+        if !self.meter.condemned.swap(true, Ordering::AcqRel) {
+            let kind = self.meter.kind.name;
+            tracing::error!(actor.kind = kind, actor.id = %self.actor.get_id(), queued = self.queued(), "killing a stuck actor");
+            metrics::counter!("attache_actor_stuck_total", "kind" => kind).increment(1);
+            self.actor.kill();
+        }
+    }
+
+    pub(crate) fn was_condemned(&self) -> bool {
+        self.meter.condemned.load(Ordering::Acquire)
+    }
+}
+
+/// A place in an actor's queue, given back when dropped.
+pub(crate) struct Permit(Arc<Meter>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let meter = &self.0;
+        meter.moved.fetch_max(meter.kind.micros(), Ordering::Release);
+        meter.queued.fetch_sub(1, Ordering::AcqRel);
+        meter.kind.queued.decrement(1.0);
+    }
+}
+
+/// Where an actor puts its answer; every message that arrives through a handle or a directory carries one.
+///
+/// It is also the message's place in the queue: answer it, drop it or [`park`](Self::park) it as soon as the message is dealt with.
+pub struct Reply<T> {
+    // First, so that a dropped message has given its place back before its sender learns of it.
+    permit: Option<Permit>,
+    port: Option<oneshot::Sender<T>>,
+}
+
+impl<T> Reply<T> {
+    pub(crate) fn awaited(permit: Permit) -> (Self, oneshot::Receiver<T>) {
+        let (port, answer) = oneshot::channel();
+        (Self { permit: Some(permit), port: Some(port) }, answer)
+    }
+
+    pub(crate) fn unheard(permit: Permit) -> Self {
+        Self { permit: Some(permit), port: None }
+    }
+
+    /// Answers. Says whether anybody was still waiting.
+    pub fn send(mut self, answer: T) -> bool {
+        // Before the answer: the sender's next message must find the place free.
+        self.permit = None;
+        self.port.is_some_and(|port| port.send(answer).is_ok())
+    }
+
+    /// Nobody waits for the answer: it was told, not asked, or the caller is gone or out of time.
+    pub fn is_closed(&self) -> bool {
+        self.port.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    /// For an answer that comes from elsewhere or much later: gives the place in the queue back now, and with it the watch over a stuck
+    /// handler. The actor then bounds by itself how many it keeps.
+    #[must_use]
+    pub fn park(mut self) -> Self {
+        self.permit = None;
+        self
+    }
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reply")
+    }
+}

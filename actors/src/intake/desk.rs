@@ -1,0 +1,203 @@
+//! What a worker does with one event. Also the way by which an operator releases a held one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use domain::envelope::{Outline, Sealed, Unreadable};
+use domain::held::{Hold, HoldReason, Standing, judge};
+use domain::ids::ReceiptId;
+use domain::registry::Registry;
+use domain::{Chance, Clock, Digest};
+use statistics::contract::{Outcome, Scope, Submission};
+use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
+use store::{Store, StoreError};
+
+use super::{HeldLedger, Sender, Verdict};
+use crate::commit::CommitMessage;
+use crate::handle::Handle;
+use crate::upstream::Upstream;
+
+/// Everything that a decision about an event needs.
+#[derive(Debug)]
+pub struct Desk {
+    /// The rows.
+    pub store: Store,
+    /// Commits held events in groups.
+    pub hold: Handle<CommitMessage<HeldLedger>>,
+    /// Where events go.
+    pub upstream: Upstream,
+    /// The event types.
+    pub registry: Arc<Registry>,
+    /// Time.
+    pub clock: Clock,
+    /// Chance.
+    pub chance: Chance,
+}
+
+impl Desk {
+    /// Forwards, holds, or passes on what the statistics service says.
+    pub async fn handle(&self, sender: &Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> Verdict {
+        let standing = match self.standing(sender, &opened).await {
+            Ok(standing) => standing,
+            Err(error) => {
+                tracing::warn!(error = %error, "the computer of an event could not be looked up");
+                return Verdict::Unavailable { reason: "store_unavailable" };
+            }
+        };
+        let verdict = match (judge(&opened, &standing, &self.registry), opened) {
+            (Ok(()), Ok(sealed)) => self.forward(sender, &standing, body, sealed).await,
+            (Err(hold), opened) => self.hold(sender, &standing, body, &opened, hold).await,
+            // The judge refuses what could not be opened.
+            (Ok(()), Err(_)) => Verdict::Unavailable { reason: "internal" },
+        };
+        metrics::counter!("attache_events_total", "outcome" => verdict.kind()).increment(1);
+        verdict
+    }
+
+    /// For whom the sender may speak. An account speaks for the computer that the scope names, so that one is looked up.
+    async fn standing(&self, sender: &Sender, opened: &Result<Sealed, Unreadable>) -> Result<Standing, StoreError> {
+        Ok(match (sender, opened) {
+            (Sender::Unclaimed(_), _) => Standing::Nobody,
+            (Sender::Machine { facts, .. }, _) => Standing::Machine(facts.clone()),
+            (Sender::Account { account, .. }, Ok(sealed)) => {
+                let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|known| known.facts);
+                Standing::Account { account: account.clone(), named }
+            }
+            (Sender::Account { account, .. }, Err(_)) => Standing::Account { account: account.clone(), named: None },
+        })
+    }
+
+    async fn forward(&self, sender: &Sender, standing: &Standing, body: &Bytes, sealed: Sealed) -> Verdict {
+        let event_id = sealed.envelope.event_id;
+        let outline = Outline::from(&sealed.envelope);
+        let scope = Scope {
+            account: standing.account().cloned(),
+            identities: vec![sealed.envelope.scope.user_id.clone()],
+            machine: Some(sealed.envelope.scope.machine_id),
+        };
+        let seal = sealed.seal;
+        let submission = Submission::new(body.clone(), sealed, scope);
+        domain::failpoint!("forward.before");
+        let outcome = match self.upstream.submit(submission, self.clock.now()).await {
+            Ok(outcome) => outcome,
+            Err(refusal) => return Verdict::Unavailable { reason: refusal.reason() },
+        };
+        domain::failpoint!("forward.after");
+        match outcome {
+            Outcome::Receipt(receipt) => {
+                if let Some(scope) = sender.held_scope() {
+                    self.heal(&scope, event_id, receipt).await;
+                }
+                Verdict::Forwarded(receipt)
+            }
+            Outcome::PassThrough(passed) => Verdict::Passed(passed),
+            Outcome::Refused { status, detail } => {
+                let detail = format!("the statistics service answered {status}: {detail}");
+                let hold = Hold { reason: HoldReason::UpstreamRefused, detail };
+                self.keep(self.entry(sender, standing, body, outline, Some(seal), &hold), hold).await
+            }
+            Outcome::Unavailable(why) => {
+                tracing::warn!(event.id = %event_id, error = %why, "an event could not be forwarded");
+                Verdict::Unavailable { reason: "upstream_unavailable" }
+            }
+        }
+    }
+
+    /// A resend went through: the entry that was held for its first try is settled. Failing here costs only a stale entry in a list,
+    /// which the next resend settles.
+    async fn heal(&self, scope: &HeldScope, event_id: domain::ids::EventId, receipt: ReceiptId) {
+        let healed = self.store.held_mark_released(event_id, scope, receipt, self.clock.now()).await;
+        if let Err(error) = healed {
+            tracing::warn!(event.id = %event_id, error = %error, "a held entry could not be marked as released");
+        }
+    }
+
+    async fn hold(
+        &self,
+        sender: &Sender,
+        standing: &Standing,
+        body: &Bytes,
+        opened: &Result<Sealed, Unreadable>,
+        hold: Hold,
+    ) -> Verdict {
+        let (outline, seal) = match opened {
+            Ok(sealed) => (Outline::from(&sealed.envelope), Some(sealed.seal)),
+            Err(unreadable) => (unreadable.outline.clone(), None),
+        };
+        self.keep(self.entry(sender, standing, body, outline, seal, &hold), hold).await
+    }
+
+    fn entry(
+        &self,
+        sender: &Sender,
+        standing: &Standing,
+        body: &Bytes,
+        outline: Outline,
+        seal: Option<Digest>,
+        hold: &Hold,
+    ) -> NewHeld {
+        let now = self.clock.now();
+        // What a person did not consent to is not stored, anywhere.
+        let kept = (hold.reason != HoldReason::ConsentExceeded).then(|| body.to_vec());
+        NewHeld {
+            id: self.chance.uuid_v7(now).into(),
+            sender: sender.as_held(),
+            account: standing.account().cloned(),
+            user_cuid: standing.identity().cloned(),
+            outline,
+            reason: hold.reason,
+            detail: hold.detail.clone(),
+            body: kept,
+            body_sha256: Digest::of(body),
+            body_bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
+            seal,
+            received_at: now,
+        }
+    }
+
+    async fn keep(&self, item: NewHeld, hold: Hold) -> Verdict {
+        domain::failpoint!("hold.before");
+        let deadline = self.hold.settings().ask_deadline;
+        match self.hold.ask(|reply| CommitMessage::Add { item, reply }, deadline).await {
+            Ok(Ok(HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_))) => {
+                metrics::counter!("attache_events_held_total", "reason" => hold.reason.as_str()).increment(1);
+                Verdict::Held { warning: hold.warning() }
+            }
+            Ok(Ok(HeldOutcome::QuotaExceeded)) => Verdict::Unavailable { reason: "held_quota_exceeded" },
+            Ok(Err(_)) => Verdict::Unavailable { reason: "store_unavailable" },
+            Err(refusal) => Verdict::Unavailable { reason: refusal.reason() },
+        }
+    }
+}
+
+impl Sender {
+    fn as_held(&self) -> HeldSender {
+        match self {
+            Self::Unclaimed(registration) => HeldSender::Registration(*registration),
+            Self::Machine { facts, .. } => HeldSender::Machine(facts.machine_uuid),
+            Self::Account { agent: Some(agent), .. } => HeldSender::Registration(*agent),
+            Self::Account { account, agent: None } => HeldSender::Account(account.clone()),
+        }
+    }
+
+    /// Where an entry may wait that this sender's resend settles. The query that authenticated a computer told whether it has any;
+    /// accounts are rare enough to ask the store each time.
+    fn held_scope(&self) -> Option<HeldScope> {
+        match self {
+            Self::Machine { facts, has_held: true } => Some(HeldScope::Machine(facts.machine_uuid)),
+            Self::Account { account, .. } => Some(HeldScope::Account(account.clone())),
+            Self::Unclaimed(_) | Self::Machine { has_held: false, .. } => None,
+        }
+    }
+}
+
+impl Verdict {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Forwarded(_) => "forwarded",
+            Self::Held { .. } => "held",
+            Self::Passed(_) => "passed_through",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Held events, as the committer writes them.
+
+use store::held::{HeldOutcome, HeldQuotas, NewHeld};
+use store::{Store, StoreError};
+
+use crate::commit::{CommitError, Ledger};
+
+/// The list of held events.
+#[derive(Debug, Clone)]
+pub struct HeldLedger {
+    /// The rows.
+    pub store: Store,
+    /// How much may be held.
+    pub quotas: HeldQuotas,
+}
+
+impl Ledger for HeldLedger {
+    type Item = NewHeld;
+    type Outcome = HeldOutcome;
+
+    async fn commit(&self, items: &[NewHeld]) -> Result<Vec<HeldOutcome>, CommitError> {
+        let committed = self.store.held_insert(items, &self.quotas).await;
+        committed.map_err(|error: StoreError| CommitError {
+            unavailable: error.is_unavailable(),
+            detail: error.to_string(),
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! Gives new events of the embedded log their place in the tree and signs checkpoints.
+//!
+//! **If it crashes:** the next pass goes on where the log stands; events wait as `pending` a little longer.
+
+use statistics::Log;
+
+use crate::periodic::Pass;
+
+/// One pass over the events that are not in the tree yet.
+#[derive(Debug, Clone)]
+pub struct Sequence {
+    /// The embedded log.
+    pub log: Log,
+    /// How many events one pass takes at most.
+    pub events_max: u32,
+}
+
+impl Pass for Sequence {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        let sequenced = self.log.sequence(self.events_max).await.map_err(|error| error.to_string())?;
+        metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
+        metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));
+        Ok(sequenced.added >= self.events_max)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; trees stay far below 2^52 leaves")]
+fn as_f64(size: u64) -> f64 {
+    size as f64
+}

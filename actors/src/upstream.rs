@@ -1,0 +1,108 @@
+//! The statistics service as the rest of the house sees it: embedded or external, one contract.
+
+use domain::Timestamp;
+use statistics::client::Client;
+use statistics::contract::{self, ActivityQuery, Outcome, Passed, Scope, Submission};
+use statistics::log::{Append, AppendOutcome, Log};
+
+use crate::commit::{CommitError, CommitMessage, Ledger};
+use crate::handle::{Handle, Unavailable};
+
+/// Where events go.
+#[derive(Debug, Clone)]
+pub enum Upstream {
+    /// The log in this process.
+    Embedded {
+        /// Commits appended events in groups.
+        append: Handle<CommitMessage<LogLedger>>,
+        /// For reading.
+        log: Log,
+    },
+    /// A service behind HTTP.
+    External(Client),
+}
+
+/// The embedded log, as the committer writes to it.
+#[derive(Debug, Clone)]
+pub struct LogLedger(pub Log);
+
+impl Ledger for LogLedger {
+    type Item = Append;
+    type Outcome = AppendOutcome;
+
+    async fn commit(&self, items: &[Append]) -> Result<Vec<AppendOutcome>, CommitError> {
+        self.0
+            .append(items)
+            .await
+            .map_err(|error| CommitError { detail: error.to_string(), unavailable: error.is_unavailable() })
+    }
+}
+
+impl Upstream {
+    /// Sends one event. The answer is given after it is durable.
+    pub async fn submit(&self, submission: Submission, received_at: Timestamp) -> Result<Outcome, Unavailable> {
+        match self {
+            Self::External(client) => Ok(client.submit(&submission).await),
+            Self::Embedded { append, .. } => {
+                let item = Append::new(submission, received_at);
+                let deadline = append.settings().ask_deadline;
+                Ok(match append.ask(|reply| CommitMessage::Add { item, reply }, deadline).await? {
+                    Ok(outcome) => outcome.into(),
+                    Err(error) => Outcome::Unavailable(contract::Unavailable::Log(error.to_string())),
+                })
+            }
+        }
+    }
+
+    /// A page of activity.
+    pub async fn activity(&self, scope: &Scope, query: &ActivityQuery) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.activity(scope, query).await,
+            Self::Embedded { log, .. } => log.activity(scope, query).await.map_err(unreachable),
+        }
+    }
+
+    /// The audit proof of an event.
+    pub async fn proof(&self, scope: &Scope, event_id: domain::ids::EventId) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.proof(scope, event_id).await,
+            Self::Embedded { log, .. } => log.proof(scope, event_id).await.map_err(unreachable),
+        }
+    }
+
+    /// The newest signed checkpoint.
+    pub async fn checkpoint(&self) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.checkpoint().await,
+            Self::Embedded { log, .. } => log.checkpoint().await.map_err(unreachable),
+        }
+    }
+
+    /// That the tree of `to` leaves begins with the tree of `from` leaves.
+    pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.consistency(from, to).await,
+            Self::Embedded { log, .. } => log.consistency(from, to).await.map_err(unreachable),
+        }
+    }
+
+    /// The keys that sign checkpoints.
+    pub async fn keys(&self) -> Result<Passed, contract::Unavailable> {
+        match self {
+            Self::External(client) => client.keys().await,
+            Self::Embedded { log, .. } => log.keys().await.map_err(unreachable),
+        }
+    }
+
+    /// Whether the service answers, for `/readyz`; an external one that does not is a degradation, no more.
+    pub fn is_degraded(&self) -> bool {
+        match self {
+            Self::External(client) => client.is_failing(),
+            Self::Embedded { .. } => false,
+        }
+    }
+}
+
+fn unreachable(error: statistics::log::LogError) -> contract::Unavailable {
+    contract::Unavailable::Log(error.to_string())
+}

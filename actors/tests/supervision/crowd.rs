@@ -1,0 +1,188 @@
+//! One teller per account, over a ledger that plays the store: an account's row changes only by guarded writes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actors::{ActorSettings, AskError, ChildSpec, Directory, Reply};
+use ractor::{ActorProcessingErr, ActorRef};
+
+use crate::world::{Alive, Census, PATIENCE, World};
+
+pub type Account = u64;
+
+#[derive(Clone, Default)]
+pub struct Ledger {
+    rows: Arc<Mutex<HashMap<Account, u64>>>,
+    pub loads: Arc<AtomicUsize>,
+    /// Writes refused because the writer's memory was out of date.
+    pub conflicts: Arc<AtomicUsize>,
+}
+
+impl Ledger {
+    /// With these accounts, at 0.
+    pub fn of(accounts: std::ops::Range<Account>) -> Self {
+        let ledger = Self::default();
+        ledger.rows.lock().unwrap().extend(accounts.map(|account| (account, 0)));
+        ledger
+    }
+
+    pub async fn load(&self, account: Account) -> Result<Option<(Account, u64)>, &'static str> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        let row = self.rows.lock().unwrap().get(&account).map(|&count| (account, count));
+        // What was read may be out of date by the time it arrives.
+        tokio::task::yield_now().await;
+        Ok(row)
+    }
+
+    pub fn total(&self) -> u64 {
+        self.rows.lock().unwrap().values().sum()
+    }
+
+    fn write(&self, account: Account, from: u64) -> u64 {
+        let mut rows = self.rows.lock().unwrap();
+        let row = rows.get_mut(&account).unwrap();
+        if *row != from {
+            self.conflicts.fetch_add(1, Ordering::SeqCst);
+        }
+        *row += 1;
+        *row
+    }
+}
+
+/// Knows one account's count by heart.
+pub struct Teller {
+    census: Census,
+    ledger: Ledger,
+    starts: Arc<AtomicUsize>,
+    broken: Arc<AtomicBool>,
+}
+
+/// Every teller is a clone that the family makes: a broken one takes the family down.
+impl Clone for Teller {
+    fn clone(&self) -> Self {
+        assert!(!self.broken.load(Ordering::SeqCst), "told to break");
+        let (census, ledger) = (self.census.clone(), self.ledger.clone());
+        Self { census, ledger, starts: Arc::clone(&self.starts), broken: Arc::clone(&self.broken) }
+    }
+}
+
+pub enum Tell {
+    /// Adds one and answers the new count.
+    Add(Reply<u64>),
+    /// The same, and leaves.
+    AddAndLeave(Reply<u64>),
+    Panic(Reply<u64>),
+    Hang(Reply<u64>),
+    /// Closes its door without an answer, but never leaves.
+    LeaveAndHang(Reply<u64>),
+    /// Adds one after this long.
+    AddLate(Duration, Reply<u64>),
+}
+
+pub struct TellerState {
+    account: Account,
+    count: u64,
+    _alive: Alive,
+}
+
+#[ractor::actor(message = Tell, state = TellerState, arguments = (Account, u64))]
+impl Teller {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Tell>,
+        (account, count): (Account, u64),
+    ) -> Result<TellerState, ActorProcessingErr> {
+        self.starts.fetch_add(1, Ordering::SeqCst);
+        Ok(TellerState { account, count, _alive: self.census.born() })
+    }
+
+    #[ractor::rpc(Tell::Add)]
+    async fn add(&self, state: &mut TellerState) -> u64 {
+        tokio::task::yield_now().await;
+        state.count = self.ledger.write(state.account, state.count);
+        state.count
+    }
+
+    #[ractor::rpc(Tell::AddAndLeave)]
+    async fn add_and_leave(&self, myself: ActorRef<Tell>, state: &mut TellerState) -> u64 {
+        // Leaves before it writes, so that messages which find the door closed are early.
+        myself.drain().unwrap();
+        self.add(state).await
+    }
+
+    #[ractor::message(Tell::Panic(reply))]
+    fn panic(&self, reply: Reply<u64>) {
+        panic!("told to panic, with {reply:?} in its hands");
+    }
+
+    #[ractor::message(Tell::Hang(reply))]
+    async fn hang(&self, reply: Reply<u64>) {
+        std::future::pending::<()>().await;
+        reply.send(0);
+    }
+
+    #[ractor::message(Tell::LeaveAndHang(reply))]
+    async fn leave_and_hang(&self, myself: ActorRef<Tell>, reply: Reply<u64>) {
+        drop(reply);
+        myself.drain().unwrap();
+        std::future::pending::<()>().await;
+    }
+
+    #[ractor::message(Tell::AddLate(time, reply))]
+    async fn add_late(&self, time: Duration, reply: Reply<u64>, state: &mut TellerState) {
+        tokio::time::sleep(time).await;
+        reply.send(self.add(state).await);
+    }
+}
+
+/// All tellers of a ledger.
+#[derive(Clone)]
+pub struct Bank {
+    pub tellers: Directory<Account, Teller>,
+    pub ledger: Ledger,
+    starts: Arc<AtomicUsize>,
+    /// While set, whoever needs a new teller crashes the family.
+    pub broken: Arc<AtomicBool>,
+}
+
+impl Bank {
+    pub fn new(world: &World, accounts: std::ops::Range<Account>, settings: &ActorSettings) -> (Self, ChildSpec) {
+        let tellers = Directory::new("teller", settings);
+        let (ledger, starts, broken) = (Ledger::of(accounts), Arc::default(), Arc::default());
+        let (its_starts, its_broken) = (Arc::clone(&starts), Arc::clone(&broken));
+        let teller = Teller { census: world.census(), ledger: ledger.clone(), starts: its_starts, broken: its_broken };
+        let child = ChildSpec::family(&tellers, teller);
+        (Self { tellers, ledger, starts, broken }, child)
+    }
+
+    pub async fn ask(
+        &self,
+        account: Account,
+        make: impl FnOnce(Reply<u64>) -> Tell,
+    ) -> Result<u64, AskError<&'static str>> {
+        self.ask_within(account, make, PATIENCE).await
+    }
+
+    pub async fn ask_within(
+        &self,
+        account: Account,
+        make: impl FnOnce(Reply<u64>) -> Tell,
+        deadline: Duration,
+    ) -> Result<u64, AskError<&'static str>> {
+        self.tellers.ask(&account, || self.ledger.load(account), make, deadline).await
+    }
+
+    pub fn starts(&self) -> usize {
+        self.starts.load(Ordering::SeqCst)
+    }
+
+    pub fn loads(&self) -> usize {
+        self.ledger.loads.load(Ordering::SeqCst)
+    }
+
+    pub fn conflicts(&self) -> usize {
+        self.ledger.conflicts.load(Ordering::SeqCst)
+    }
+}

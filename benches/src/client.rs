@@ -1,0 +1,98 @@
+//! A plain blocking client, for everything before and between the measurements.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::Result;
+use crate::load::parse_head;
+
+/// One keep-alive connection.
+#[derive(Debug)]
+pub struct Client {
+    address: SocketAddr,
+    stream: TcpStream,
+}
+
+/// An answer, read whole.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl Client {
+    /// Connects.
+    pub fn new(address: SocketAddr) -> Result<Self> {
+        Ok(Self { address, stream: connect(address)? })
+    }
+
+    /// Sends a request that was rendered by [`plan::request`](crate::plan::request).
+    pub fn send(&mut self, request: &[u8]) -> Result<Answer> {
+        self.stream.write_all(request)?;
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            let count = self.stream.read(&mut chunk)?;
+            if count == 0 {
+                return Err("the server hung up".into());
+            }
+            bytes.extend_from_slice(&chunk[..count]);
+            if let Some(head) = parse_head(&bytes)?.filter(|head| bytes.len() >= head.length + head.body_bytes) {
+                if head.close {
+                    self.stream = connect(self.address)?;
+                }
+                return Ok(Answer { status: head.status, body: Bytes::from(bytes).slice(head.length..) });
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// The body as JSON, if the status is the expected one.
+    pub fn json(&self, status: u16) -> Result<Value> {
+        if self.status != status {
+            return Err(
+                format!("expected {status}, got {} {}", self.status, String::from_utf8_lossy(&self.body)).into()
+            );
+        }
+        Ok(serde_json::from_slice(&self.body)?)
+    }
+}
+
+/// Sends many requests over several connections at once; answers come back in the order of the requests.
+pub fn send_all(address: SocketAddr, requests: &[Bytes], connections: usize) -> Result<Vec<Answer>> {
+    let next = AtomicUsize::new(0);
+    let answers = Mutex::new(vec![None; requests.len()]);
+    let work = || -> Result<()> {
+        let mut client = Client::new(address)?;
+        while let Some((place, request)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|place| Some((place, requests.get(place)?)))
+        {
+            let answer = client.send(request)?;
+            answers.lock().map_err(|_| "a sender panicked")?[place] = Some(answer);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let senders: Vec<_> = (0..connections).map(|_| scope.spawn(work)).collect();
+        senders.into_iter().try_for_each(|sender| sender.join().map_err(|_| "a sender panicked")?)
+    })?;
+    let answers = answers.into_inner().map_err(|_| "a sender panicked")?;
+    answers.into_iter().collect::<Option<Vec<_>>>().ok_or_else(|| "a request was not sent".into())
+}
+
+fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    Ok(stream)
+}

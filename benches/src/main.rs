@@ -1,0 +1,146 @@
+//! `attache-bench`: speed and cost of the server, as ratios to floors measured in the same run.
+//!
+//! `make bench` builds everything with the profile that is shipped, and starts this. Every part is a process of its own, and
+//! all of them are this one program, started again with another command:
+//!
+//! ```text
+//! attache-bench ──starts──▶ attache serve            the product, own folder, own configuration   ─┐ in turn,
+//!      │       ──starts──▶ attache-bench floor …     what the same machine does at the least      ─┘ A B A B …
+//!      │       ──starts──▶ attache-bench upstream    a statistics service that answers at once
+//!      └──pipes a plan──▶ attache-bench load         the only client: sends it, prints what came back
+//! ```
+//!
+//! With two cores the generator competes with the server, so CPU per request is the steadier figure beside the rate.
+//! A new path is one `impl Scenario` (see [`scenario`]).
+
+mod client;
+mod event;
+mod floor;
+mod load;
+mod outcome;
+mod plan;
+mod probe;
+mod process;
+mod product;
+mod report;
+mod run;
+mod scenario;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Whatever went wrong ends the run; its words are for the person who started it.
+pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Speed and cost of the server, as ratios to floors measured in the same run.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// How much is measured.
+#[derive(Debug, Clone, Args)]
+struct Options {
+    /// Scenarios and probes to run, by name; all of them when none is named.
+    names: Vec<String>,
+    /// List the names and end.
+    #[arg(long)]
+    list: bool,
+    /// Only the floors: needs no server.
+    #[arg(long)]
+    floors_only: bool,
+    /// A quick look instead of a measurement: one second, two rounds, small counts.
+    #[arg(long)]
+    quick: bool,
+    /// Connections, each with one request in flight.
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
+    /// Seconds of one measurement, after half a second of warming up.
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// Rounds of A B A B.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Most requests of one measurement.
+    #[arg(long, default_value_t = 160_000)]
+    requests_max: usize,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The server's program; the one beside this program when absent.
+    #[arg(long)]
+    server: Option<PathBuf>,
+    /// Where data folders are made; the disk that is measured.
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Where the report goes; `-` for nowhere but the terminal.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results.md"))]
+    report: PathBuf,
+}
+
+/// The parts that run as processes of their own.
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Serves, or is, one of the floors.
+    #[command(hide = true)]
+    Floor {
+        /// Which.
+        #[arg(value_enum)]
+        floor: floor::Floor,
+        /// Folder of the disk floor.
+        #[arg(long)]
+        folder: Option<PathBuf>,
+        /// Senders of the disk floor.
+        #[arg(long, default_value_t = 64)]
+        connections: usize,
+        /// Length of the disk floor.
+        #[arg(long, default_value_t = 4.0)]
+        seconds: f64,
+    },
+    /// Reads a plan from standard input, sends it, prints the outcome.
+    #[command(hide = true)]
+    Load {
+        /// The server.
+        address: SocketAddr,
+    },
+    /// A statistics service that takes everything.
+    #[command(hide = true)]
+    Upstream {
+        /// How long it thinks about each event.
+        #[arg(long, default_value_t = 0)]
+        delay_ms: u64,
+    },
+}
+
+fn main() -> ExitCode {
+    let Arguments { part, options } = Arguments::parse();
+    let done = match part {
+        None => run::everything(&options.quickened()),
+        Some(Part::Floor { floor, folder, connections, seconds }) => {
+            floor.run(folder.as_deref(), connections, Duration::from_secs_f64(seconds))
+        }
+        Some(Part::Load { address }) => load::from_standard_input(address),
+        Some(Part::Upstream { delay_ms }) => upstream::run(Duration::from_millis(delay_ms)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("attache-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Options {
+    fn quickened(self) -> Self {
+        if self.quick { Self { seconds: 1.0, rounds: 2, requests_max: 20_000, ..self } } else { self }
+    }
+}

@@ -1,0 +1,117 @@
+//! What the load generator is told to do, and how it is told: a line of JSON, then the requests as they go on the wire.
+//!
+//! Requests are rendered beforehand, so that the generator only copies bytes.
+
+use std::io::{Read, Write};
+
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+
+/// A run of the generator.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// How.
+    pub pace: Pace,
+    /// What: one list per connection, sent in order, each after the answer to the one before.
+    pub lanes: Vec<Vec<Bytes>>,
+}
+
+/// How a plan is sent.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Pace {
+    /// Measured time.
+    pub seconds: f64,
+    /// Time before it, sent but not measured.
+    pub warm_up_seconds: f64,
+    /// Start again at the end of a lane's list. Otherwise the first lane to reach its end ends the run, so that every
+    /// connection was busy for all of it.
+    pub cycle: bool,
+    /// Requests per second over all lanes, whatever the answers; as fast as answers come when absent.
+    pub rate: Option<f64>,
+    /// A status after which the same request is sent again, as an honest sender of a chain must.
+    pub again_after: Option<u16>,
+}
+
+impl Pace {
+    /// As fast as answers come, each request once.
+    pub fn of(seconds: f64) -> Self {
+        Self { seconds, warm_up_seconds: seconds.min(0.5), cycle: false, rate: None, again_after: None }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    pace: Pace,
+    lanes: usize,
+}
+
+impl Plan {
+    /// The same requests over and over, dealt to `connections` lanes.
+    pub fn cycling(requests: &[Bytes], connections: usize, seconds: f64) -> Self {
+        let lane =
+            |first: usize| requests.iter().cycle().skip(first % requests.len().max(1)).take(requests.len()).cloned();
+        let lanes = (0..connections).map(|connection| lane(connection).collect()).collect();
+        Self { pace: Pace { cycle: true, ..Pace::of(seconds) }, lanes }
+    }
+
+    /// Writes the plan for another process.
+    pub fn write(&self, mut to: impl Write) -> Result<()> {
+        serde_json::to_writer(&mut to, &Head { pace: self.pace.clone(), lanes: self.lanes.len() })?;
+        to.write_all(b"\n")?;
+        for lane in &self.lanes {
+            to.write_all(&u32::try_from(lane.len())?.to_le_bytes())?;
+            for request in lane {
+                to.write_all(&u32::try_from(request.len())?.to_le_bytes())?;
+                to.write_all(request)?;
+            }
+        }
+        Ok(to.flush()?)
+    }
+
+    /// Reads a plan that another process wrote.
+    pub fn read(mut from: impl Read) -> Result<Self> {
+        let mut head = Vec::new();
+        let mut byte = [0];
+        while byte != *b"\n" {
+            from.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        let Head { pace, lanes } = serde_json::from_slice(&head)?;
+        let lanes = (0..lanes).map(|_| read_lane(&mut from)).collect::<Result<_>>()?;
+        Ok(Self { pace, lanes })
+    }
+}
+
+fn read_lane(from: &mut impl Read) -> Result<Vec<Bytes>> {
+    (0..read_number(from)?)
+        .map(|_| {
+            let mut request = BytesMut::zeroed(read_number(from)?);
+            from.read_exact(&mut request)?;
+            Ok(request.freeze())
+        })
+        .collect()
+}
+
+fn read_number(from: &mut impl Read) -> Result<usize> {
+    let mut bytes = [0; 4];
+    from.read_exact(&mut bytes)?;
+    Ok(usize::try_from(u32::from_le_bytes(bytes))?)
+}
+
+/// A request of HTTP/1.1 as it goes on the wire. `headers` are whole lines without their ends.
+pub fn request(method: &str, target: &str, headers: &[&str], body: &[u8]) -> Bytes {
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+    for header in headers {
+        text.push_str(header);
+        text.push_str("\r\n");
+    }
+    if method != "GET" {
+        text.push_str("Content-Length: ");
+        text.push_str(&body.len().to_string());
+        text.push_str("\r\n");
+    }
+    text.push_str("\r\n");
+    Bytes::from([text.as_bytes(), body].concat())
+}

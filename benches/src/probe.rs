@@ -1,0 +1,212 @@
+//! Figures that are no ratios: latency at half load, overload, start, lag, memory. A new one is a function and a line here.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::event::{Chain, Machine};
+use crate::outcome::{Answers, Outcome};
+use crate::plan::{Pace, Plan};
+use crate::product::{Product, Upstream};
+use crate::report::Finding;
+use crate::scenario::{claim_poll, plan_of_events};
+use crate::{Options, Result, client, process};
+
+/// A probe.
+pub type Probe = fn(&Options) -> Result<Vec<Finding>>;
+
+/// All of them, in the order of the report.
+pub const ALL: [(&str, Probe); 6] = [
+    ("one_connection", one_connection),
+    ("added_latency", added_latency),
+    ("overload", overload),
+    ("checkpoint_lag", checkpoint_lag),
+    ("start", start),
+    ("claim_memory", claim_memory),
+];
+
+const TEMPORARILY_UNAVAILABLE: u16 = 424;
+
+/// One connection, durable, embedded: what a lone sender waits for.
+fn one_connection(options: &Options) -> Result<Vec<Finding>> {
+    let product = Product::start(options, Upstream::Embedded)?;
+    let machines = product.register(1, options)?;
+    let outcome = process::send(&events(&machines, 0, options), product.address)?;
+    let answers = of(&outcome, 202)?;
+    let found = format!("p50 {:.0} µs, p99 {:.0} µs", answers.p50_us, answers.p99_us);
+    Ok(vec![Finding::of("event forwarded, one connection; to compare with two commits of the disk", found)])
+}
+
+/// What forwarding over HTTP adds to the upstream's own latency, at half of what the product can do.
+fn added_latency(options: &Options) -> Result<Vec<Finding>> {
+    let product = Product::start(options, Upstream::External(Duration::ZERO))?;
+    let upstream = product.upstream.ok_or("no external upstream")?;
+    let machines = product.register(options.connections, options)?;
+    let full = process::send(&events(&machines, 0, options), product.address)?.rate(202);
+    let half = |round| {
+        let plan = events(&machines, round, options);
+        Plan { pace: Pace { rate: Some(full / 2.0), ..plan.pace }, ..plan }
+    };
+    let direct = process::send(&half(1), upstream)?;
+    let through = process::send(&half(1), product.address)?;
+    let (direct, through) = (of(&direct, 200)?.clone(), of(&through, 202)?.clone());
+    let added = |ours: f64, theirs: f64| (ours - theirs) / 1000.0;
+    let (p50, p99) = (added(through.p50_us, direct.p50_us), added(through.p99_us, direct.p99_us));
+    let what = format!("latency added to an instant upstream at half load ({:.0}/s)", full / 2.0);
+    let found = format!("p50 {p50:.2} ms, p99 {p99:.2} ms");
+    Ok(vec![Finding::of(what, found).should("p50 ≤ 1 ms, p99 ≤ 5 ms", p50 <= 1.0 && p99 <= 5.0)])
+}
+
+/// Five times what a slow upstream lets through. Senders behave: what was refused is sent again.
+fn overload(options: &Options) -> Result<Vec<Finding>> {
+    const UPSTREAM_DELAY: Duration = Duration::from_millis(50);
+    const SENDERS_AT_CAPACITY: usize = 256;
+    const SENDERS: usize = 1024;
+    let product = Product::start(options, Upstream::External(UPSTREAM_DELAY))?;
+    let machines = product.register(SENDERS, options)?;
+    let calm = Plan { pace: again(options, None), ..events(&machines[..SENDERS_AT_CAPACITY], 0, options) };
+    let capacity = process::send(&calm, product.address)?.rate(202);
+    let before = product.server.usage()?;
+    let storm = Plan { pace: again(options, Some(capacity * 5.0)), ..events(&machines, 1, options) };
+    let outcome = process::send(&storm, product.address)?;
+    let after = product.server.usage()?;
+
+    let admitted = of(&outcome, 202)?;
+    let offered = outcome.rate(202) + outcome.rate(TEMPORARILY_UNAVAILABLE);
+    let mut findings = vec![
+        Finding::of(
+            format!("overload: offered {offered:.0}/s ({} sent late), capacity {capacity:.0}/s", outcome.late),
+            format!("{:.0}/s admitted, p99 {:.0} ms", outcome.rate(202), admitted.p99_us / 1000.0),
+        )
+        .should("admitted p99 ≤ 200 ms", admitted.p99_us <= 200_000.0),
+        Finding::of(
+            "overload: peak memory before and after",
+            format!("{} → {}", megabytes(before.peak_bytes), megabytes(after.peak_bytes)),
+        ),
+    ];
+    findings.push(match outcome.of(TEMPORARILY_UNAVAILABLE) {
+        Some(refused) => Finding::of(
+            "overload: time to refuse",
+            format!("p50 {:.1} ms, p99 {:.1} ms", refused.p50_us / 1e3, refused.p99_us / 1e3),
+        )
+        .should("≤ 10 ms", refused.p99_us <= 10_000.0),
+        None => Finding::of("overload: time to refuse", "nothing was refused").should("refusals at 5×", false),
+    });
+    if let Some(surprises) =
+        outcome.surprises(202).filter(|words| !words.starts_with(|first: char| first.is_ascii_digit()))
+    {
+        findings.push(Finding::of("overload: surprises", surprises).should("none", false));
+    }
+    Ok(findings)
+}
+
+/// How long after its receipt an event is in a signed checkpoint, at full load.
+fn checkpoint_lag(options: &Options) -> Result<Vec<Finding>> {
+    let product = Product::start(options, Upstream::Embedded)?;
+    let machines = product.register(options.connections + 1, options)?;
+    let (sampler, senders) = machines.split_last().ok_or("no machines")?;
+    let (address, plan) = (product.address, events(senders, 0, options));
+    let load = thread::spawn(move || process::send(&plan, address));
+    let mut lags = Vec::new();
+    let mut chain = Chain::new(sampler, "memory.stored", 0, options.seed + 1);
+    while !load.is_finished() {
+        lags.push(lag_of(&mut chain, sampler, product.address)?);
+    }
+    let outcome = load.join().map_err(|_| "the load panicked")??;
+    lags.sort_unstable();
+    let (median, worst) = (lags[lags.len() / 2], lags[lags.len() - 1]);
+    let what = format!("checkpoint lag at {:.0} events/s, {} samples", outcome.rate(202), lags.len());
+    let found = format!("median {} ms, worst {} ms", median.as_millis(), worst.as_millis());
+    Ok(vec![Finding::of(what, found).should("≤ 1 s", worst <= Duration::from_secs(1))])
+}
+
+/// Sends one event and asks for its proof until it is included.
+fn lag_of(chain: &mut Chain, machine: &Machine, address: SocketAddr) -> Result<Duration> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const ASK_EVERY: Duration = Duration::from_millis(10);
+    let mut client = client::Client::new(address)?;
+    let (event_id, event) = chain.next();
+    client.send(&event)?.json(202)?;
+    let receipt = Instant::now();
+    let ask = machine.request("GET", &format!("/api/v1/audit/verify?event_id={event_id}"), b"");
+    while client.send(&ask)?.json(200)?["status"] != "included" {
+        if receipt.elapsed() > PATIENCE {
+            return Err("an event does not get into a checkpoint".into());
+        }
+        thread::sleep(ASK_EVERY);
+    }
+    Ok(receipt.elapsed())
+}
+
+/// Start on a folder full of events, after a kill.
+fn start(options: &Options) -> Result<Vec<Finding>> {
+    let wanted: u64 = if options.quick { 20_000 } else { 1_000_000 };
+    let mut product = Product::start(options, Upstream::Embedded)?;
+    let machines = product.register(options.connections, options)?;
+    let (mut stored, mut round) = (0, 0);
+    while stored < wanted {
+        let plan = events(&machines, round, options);
+        let plan = Plan { pace: Pace::of(60.0), ..plan };
+        let outcome = process::send(&plan, product.address)?;
+        of(&outcome, 202)?;
+        stored += outcome.answers_total;
+        round += 1;
+    }
+    let mut starts = Vec::new();
+    for _ in 0..options.rounds {
+        starts.push(product.kill_and_start()?);
+    }
+    let (first, worst) = (starts[0], starts.iter().max().copied().unwrap_or_default());
+    let found = |took: Duration| format!("{} ms", took.as_millis());
+    Ok(vec![
+        Finding::of(format!("start after a kill under {stored} events"), found(first))
+            .should("≤ 2 s", first <= Duration::from_secs(2)),
+        Finding::of(format!("start with {stored} events, worst of {}", starts.len()), found(worst))
+            .should("≤ 1 s", worst <= Duration::from_secs(1)),
+    ])
+}
+
+/// What a live claim costs in memory: registered, confirmed by nobody, polled once.
+#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn claim_memory(options: &Options) -> Result<Vec<Finding>> {
+    const CONNECTIONS: usize = 32;
+    const GOAL_BYTES: f64 = 6.0 * 1024.0;
+    let counts: &[usize] = if options.quick { &[1_000] } else { &[1_000, 10_000, 100_000] };
+    let mut findings = Vec::new();
+    for &count in counts {
+        let product = Product::start(options, Upstream::Embedded)?;
+        // Buffers and caches fill up with the first few; they are not what a claim costs.
+        let warm: Vec<Bytes> = product.register_agents(100)?.iter().map(|token| claim_poll(token)).collect();
+        client::send_all(product.address, &warm, CONNECTIONS)?;
+        let before = product.server.usage()?.resident_bytes;
+        let polls: Vec<Bytes> = product.register_agents(count)?.iter().map(|token| claim_poll(token)).collect();
+        client::send_all(product.address, &polls, CONNECTIONS)?;
+        let after = product.server.usage()?.resident_bytes;
+        let each = after.saturating_sub(before) as f64 / count as f64;
+        let found = format!("{:.1} KB ({} → {})", each / 1024.0, megabytes(before), megabytes(after));
+        findings.push(
+            Finding::of(format!("memory per live claim, {count} of them"), found).should("≤ 6 KB", each <= GOAL_BYTES),
+        );
+    }
+    Ok(findings)
+}
+
+fn events(machines: &[Machine], round: u32, options: &Options) -> Plan {
+    let lanes = plan_of_events(machines, "memory.stored", round, options.requests_max, options.seed).1;
+    Plan { pace: Pace::of(options.seconds), lanes }
+}
+
+/// The pace of senders that send again what was refused.
+fn again(options: &Options, rate: Option<f64>) -> Pace {
+    Pace { again_after: Some(TEMPORARILY_UNAVAILABLE), rate, ..Pace::of(options.seconds) }
+}
+
+fn of(outcome: &Outcome, status: u16) -> Result<&Answers> {
+    outcome.of(status).ok_or_else(|| format!("no answer {status}: {:?}", outcome.surprises(status)).into())
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes / 1_000_000)
+}

@@ -1,0 +1,136 @@
+//! Child processes, and what they cost, as `/proc` has it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use crate::Result;
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+
+/// `/proc` counts CPU time in hundredths of a second, whatever the kernel's own tick is.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A server that was started here, and ends with this value.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Its first line, which says that it serves, and perhaps where.
+    pub ready: String,
+    /// From start to that line.
+    pub started_in: Duration,
+}
+
+/// What a process has cost so far.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    /// User and system.
+    pub cpu_seconds: f64,
+    /// Resident memory now.
+    pub resident_bytes: u64,
+    /// Most resident memory ever.
+    pub peak_bytes: u64,
+}
+
+impl Server {
+    /// Starts a server and waits for its first line. Its words on standard error go to `log`.
+    pub fn start(command: &mut Command, log: &Path, patience: Duration) -> Result<Self> {
+        let started = Instant::now();
+        let words = fs::File::options().create(true).append(true).open(log)?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words).spawn()?;
+        let output = child.stdout.take().ok_or("no standard output")?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            let mut line = String::new();
+            let read = output.read_line(&mut line);
+            // The receiver is gone when the wait was given up; the rest is read so that the server never blocks on it.
+            let _ = sender.send(read.map(|_| line));
+            let _ = std::io::copy(&mut output, &mut std::io::sink());
+        });
+        let mut server = Self { child, ready: String::new(), started_in: Duration::ZERO };
+        let line = receiver.recv_timeout(patience).map_err(|_| format!("{command:?} does not get ready"))??;
+        server.started_in = started.elapsed();
+        if line.is_empty() {
+            let status = server.child.wait()?;
+            return Err(format!("{command:?} ended, {status}:\n{}", fs::read_to_string(log)?).into());
+        }
+        line.trim_end().clone_into(&mut server.ready);
+        Ok(server)
+    }
+
+    /// What it has cost so far.
+    pub fn usage(&self) -> Result<Usage> {
+        usage(self.child.id())
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub fn end(&mut self) {
+        // It may be gone already; nothing else can go wrong with a child of ours.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing is measured any more, and its folder is thrown away: no need to ask politely.
+        self.end();
+    }
+}
+
+/// Sends a plan with a generator of its own, and returns what came back.
+pub fn send(plan: &Plan, address: std::net::SocketAddr) -> Result<Outcome> {
+    let mut command = myself(&["load", &address.to_string()])?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let input = child.stdin.take().ok_or("no standard input")?;
+    plan.write(std::io::BufWriter::new(input))?;
+    outcome(child)
+}
+
+/// Runs a part of this program that prints an outcome.
+pub fn measure(arguments: &[&str]) -> Result<Outcome> {
+    outcome(myself(arguments)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
+}
+
+/// This program, with another command.
+pub fn myself(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(arguments);
+    Ok(command)
+}
+
+fn outcome(mut child: Child) -> Result<Outcome> {
+    let mut text = String::new();
+    child.stdout.take().ok_or("no standard output")?.read_to_string(&mut text)?;
+    let status = child.wait()?;
+    if !status.success() {
+        return Err(format!("a part of the harness failed, {status}").into());
+    }
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// What the process with this number has cost so far.
+pub fn usage(process: u32) -> Result<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name, in brackets, may itself hold brackets and spaces. User and system time are the 12th and 13th after it.
+    let after_name = stat.rsplit_once(')').ok_or("/proc/…/stat has no name")?.1;
+    let ticks: f64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let bytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok())
+            .map_or(0, |kilobytes| kilobytes * 1024)
+    };
+    let (resident_bytes, peak_bytes) = (bytes("VmRSS:"), bytes("VmHWM:"));
+    Ok(Usage { cpu_seconds: ticks / TICKS_PER_SECOND, resident_bytes, peak_bytes })
+}
+
+/// Says something to the person who waits.
+pub fn say(words: &str) {
+    // A closed terminal is no reason to stop measuring.
+    let _ = writeln!(std::io::stderr(), "{words}");
+}

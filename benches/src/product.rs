@@ -1,0 +1,156 @@
+//! The product, as its own process with its own data folder and configuration.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fs};
+
+use domain::Chance;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::client::{self, Answer};
+use crate::event::Machine;
+use crate::process::{Server, myself};
+use crate::{Options, Result, plan};
+
+/// Long enough for a start that misses its goal tenfold to be measured all the same.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The bearer token between product and upstream; the upstream of the harness does not look at it.
+const UPSTREAM_TOKEN: &str = "benches";
+
+/// Which statistics service the product forwards to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upstream {
+    /// Its own.
+    Embedded,
+    /// Another process that answers after this long.
+    External(Duration),
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Product {
+    /// The process.
+    pub server: Server,
+    /// Where it serves.
+    pub address: SocketAddr,
+    /// Where the external statistics service serves.
+    pub upstream: Option<SocketAddr>,
+    program: PathBuf,
+    folder: TempDir,
+    _upstream: Option<Server>,
+}
+
+impl Product {
+    /// Starts it on a fresh folder.
+    pub fn start(options: &Options, upstream: Upstream) -> Result<Self> {
+        let program = program(options)?;
+        let folder = make_folder(options)?;
+        let (service, upstream) = match upstream {
+            Upstream::Embedded => (None, None),
+            Upstream::External(delay) => {
+                let mut command = myself(&["upstream", "--delay-ms", &delay.as_millis().to_string()])?;
+                let service = Server::start(&mut command, &folder.path().join("upstream.log"), PATIENCE)?;
+                let address = service.ready.parse()?;
+                (Some(service), Some(address))
+            }
+        };
+        let (address, admin) = (free_address()?, free_address()?);
+        fs::write(folder.path().join("config.toml"), configuration(folder.path(), address, admin, upstream))?;
+        let server = serve(&program, folder.path())?;
+        Ok(Self { server, address, upstream, program, folder, _upstream: service })
+    }
+
+    /// Kills it without a word and starts it again on the same folder; returns how long it took to serve.
+    pub fn kill_and_start(&mut self) -> Result<Duration> {
+        self.server.end();
+        self.server = serve(&self.program, self.folder.path())?;
+        Ok(self.server.started_in)
+    }
+
+    /// Registers computers.
+    pub fn register(&self, count: usize, options: &Options) -> Result<Vec<Machine>> {
+        let chance = Chance::seeded(options.seed);
+        let mut machines: Vec<Machine> = (0..count).map(|_| Machine::invent(&chance)).collect();
+        let bodies =
+            machines.iter().map(|machine| json!({"user_cuid": machine.user_cuid, "machine_uuid": machine.uuid}));
+        let answers = self.post_all("/api/v1/machines", bodies)?;
+        for (machine, answer) in machines.iter_mut().zip(answers) {
+            let answer = answer.json(201)?;
+            answer["machine_secret"].as_str().ok_or("no machine_secret")?.clone_into(&mut machine.secret);
+        }
+        Ok(machines)
+    }
+
+    /// Registers agents for people; returns their claim tokens. Each has a live ceremony.
+    pub fn register_agents(&self, count: usize) -> Result<Vec<String>> {
+        let bodies =
+            (0..count).map(|number| json!({"type": "service_auth", "login_hint": format!("p{number}@example.com")}));
+        let answers = self.post_all("/api/v1/agent-auth/identity", bodies)?;
+        let token = |answer: Answer| {
+            let answer = answer.json(200)?;
+            Ok(answer["claim_token"].as_str().ok_or("no claim_token")?.to_owned())
+        };
+        answers.into_iter().map(token).collect()
+    }
+
+    /// Runs an operator's command beside the living server; returns what it prints.
+    pub fn admin(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        command.arg("admin").args(arguments).arg("--config").arg(self.folder.path().join("config.toml"));
+        let output = command.current_dir(self.folder.path()).output()?;
+        if !output.status.success() {
+            return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+
+    fn post_all(&self, target: &str, bodies: impl Iterator<Item = serde_json::Value>) -> Result<Vec<Answer>> {
+        /// Enough to share commits.
+        const CONNECTIONS: usize = 32;
+        let json = ["Content-Type: application/json"];
+        let requests: Vec<_> =
+            bodies.map(|body| plan::request("POST", target, &json, body.to_string().as_bytes())).collect();
+        client::send_all(self.address, &requests, CONNECTIONS.min(requests.len()))
+    }
+}
+
+/// A folder on the disk that is measured.
+pub fn make_folder(options: &Options) -> Result<TempDir> {
+    let parent = options.data.clone().unwrap_or_else(env::temp_dir);
+    Ok(tempfile::Builder::new().prefix("attache-bench-").tempdir_in(parent)?)
+}
+
+/// The server's program: named, or the one that was built beside this one.
+pub fn program(options: &Options) -> Result<PathBuf> {
+    let beside = env::current_exe()?.with_file_name("attache");
+    let program = options.server.clone().unwrap_or(beside);
+    if program.is_file() { Ok(program) } else { Err(format!("no server at {}", program.display()).into()) }
+}
+
+fn serve(program: &Path, folder: &Path) -> Result<Server> {
+    let mut command = Command::new(program);
+    command.args(["serve", "--config"]).arg(folder.join("config.toml")).current_dir(folder);
+    Server::start(&mut command, &folder.join("server.log"), PATIENCE)
+}
+
+/// Everything at its default but places, and what keeps one sender from being the whole world: all requests of the
+/// harness come from one address.
+fn configuration(folder: &Path, address: SocketAddr, admin: SocketAddr, upstream: Option<SocketAddr>) -> String {
+    let mut text = format!(
+        "[data]\ndir = \"{}\"\n\n[http]\nbind = \"{address}\"\nbase_url = \"http://{address}\"\n\n[admin]\nbind = \"{admin}\"\n",
+        folder.join("data").display()
+    );
+    if let Some(upstream) = upstream {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n[upstream]\nurl = \"http://{upstream}\"\ntoken = \"{UPSTREAM_TOKEN}\"\n");
+    }
+    text
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

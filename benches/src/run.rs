@@ -1,0 +1,153 @@
+//! Floor and product in turn, A B A B …, so that whatever else the machine does hits both.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use domain::Chance;
+
+use crate::event::Machine;
+use crate::floor::Floor;
+use crate::outcome::Outcome;
+use crate::plan::{self, Pace, Plan};
+use crate::process::{self, Server, myself, say};
+use crate::product::{Product, make_folder};
+use crate::report::{Contestant, Report, Sample, Section};
+use crate::scenario::{self, Scenario};
+use crate::{Options, Result, probe};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the command line asked for.
+pub fn everything(options: &Options) -> Result<()> {
+    let mut scenarios = scenario::all();
+    let names: Vec<&str> =
+        scenarios.iter().map(|scenario| scenario.name()).chain(probe::ALL.iter().map(|(name, _)| *name)).collect();
+    if options.list {
+        println!("{}", names.join("\n"));
+        return Ok(());
+    }
+    if let Some(unknown) = options.names.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(format!("no scenario {unknown}; there are: {}", names.join(", ")).into());
+    }
+    let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|other| other == name);
+
+    let mut report = Report::new(options)?;
+    if options.floors_only {
+        report.sections.push(floors(options)?);
+    } else {
+        for scenario in scenarios.iter_mut().filter(|scenario| wanted(scenario.name())) {
+            say(&format!("· {}", scenario.name()));
+            report.sections.push(compare(scenario.as_mut(), options)?);
+        }
+        for (name, probe) in probe::ALL.iter().filter(|(name, _)| wanted(name)) {
+            say(&format!("· {name}"));
+            report.findings.extend(probe(options)?);
+        }
+    }
+    report.publish(&options.report)
+}
+
+/// One scenario against its floors.
+fn compare(scenario: &mut dyn Scenario, options: &Options) -> Result<Section> {
+    let product = Product::start(options, scenario.upstream())?;
+    scenario.prepare(&product, options)?;
+    let mut floors = Vec::new();
+    for (floor, _) in scenario.goals() {
+        floors.push((Standing::start(*floor, options)?, Contestant::new(floor.name())));
+    }
+    let mut ours = Contestant::new("attache");
+    for round in 0..options.rounds {
+        let plan = scenario.plan(round, options)?;
+        for (floor, contestant) in &mut floors {
+            contestant.samples.push(floor.measure(&plan, options)?);
+        }
+        let sample = measure(&product.server, product.address, &plan, scenario.status())?;
+        say(&format!("  round {}: {:.0}/s", round + 1, sample.rate));
+        ours.samples.push(sample);
+    }
+    let floors = floors.into_iter().map(|(_, contestant)| contestant).collect();
+    Ok(Section { name: scenario.name(), goals: scenario.goals().to_vec(), floors, product: Some(ours) })
+}
+
+/// The floors alone, with events of computers that nobody has registered.
+fn floors(options: &Options) -> Result<Section> {
+    let chance = Chance::seeded(options.seed);
+    let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&chance)).collect();
+    let polls = Plan::cycling(&[plan::request("GET", "/", &[], b"")], options.connections, options.seconds);
+    let mut floors = Vec::new();
+    for floor in [Floor::Bare, Floor::Hash, Floor::Disk] {
+        floors.push((floor, Standing::start(floor, options)?, Contestant::new(floor.name())));
+    }
+    for round in 0..options.rounds {
+        let lanes = scenario::plan_of_events(&machines, "memory.stored", round, options.requests_max, options.seed).1;
+        let events = Plan { pace: Pace::of(options.seconds), lanes };
+        for (floor, standing, contestant) in &mut floors {
+            let plan = if *floor == Floor::Bare { &polls } else { &events };
+            let sample = standing.measure(plan, options)?;
+            say(&format!("  round {}: {}: {:.0}/s", round + 1, floor.name(), sample.rate));
+            contestant.samples.push(sample);
+        }
+    }
+    let floors = floors.into_iter().map(|(.., contestant)| contestant).collect();
+    Ok(Section { name: "floors", goals: Vec::new(), floors, product: None })
+}
+
+/// A floor, ready to be measured again and again.
+struct Standing {
+    floor: Floor,
+    /// The disk floor has no server: each measurement is a process of its own.
+    server: Option<Server>,
+}
+
+impl Standing {
+    fn start(floor: Floor, options: &Options) -> Result<Self> {
+        if floor == Floor::Disk {
+            return Ok(Self { floor, server: None });
+        }
+        let folder = make_folder(options)?;
+        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), PATIENCE)?;
+        Ok(Self { floor, server: Some(server) })
+    }
+
+    fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
+        if let Some(server) = &self.server {
+            return measure(server, server.ready.parse()?, plan, self.floor.status());
+        }
+        let folder = make_folder(options)?;
+        let (connections, seconds) = (options.connections.to_string(), options.seconds.to_string());
+        let outcome = process::measure(&[
+            "floor",
+            self.floor.command(),
+            "--connections",
+            &connections,
+            "--seconds",
+            &seconds,
+            "--folder",
+            folder.path().to_str().ok_or("the folder's name is no text")?,
+        ])?;
+        sample(&outcome, self.floor.status(), outcome.own_cpu_seconds, outcome.own_peak_bytes)
+    }
+}
+
+/// Sends a plan to a server, and asks the system what it cost the server.
+pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
+    let before = server.usage()?;
+    let outcome = process::send(plan, address)?;
+    let after = server.usage()?;
+    sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
+    if let Some(surprises) = outcome.surprises(status) {
+        say(&format!("  SURPRISES: {surprises}"));
+    }
+    let answers = outcome.of(status).ok_or_else(|| format!("no answer {status}"))?;
+    Ok(Sample {
+        rate: outcome.rate(status),
+        cpu_us: cpu_seconds * 1e6 / outcome.answers_total.max(1) as f64,
+        p50_us: answers.p50_us,
+        p99_us: answers.p99_us,
+        peak_bytes,
+    })
+}

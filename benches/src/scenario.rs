@@ -1,0 +1,84 @@
+//! The paths that are measured against floors. A new path is one `impl Scenario` and a line in [`all`].
+
+mod events;
+mod reads;
+
+use bytes::Bytes;
+
+use crate::floor::Floor;
+use crate::plan::{self, Plan};
+use crate::product::{Product, Upstream};
+use crate::{Options, Result};
+
+/// One path through the product.
+pub trait Scenario {
+    /// The name on the command line and in reports.
+    fn name(&self) -> &'static str;
+
+    /// The least ratio to each floor; where there are several, the lower bar counts.
+    fn goals(&self) -> &'static [(Floor, f64)];
+
+    /// The status of a good answer. Anything else is reported, and is not counted.
+    fn status(&self) -> u16;
+
+    /// What the product forwards to.
+    fn upstream(&self) -> Upstream {
+        Upstream::Embedded
+    }
+
+    /// Once, before the first round: registrations and the like.
+    fn prepare(&mut self, product: &Product, options: &Options) -> Result<()>;
+
+    /// What is sent in one round, to the floors and then to the product.
+    fn plan(&mut self, round: u32, options: &Options) -> Result<Plan>;
+}
+
+/// All of them, in the order of the report.
+pub fn all() -> Vec<Box<dyn Scenario>> {
+    vec![
+        Box::new(ClaimPoll::default()),
+        Box::new(reads::Computers::default()),
+        Box::new(events::Events::forwarded()),
+        Box::new(events::Events::held()),
+        Box::new(events::Events::external()),
+        Box::new(reads::AuditProof::default()),
+    ]
+}
+
+pub use events::plan_of_events;
+
+/// `agent-auth/token`, claim grant, pending: the poll of an agent that waits for its person.
+#[derive(Debug, Default)]
+struct ClaimPoll {
+    polls: Vec<Bytes>,
+}
+
+impl Scenario for ClaimPoll {
+    fn name(&self) -> &'static str {
+        "claim_poll"
+    }
+
+    fn goals(&self) -> &'static [(Floor, f64)] {
+        &[(Floor::Bare, 0.75)]
+    }
+
+    fn status(&self) -> u16 {
+        400 // authorization_pending
+    }
+
+    fn prepare(&mut self, product: &Product, options: &Options) -> Result<()> {
+        self.polls = product.register_agents(options.connections)?.iter().map(|token| claim_poll(token)).collect();
+        Ok(())
+    }
+
+    fn plan(&mut self, _round: u32, options: &Options) -> Result<Plan> {
+        Ok(Plan::cycling(&self.polls, options.connections, options.seconds))
+    }
+}
+
+/// The poll of one agent.
+pub fn claim_poll(claim_token: &str) -> Bytes {
+    let form = format!("grant_type=urn%3Asvc%3Aagent-auth%3Agrant-type%3Aclaim&claim_token={claim_token}");
+    let headers = ["Content-Type: application/x-www-form-urlencoded"];
+    plan::request("POST", "/api/v1/agent-auth/token", &headers, form.as_bytes())
+}

@@ -1,0 +1,99 @@
+//! The command line: one binary, one file per command.
+//!
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 70 supervision gave up, 78 configuration. What a person asked for goes to
+//! standard output, everything else to standard error.
+
+mod admin;
+mod check;
+mod keys;
+mod migrate;
+mod output;
+mod serve;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Settings, load};
+
+/// A server for agents' accounts, consent and provable events.
+#[derive(Debug, Parser)]
+#[command(name = "attache", version, max_term_width = 100)]
+struct Arguments {
+    /// Configuration file [default: config.toml in the working folder, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the server (the default)
+    Serve,
+    /// Check the configuration and show every mistake at once
+    Check,
+    /// Bring the databases to the newest schema
+    Migrate,
+    /// The keys that sign identity assertions
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Check an audit proof offline, against a key that you trust
+    Verify(verify::Arguments),
+    /// The operator's commands: they work straight on the database, beside the living server
+    #[command(subcommand)]
+    Admin(admin::Command),
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+enum Failure {
+    /// Exit 1.
+    Refused(String),
+    /// Exit 78.
+    Configuration(String),
+    /// Exit 70.
+    GaveUp(String),
+}
+
+impl Failure {
+    fn refused(reason: impl ToString) -> Self {
+        Self::Refused(reason.to_string())
+    }
+}
+
+type Done = Result<(), Failure>;
+
+/// Reads the arguments, does what they ask, and says by the exit code how it went.
+pub fn main() -> ExitCode {
+    let Arguments { config, command } = Arguments::parse();
+    let settings = || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
+    let done = match command.unwrap_or(Command::Serve) {
+        Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
+        Command::Check => settings().map(|settings| check::report(&settings)),
+        Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
+        Command::Keys(command) => settings().and_then(|settings| run(async move { keys::run(command, &settings).await })),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Admin(command) => settings().and_then(|settings| run(async move { admin::run(command, &settings).await })),
+    };
+    let (code, reason) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Refused(reason)) => (1, reason),
+        Err(Failure::GaveUp(reason)) => (70, reason),
+        Err(Failure::Configuration(reason)) => (78, reason),
+    };
+    output::complain(&reason);
+    ExitCode::from(code)
+}
+
+fn run(work: impl Future<Output = Done>) -> Done {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?.block_on(work)
+}
+
+/// Opens the main database beside a server that may be running.
+async fn open_store(settings: &Settings) -> Result<store::Store, Failure> {
+    crate::house::open_store(settings).await.map_err(Failure::refused)
+}

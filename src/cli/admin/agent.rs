@@ -1,0 +1,66 @@
+//! `attache admin agent`
+
+use clap::Subcommand;
+use domain::ids::RegistrationId;
+use serde_json::{Value, json};
+
+use super::{Format, Listing, Office};
+use crate::cli::{Done, Failure, output};
+use crate::http::agent_auth::date_time;
+
+/// What to do with them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show agents, claimed or not
+    List(Listing),
+    /// Revoke an agent for ever: its tokens and assertions stop working
+    Revoke {
+        /// Its registration id
+        id: RegistrationId,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// Does it.
+pub async fn run(command: Command, office: &Office<'_>) -> Done {
+    let Office { store, clock, .. } = office;
+    match command {
+        Command::List(listing) => {
+            let agents = store.agents(listing.limit).await.map_err(Failure::refused)?;
+            let rows: Vec<Value> = agents
+                .iter()
+                .map(|agent| {
+                    let registration = &agent.registration;
+                    let status = match (&registration.claim, registration.revoked_at) {
+                        (_, Some(_)) => "revoked",
+                        (Some(_), None) => "claimed",
+                        (None, None) => "unclaimed",
+                    };
+                    json!({
+                        "id": registration.id,
+                        "type": registration.registration_type,
+                        "status": status,
+                        "user_account_id": registration.claim.as_ref().map(|claim| &claim.account),
+                        "claimed_via": agent.claimed_via,
+                        "created_at": date_time(registration.created_at),
+                        "last_token_at": registration.last_token_at.map(date_time),
+                        "ip_address": registration.ip_address,
+                        "revoked_at": registration.revoked_at.map(date_time),
+                    })
+                })
+                .collect();
+            let columns = ["id", "type", "status", "user_account_id", "created_at", "last_token_at", "ip_address"];
+            output::list(listing.format.json, &rows, &columns);
+            Ok(())
+        }
+        Command::Revoke { id, format } => {
+            if store.registration_revoke(id, None, clock.now()).await.map_err(Failure::refused)? {
+                output::show(format.json, &json!({ "revoked": id }), || format!("agent {id} is revoked"));
+                Ok(())
+            } else {
+                Err(Failure::refused("no such agent, or it is revoked already"))
+            }
+        }
+    }
+}

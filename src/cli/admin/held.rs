@@ -1,0 +1,140 @@
+//! `attache admin held`: events that could not be forwarded as they were sent.
+
+use actors::intake::Verdict;
+use bytes::Bytes;
+use clap::Subcommand;
+use domain::held::HoldReason;
+use domain::ids::HeldId;
+use serde_json::{Value, json};
+use store::held::{HeldEntry, HeldFilter, HeldState};
+
+use super::{Format, Listing, Office};
+use crate::cli::{Done, Failure, output};
+use crate::house::House;
+use crate::http::agent_auth::date_time;
+
+/// What to do with them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show held events
+    List {
+        /// Only those held for this reason
+        #[arg(long)]
+        reason: Option<HoldReason>,
+        /// Those released and discarded too
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        listing: Listing,
+    },
+    /// Show one, with its body as far as it was kept
+    Show {
+        /// Its id in the list
+        id: HeldId,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Send one through the intake again, as if its sender had sent it now
+    Release {
+        /// Its id in the list
+        id: HeldId,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Give one up; its body is deleted
+    Discard {
+        /// Its id in the list
+        id: HeldId,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// Does it.
+pub async fn run(command: Command, office: &Office<'_>) -> Done {
+    let Office { store, clock, .. } = office;
+    match command {
+        Command::List { reason, all, listing } => {
+            let state = (!all).then_some(HeldState::Held);
+            let filter = HeldFilter { state, reason, ..HeldFilter::default() };
+            let entries = store.held_list(&filter, listing.limit).await.map_err(Failure::refused)?;
+            let rows: Vec<Value> = entries.iter().map(described).collect();
+            let columns = ["id", "reason", "sender", "event_type", "event_id", "received_at", "state"];
+            output::list(listing.format.json, &rows, &columns);
+            Ok(())
+        }
+        Command::Show { id, format } => {
+            let (entry, body) = known(office, id).await?;
+            let mut shown = described(&entry);
+            shown["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
+            output::show(format.json, &shown, || format!("{shown:#}"));
+            Ok(())
+        }
+        Command::Release { id, format } => release(office, id, format).await,
+        Command::Discard { id, format } => {
+            if store.held_discard(id, clock.now()).await.map_err(Failure::refused)? {
+                output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));
+                Ok(())
+            } else {
+                Err(Failure::refused("no such event is held"))
+            }
+        }
+    }
+}
+
+async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
+    let (entry, body) = known(office, id).await?;
+    if entry.state != HeldState::Held {
+        return Err(Failure::refused(format!("it is {} already", entry.state.as_str())));
+    }
+    let body = body.ok_or_else(|| {
+        Failure::refused("its payload was not kept, because the person does not allow it; the sender has to send it again")
+    })?;
+    let settings = office.settings.clone();
+    let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));
+    let drain_deadline = settings.shutdown.drain_deadline;
+    let house = House::build(settings, base_url, office.clock.clone(), office.chance.clone()).await;
+    let house = house.map_err(Failure::refused)?;
+    let verdict = house.intake.release(&entry, Bytes::from(body)).await;
+    house.root.drain(drain_deadline).await;
+    match verdict.map_err(Failure::refused)? {
+        Verdict::Forwarded(receipt) => {
+            output::show(format.json, &json!({ "released": id, "receipt_id": receipt }), || {
+                format!("{id} is released, receipt {receipt}")
+            });
+            Ok(())
+        }
+        Verdict::Held { warning } => Err(Failure::refused(format!("it is still held: {warning}"))),
+        Verdict::Passed(answer) => {
+            let body = String::from_utf8_lossy(&answer.body);
+            Err(Failure::refused(format!("the statistics service answered {}: {body}", answer.status)))
+        }
+        Verdict::Unavailable { reason } => Err(Failure::refused(format!("it could not be sent: {reason}; try again"))),
+    }
+}
+
+async fn known(office: &Office<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
+    let found = office.store.held_show(id).await.map_err(Failure::refused)?;
+    found.ok_or_else(|| Failure::refused("no such event is held"))
+}
+
+fn described(entry: &HeldEntry) -> Value {
+    json!({
+        "id": entry.id,
+        "state": entry.state.as_str(),
+        "reason": entry.reason.as_str(),
+        "detail": entry.detail,
+        "sender": entry.sender.to_string(),
+        "user_account_id": entry.account,
+        "event_id": entry.outline.event_id,
+        "event_type": entry.outline.event_type,
+        "agent_id": entry.outline.agent_id,
+        "machine_id": entry.outline.machine_uuid,
+        "self": entry.seal,
+        "body_sha256": entry.body_sha256,
+        "body_bytes": entry.body_bytes,
+        "received_at": date_time(entry.received_at),
+        "state_at": entry.state_at.map(date_time),
+        "receipt_id": entry.receipt,
+    })
+}

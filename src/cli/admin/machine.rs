@@ -1,0 +1,109 @@
+//! `attache admin machine`
+
+use clap::Subcommand;
+use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::secret::{Secret, SecretKind};
+use serde_json::{Value, json};
+use store::machine::{Attach, NewMachine, Register};
+
+use super::{Format, Listing, Office};
+use crate::cli::{Done, Failure, output};
+use crate::http::agent_auth::date_time;
+
+/// What to do with them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Register a computer and print its secret, this once
+    Add {
+        /// The identity that lives on it
+        #[arg(long)]
+        user_cuid: UserCuid,
+        /// Its UUIDv7
+        #[arg(long)]
+        machine_uuid: MachineUuid,
+        /// What to call it
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Attach a computer, and the identity on it, to an account
+    Attach {
+        /// The computer
+        #[arg(long)]
+        machine_uuid: MachineUuid,
+        /// The account
+        #[arg(long)]
+        account: UserAccountId,
+        #[command(flatten)]
+        format: Format,
+    },
+    /// Show computers
+    List(Listing),
+    /// Remove a computer: its secret stops working
+    Remove {
+        /// The computer
+        machine_uuid: MachineUuid,
+        #[command(flatten)]
+        format: Format,
+    },
+}
+
+/// Does it.
+pub async fn run(command: Command, office: &Office<'_>) -> Done {
+    let Office { store, clock, chance, .. } = office;
+    match command {
+        Command::Add { user_cuid, machine_uuid, name, format } => {
+            let secret = Secret::mint(SecretKind::Machine, chance);
+            let new =
+                NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
+            match store.machine_register(&new, clock.now()).await.map_err(Failure::refused)? {
+                Register::Registered => {
+                    let value = json!({ "machine_uuid": machine_uuid, "user_cuid": user_cuid, "machine_secret": secret.expose() });
+                    output::show(format.json, &value, || secret.expose().to_owned());
+                    Ok(())
+                }
+                Register::AlreadyRegistered => Err(Failure::refused("that computer is registered already")),
+            }
+        }
+        Command::Attach { machine_uuid, account, format } => {
+            match store.machine_attach(machine_uuid, &account, clock.now()).await.map_err(Failure::refused)? {
+                Attach::Attached => {
+                    let value = json!({ "machine_uuid": machine_uuid, "user_account_id": account });
+                    output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
+                    Ok(())
+                }
+                Attach::MachineNotRegistered => Err(Failure::refused("no such computer is registered")),
+                Attach::MachineAlreadyClaimed => Err(Failure::refused("it is attached to another account")),
+                Attach::CuidAlreadyClaimed => Err(Failure::refused("its identity is linked to another account")),
+            }
+        }
+        Command::List(listing) => {
+            let machines = store.machines(listing.limit).await.map_err(Failure::refused)?;
+            let rows: Vec<Value> = machines
+                .iter()
+                .map(|machine| {
+                    json!({
+                        "machine_uuid": machine.machine_uuid,
+                        "user_cuid": machine.user_cuid,
+                        "name": machine.name,
+                        "user_account_id": machine.account,
+                        "first_seen_at": date_time(machine.first_seen_at),
+                        "last_seen_at": date_time(machine.last_seen_at),
+                    })
+                })
+                .collect();
+            let columns = ["machine_uuid", "user_cuid", "name", "user_account_id", "first_seen_at", "last_seen_at"];
+            output::list(listing.format.json, &rows, &columns);
+            Ok(())
+        }
+        Command::Remove { machine_uuid, format } => {
+            if store.machine_remove(machine_uuid).await.map_err(Failure::refused)? {
+                output::show(format.json, &json!({ "removed": machine_uuid }), || format!("{machine_uuid} is removed"));
+                Ok(())
+            } else {
+                Err(Failure::refused("no such computer is registered"))
+            }
+        }
+    }
+}

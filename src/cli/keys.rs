@@ -1,0 +1,59 @@
+//! `attache keys`: the keys that sign identity assertions.
+
+use clap::Subcommand;
+use domain::{Chance, Clock};
+use serde_json::{Value, json};
+
+use super::{Done, Failure, open_store, output};
+use crate::config::Settings;
+use crate::http::agent_auth::date_time;
+
+/// What to do with them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show all keys that sign or still verify
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let the next key sign and make a new next one; assertions signed before stay valid until they expire
+    Rotate {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does it.
+pub async fn run(command: Command, settings: &Settings) -> Done {
+    let store = open_store(settings).await?;
+    let (clock, chance) = (Clock::system(), Chance::system());
+    store.assertion_keys_ensure(clock.now(), &chance).await.map_err(Failure::refused)?;
+    match command {
+        Command::List { json } => {
+            let keep_for = settings.claims.keep_keys_for();
+            let keys = store.assertion_keys(clock.now(), keep_for).await.map_err(Failure::refused)?;
+            let rows: Vec<Value> = keys
+                .iter()
+                .map(|key| {
+                    json!({
+                        "kid": key.kid,
+                        "state": key.state,
+                        "created_at": date_time(key.created_at),
+                        "activated_at": key.activated_at.map(date_time),
+                        "retired_at": key.retired_at.map(date_time),
+                    })
+                })
+                .collect();
+            output::list(json, &rows, &["kid", "state", "created_at", "activated_at", "retired_at"]);
+        }
+        Command::Rotate { json } => {
+            let kid = store.assertion_keys_rotate(clock.now(), &chance).await.map_err(Failure::refused)?;
+            let kid = kid.ok_or_else(|| Failure::refused("another process rotated the keys at this very moment"))?;
+            output::show(json, &json!({ "active": kid }), || format!("{kid} signs from now on"));
+        }
+    }
+    store.close().await;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `attache serve`: runs until SIGTERM or SIGINT, then drains; a second signal ends it at once.
+
+use actors::Outcome;
+use domain::{Chance, Clock};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Done, Failure, output};
+use crate::config::Settings;
+use crate::server::Server;
+use crate::telemetry;
+
+/// Runs the server.
+pub async fn serve(settings: Settings) -> Done {
+    telemetry::begin(&settings.telemetry);
+    let unwatched = |error: std::io::Error| Failure::Refused(format!("signals cannot be watched: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
+
+    let server = Server::start(settings, Clock::system(), Chance::system()).await.map_err(Failure::refused)?;
+    output::say(&format!(
+        "attache is ready at {} (operator: http://{})",
+        server.house.base_url, server.admin_address
+    ));
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        outcome = server.given_up() => return Err(gave_up(&outcome)),
+    }
+    tracing::info!("draining; a second signal ends it at once");
+    let root = server.house.root.clone();
+    tokio::select! {
+        outcome = server.stop() => match outcome {
+            Outcome::Drained => Ok(()),
+            Outcome::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was cut off")),
+            outcome => Err(gave_up(&outcome)),
+        },
+        _ = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+            root.kill_now();
+            Err(Failure::refused("ended at once by a second signal"))
+        }
+    }
+}
+
+fn gave_up(outcome: &Outcome) -> Failure {
+    let child = match outcome {
+        Outcome::GaveUp { child } => child.as_str(),
+        _ => "root",
+    };
+    Failure::GaveUp(format!("{child} failed too often; giving up, so that the service manager can start afresh"))
+}

@@ -1,0 +1,313 @@
+//! Every knob of the server: one [`Settings`] value, composed of the settings that each room keeps beside its code.
+//!
+//! A knob is read from three places, later ones winning: the default in the code, `config.toml`, and an environment variable named
+//! `ATTACHE_` + the path in capitals joined by `__` (`ATTACHE_HTTP__BIND`). All mistakes are reported at once, each with its place,
+//! its reason and a way out ([`reading`]).
+
+mod actors;
+pub mod reading;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::actors::RootSettings;
+use serde::{Deserialize, Serialize};
+use statistics::client::UpstreamSettings;
+use store::DatabaseSettings;
+use store::held::HeldQuotas;
+
+pub use self::actors::ActorsSettings;
+pub use self::reading::{Problem, Problems, load};
+
+/// Every knob.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where files live.
+    pub data: DataSettings,
+    /// The main database.
+    pub database: DatabaseSettings,
+    /// The public listener.
+    pub http: crate::http::Settings,
+    /// The operator's listener.
+    pub admin: AdminSettings,
+    /// The statistics service.
+    pub upstream: UpstreamSettings,
+    /// The embedded statistics service.
+    pub log: LogSettings,
+    /// Event intake.
+    pub events: EventSettings,
+    /// Registration and claims of agents.
+    pub claims: ::actors::claim::ClaimSettings,
+    /// Computers.
+    pub machines: MachineSettings,
+    /// Browser sessions.
+    pub sessions: SessionSettings,
+    /// Signing in.
+    pub signin: SigninSettings,
+    /// Consent.
+    pub consent: ConsentSettings,
+    /// How often one address may try.
+    pub limits: crate::http::LimitSettings,
+    /// Cleaning up.
+    pub janitor: ::actors::janitor::JanitorSettings,
+    /// Supervision.
+    pub actors: ActorsSettings,
+    /// Starting and stopping as a whole.
+    pub shutdown: ShutdownSettings,
+    /// Logs.
+    pub telemetry: crate::telemetry::Settings,
+}
+
+/// `[data]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DataSettings {
+    /// Folder of the embedded databases; created when it is missing.
+    pub dir: PathBuf,
+}
+
+impl Default for DataSettings {
+    fn default() -> Self {
+        Self { dir: PathBuf::from("data") }
+    }
+}
+
+/// `[admin]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdminSettings {
+    /// Address of the operator's listener: health, metrics, the living actors. It asks for no credential, so it belongs on loopback
+    /// or on a closed network.
+    pub bind: SocketAddr,
+}
+
+impl Default for AdminSettings {
+    fn default() -> Self {
+        Self { bind: SocketAddr::from(([127, 0, 0, 1], 8081)) }
+    }
+}
+
+/// `[log]`: the embedded statistics service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// Name of the log in its checkpoints and keys; fixed once the log has begun.
+    pub origin: String,
+    /// How many events one commit takes at most.
+    pub batch_max: usize,
+    /// How often new events get their place in the tree and a checkpoint is signed.
+    #[serde(with = "humantime_serde")]
+    pub checkpoint_every: Duration,
+    /// How many events one such pass takes at most.
+    pub sequence_max: u32,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self {
+            origin: "attache/log".into(),
+            batch_max: 256,
+            checkpoint_every: Duration::from_millis(500),
+            sequence_max: 20_000,
+        }
+    }
+}
+
+/// `[events]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EventSettings {
+    /// The six third-party agents that events may name.
+    pub third_party_agents: Vec<String>,
+    /// A registry file that extends or replaces the built-in event types.
+    pub registry: Option<PathBuf>,
+    /// Largest envelope that is read as one; larger bodies are held unread.
+    pub body_bytes_max: usize,
+    /// How many events may be in the hands of the intake at once, over all chains.
+    pub workers: usize,
+    /// How much may be held.
+    pub held: HeldQuotas,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        let third_party = ["claude-code", "codex", "cursor", "gemini-cli", "github-copilot", "opencode"];
+        Self {
+            third_party_agents: third_party.map(String::from).to_vec(),
+            registry: None,
+            body_bytes_max: 256 * 1024,
+            workers: 128,
+            held: HeldQuotas::default(),
+        }
+    }
+}
+
+/// Who may register computers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineRegistration {
+    /// Anyone.
+    #[default]
+    Open,
+    /// Whoever presents the enrolment key as a bearer token.
+    Key,
+    /// Operators alone, with `attache admin machine add`.
+    Off,
+}
+
+/// `[machines]`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MachineSettings {
+    /// Who may register computers.
+    pub registration: MachineRegistration,
+    /// The key that `registration = "key"` asks for.
+    pub enrolment_key: Option<String>,
+}
+
+/// `[sessions]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SessionSettings {
+    /// How long a session lives after it was last used.
+    #[serde(with = "humantime_serde")]
+    pub valid_for: Duration,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self { valid_for: Duration::from_secs(7 * 24 * 3600) }
+    }
+}
+
+/// `[signin]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SigninSettings {
+    /// Whether a first sign-in creates an account; otherwise an operator does.
+    pub create_account: bool,
+}
+
+impl Default for SigninSettings {
+    fn default() -> Self {
+        Self { create_account: true }
+    }
+}
+
+/// `[consent]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConsentSettings {
+    /// The level that is reported where a person set none; it is never enforced.
+    pub default_level: domain::consent::ConsentLevel,
+}
+
+impl Default for ConsentSettings {
+    fn default() -> Self {
+        Self { default_level: domain::consent::ConsentLevel::MetadataOnly }
+    }
+}
+
+/// `[shutdown]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShutdownSettings {
+    /// How long requests and actors get to finish after SIGTERM; a second signal ends everything at once.
+    #[serde(with = "humantime_serde")]
+    pub drain_deadline: Duration,
+    /// How long they get when the supervision gives up.
+    #[serde(with = "humantime_serde")]
+    pub give_up_deadline: Duration,
+    /// An actor that is not up after this long has failed to start.
+    #[serde(with = "humantime_serde")]
+    pub start_deadline: Duration,
+}
+
+impl Default for ShutdownSettings {
+    fn default() -> Self {
+        Self {
+            drain_deadline: Duration::from_secs(20),
+            give_up_deadline: Duration::from_secs(10),
+            start_deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+impl ShutdownSettings {
+    /// As the supervision wants it.
+    pub fn root(&self) -> RootSettings {
+        let Self { give_up_deadline, start_deadline, .. } = *self;
+        RootSettings { give_up_deadline, start_deadline, ..RootSettings::default() }
+    }
+}
+
+impl Settings {
+    /// What is wrong with values that have the right type, as pairs of path and reason.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut problems = Vec::new();
+        let mut rule = |kept: bool, path: &str, reason: &str| {
+            if !kept {
+                problems.push((path.to_owned(), reason.to_owned()));
+            }
+        };
+        let mut agents = self.events.third_party_agents.clone();
+        agents.sort();
+        agents.dedup();
+        rule(agents.len() == 6, "events.third_party_agents", "exactly six different names are needed");
+        let plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        rule(agents.iter().all(|name| !name.is_empty() && plain(name)), "events.third_party_agents", "names are of letters, digits, '-', '_' and '.'");
+        rule(!agents.iter().any(|name| name.starts_with("svc-")), "events.third_party_agents", "names that begin with svc- are ours");
+        rule(
+            (1..=crate::http::BODY_BYTES_HARD_MAX).contains(&self.events.body_bytes_max),
+            "events.body_bytes_max",
+            "must be from 1 to 1048576; larger bodies are refused on every route",
+        );
+        rule(self.events.workers > 0, "events.workers", "must be at least 1");
+        rule(self.log.batch_max > 0, "log.batch_max", "must be at least 1");
+        rule(self.log.sequence_max > 0, "log.sequence_max", "must be at least 1");
+        rule(
+            (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&self.log.checkpoint_every),
+            "log.checkpoint_every",
+            "must be from 10ms to 1s: checkpoints are promised at least every second",
+        );
+        rule(statistics::checkpoint::is_valid_name(&self.log.origin), "log.origin", "must be a name without spaces and '+'");
+        rule(
+            self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
+            "machines.enrolment_key",
+            "is needed when machines.registration is \"key\"",
+        );
+        rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
+        let within = |section: &'static str, inner: Vec<(String, String)>| {
+            inner.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
+        };
+        problems.extend(within("http", self.http.problems()));
+        problems.extend(within("limits", self.limits.problems()));
+        problems.extend(within("claims", self.claims.problems()));
+        problems.extend(within("actors", self.actors.problems()));
+        if let Err(error) = self.registry() {
+            problems.push(("events.registry".into(), error));
+        }
+        problems
+    }
+
+    /// The event registry that `events.registry` asks for.
+    pub fn registry(&self) -> Result<domain::registry::Registry, String> {
+        use domain::registry::Registry;
+        let read = match &self.events.registry {
+            None => Registry::built_in(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+                Registry::from_file(&text)
+            }
+        };
+        read.map_err(|error| error.to_string())
+    }
+
+    /// The agents that events may name.
+    pub fn agent_kinds(&self) -> domain::envelope::AgentKinds {
+        domain::envelope::AgentKinds::new(self.events.third_party_agents.iter().cloned())
+    }
+}

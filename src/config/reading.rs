@@ -1,0 +1,290 @@
+//! Reading the configuration so that every mistake is found at once.
+//!
+//! The default settings, written out, are the list of what may be set. Each value that a file or the environment gives is laid into
+//! them by itself and tried; one that does not fit is reported with its place and left out, and the search goes on.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use toml::de::{DeTable, DeValue};
+
+use super::Settings;
+
+/// The prefix of environment variables.
+pub const ENVIRONMENT_PREFIX: &str = "ATTACHE_";
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `config.toml:12`, or the name of an environment variable.
+    pub place: String,
+    /// Path of the knob, such as `http.bind`; empty when the text could not be read at all.
+    pub path: String,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, path, reason } = self;
+        if path.is_empty() { write!(f, "{place}: {reason}") } else { write!(f, "{place}: {path}: {reason}") }
+    }
+}
+
+/// All mistakes of one reading; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.0 {
+            writeln!(f, "{problem}")?;
+        }
+        let count = self.0.len();
+        write!(f, "{count} configuration error{}", if count == 1 { "" } else { "s" })
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// A value that somebody gave, and where.
+struct Given {
+    place: String,
+    path: Vec<String>,
+    /// Readings in the order in which they are tried: an environment variable may be meant as TOML or as plain text.
+    readings: Vec<Value>,
+}
+
+/// Reads a file (`None`: `config.toml` in the working folder, if it is there) and the environment.
+pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<Settings, Problems> {
+    let (path, required) = match file {
+        Some(path) => (path.to_owned(), true),
+        None => (PathBuf::from("config.toml"), false),
+    };
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => String::new(),
+        Err(error) => {
+            let reason = format!("cannot be read: {error}; name another file with --config");
+            return Err(Problems(vec![Problem { place: path.display().to_string(), path: String::new(), reason }]));
+        }
+    };
+    read(&path.display().to_string(), &text, environment)
+}
+
+/// Reads the text of a file named `name`, then the environment.
+pub fn read(
+    name: &str,
+    text: &str,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Settings, Problems> {
+    let schema = schema();
+    let mut problems = Vec::new();
+    let mut given = from_file(name, text, &schema, &mut problems);
+    given.extend(from_environment(environment, &schema, &mut problems));
+
+    let mut tree = Value::Object(Map::new());
+    for value in &given {
+        match value.readings.iter().find(|reading| tried(value, reading).is_ok()) {
+            Some(fitting) => put(&mut tree, &value.path, fitting.clone()),
+            None => {
+                let reason = value.readings.first().and_then(|reading| tried(value, reading).err()).unwrap_or_default();
+                problems.push(Problem { place: value.place.clone(), path: value.path.join("."), reason });
+            }
+        }
+    }
+    let settings: Settings = serde_json::from_value(tree).unwrap_or_default();
+    for (path, reason) in settings.problems() {
+        let source = given.iter().rev().find(|value| path.starts_with(&value.path.join(".")));
+        let place = source.map_or_else(|| name.to_owned(), |value| value.place.clone());
+        problems.push(Problem { place, path, reason });
+    }
+    if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
+}
+
+/// The default settings as a tree: what may be set, and what it is when it is not. Optional values are `null`.
+pub fn schema() -> Value {
+    // Settings are plain structs of plain values; a test reads them back.
+    serde_json::to_value(Settings::default()).unwrap_or_default()
+}
+
+/// Paths of all knobs, in the order of the tree.
+pub fn paths(schema: &Value) -> Vec<String> {
+    fn walk(value: &Value, path: &str, out: &mut Vec<String>) {
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                for (key, value) in members {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    walk(value, &path, out);
+                }
+            }
+            _ => out.push(path.to_owned()),
+        }
+    }
+    let mut out = Vec::new();
+    walk(schema, "", &mut out);
+    out
+}
+
+/// The environment variable of a knob.
+pub fn environment_name(path: &str) -> String {
+    format!("{ENVIRONMENT_PREFIX}{}", path.to_uppercase().replace('.', "__"))
+}
+
+fn from_file(name: &str, text: &str, schema: &Value, problems: &mut Vec<Problem>) -> Vec<Given> {
+    let line = |byte: usize| text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1;
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let place = error.span().map_or_else(|| name.to_owned(), |span| format!("{name}:{}", line(span.start)));
+        problems.push(Problem { place, path: String::new(), reason: error.message().to_owned() });
+    }
+    let mut given = Vec::new();
+    let mut rest = vec![(Vec::new(), table.into_inner())];
+    while let Some((path, table)) = rest.pop() {
+        for (key, value) in table {
+            let place = format!("{name}:{}", line(key.span().start));
+            let mut path: Vec<String> = path.clone();
+            path.push(key.into_inner().into_owned());
+            match (known(schema, &path), value.into_inner()) {
+                (None, _) => problems.push(unknown(schema, place, &path)),
+                (Some(Value::Object(_)), DeValue::Table(table)) => rest.push((path, table)),
+                (Some(Value::Object(_)), _) => {
+                    let reason = format!("is a section: write [{}]", path.join("."));
+                    problems.push(Problem { place, path: path.join("."), reason });
+                }
+                (Some(_), value) => given.push(Given { place, path, readings: vec![json(value)] }),
+            }
+        }
+    }
+    given
+}
+
+fn from_environment(
+    variables: impl Iterator<Item = (String, String)>,
+    schema: &Value,
+    problems: &mut Vec<Problem>,
+) -> Vec<Given> {
+    let mut given = Vec::new();
+    for (name, text) in variables {
+        // Every knob is in a section, so a name without `__` is none of ours.
+        let Some(path) = name.strip_prefix(ENVIRONMENT_PREFIX).filter(|path| path.contains("__")) else { continue };
+        let path: Vec<String> = path.to_lowercase().split("__").map(str::to_owned).collect();
+        match known(schema, &path) {
+            None => problems.push(unknown(schema, name, &path)),
+            Some(Value::Object(_)) => {
+                let reason = "is a section: set one of its knobs".to_owned();
+                problems.push(Problem { place: name, path: path.join("."), reason });
+            }
+            Some(_) => {
+                let as_toml = DeValue::parse(text.trim()).ok().map(|value| json(value.into_inner()));
+                let readings = as_toml.into_iter().chain([Value::String(text.clone())]).collect();
+                given.push(Given { place: name, path, readings });
+            }
+        }
+    }
+    given
+}
+
+/// Lays one value alone into the defaults and says why it does not fit.
+fn tried(given: &Given, reading: &Value) -> Result<(), String> {
+    let mut tree = Value::Object(Map::new());
+    put(&mut tree, &given.path, reading.clone());
+    serde_json::from_value::<Settings>(tree).map(drop).map_err(|error| error.to_string())
+}
+
+fn put(tree: &mut Value, path: &[String], value: Value) {
+    let mut place = tree;
+    for key in path {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[key.as_str()];
+    }
+    *place = value;
+}
+
+fn known<'s>(schema: &'s Value, path: &[String]) -> Option<&'s Value> {
+    path.iter().try_fold(schema, |value, key| value.get(key))
+}
+
+fn unknown(schema: &Value, place: String, path: &[String]) -> Problem {
+    let path = path.join(".");
+    let sections = paths(schema).into_iter().flat_map(|known| {
+        let ends = known.match_indices('.').map(|(at, _)| at).chain([known.len()]).collect::<Vec<_>>();
+        ends.into_iter().map(move |end| known[..end].to_owned())
+    });
+    let nearest = sections.min_by_key(|known| strsim::damerau_levenshtein(known, &path));
+    let near = nearest.filter(|known| strsim::damerau_levenshtein(known, &path) <= 3.max(path.len() / 3));
+    let hint = near.map_or_else(|| "see config.toml for what may be set".to_owned(), |known| format!("did you mean {known}?"));
+    Problem { place, path, reason: format!("is not a setting; {hint}") }
+}
+
+fn json(value: DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::String(text.into_owned()),
+        DeValue::Boolean(value) => Value::Bool(value),
+        DeValue::Integer(integer) => {
+            i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Value::Null, Value::from)
+        }
+        DeValue::Float(float) => float.as_str().parse::<f64>().map_or(Value::Null, Value::from),
+        DeValue::Datetime(moment) => Value::String(moment.to_string()),
+        DeValue::Array(items) => items.into_iter().map(|item| json(item.into_inner())).collect(),
+        DeValue::Table(table) => {
+            table.into_iter().map(|(key, value)| (key.into_inner().into_owned(), json(value.into_inner()))).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Settings, Vec<String>> {
+        read("config.toml", text, std::iter::empty()).map_err(|problems| problems.0.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_written_defaults_read_back_as_the_defaults() {
+        assert_eq!(serde_json::from_value::<Settings>(schema()).unwrap(), Settings::default());
+        assert_eq!(read_text("").unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn all_mistakes_are_shown_at_once_with_line_reason_and_way_out() {
+        let text = "[http]\nbnd = \"127.0.0.1:1\"\nbind = \"nowhere\"\n\n[evnts]\nworkers = 1\n\n[events]\nworkers = \"many\"\nthird_party_agents = [\"one\"]\n";
+        let mut problems = read_text(text).unwrap_err();
+        problems.sort();
+        assert_eq!(problems.len(), 5, "{problems:#?}");
+        assert_eq!(problems[0], "config.toml:10: events.third_party_agents: exactly six different names are needed");
+        assert_eq!(problems[1], "config.toml:2: http.bnd: is not a setting; did you mean http.bind?");
+        assert!(problems[2].starts_with("config.toml:3: http.bind: "), "{}", problems[2]);
+        assert_eq!(problems[3], "config.toml:5: evnts: is not a setting; did you mean events?");
+        assert!(problems[4].starts_with("config.toml:9: events.workers: "), "{}", problems[4]);
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_may_be_plain_text() {
+        let environment = [
+            ("ATTACHE_HTTP__BIND", "127.0.0.1:9"),
+            ("ATTACHE_EVENTS__WORKERS", "3"),
+            ("ATTACHE_ACTORS__INTAKE__QUEUE_MAX", "5"),
+            ("ATTACHE_TEST_ONLY", "1"),
+            ("HOME", "/"),
+        ];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter();
+        let settings = read("config.toml", "[events]\nworkers = 2\n", environment).unwrap();
+        assert_eq!(settings.http.bind.port(), 9);
+        assert_eq!(settings.events.workers, 3);
+        assert_eq!(settings.actors.of("intake").queue_max, 5);
+        let wrong = [("ATTACHE_HTTP__BND".to_owned(), "x".to_owned())].into_iter();
+        let problems = read("config.toml", "", wrong).unwrap_err();
+        assert_eq!(problems.0[0].to_string(), "ATTACHE_HTTP__BND: http.bnd: is not a setting; did you mean http.bind?");
+    }
+
+    #[test]
+    fn a_text_that_is_no_toml_is_reported_with_its_line() {
+        let problems = read_text("[http]\nbind = \n").unwrap_err();
+        assert!(problems[0].starts_with("config.toml:2: "), "{problems:?}");
+    }
+}

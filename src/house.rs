@@ -1,0 +1,194 @@
+//! The whole house: every room built from the settings, from the ground up, on one screen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actors::claim::{Claims, Keyring, Wiring};
+use actors::commit::Committer;
+use actors::intake::{Desk, HeldLedger, Intake};
+use actors::janitor::Janitor;
+use actors::periodic::{Periodic, Rhythm};
+use actors::sequence::Sequence;
+use actors::upstream::{LogLedger, Upstream};
+use actors::watch::Watch;
+use actors::{ChildSpec, Handle, Root};
+use domain::{Chance, Clock};
+use serde_json::Value;
+use statistics::client::Client;
+use statistics::log::Log;
+use store::{Pool, Store};
+use tokio::sync::Semaphore;
+
+use crate::config::Settings;
+use crate::http::limits::Limits;
+
+/// What every handler has at hand. Clones are the same house.
+#[derive(Debug, Clone)]
+pub struct House(Arc<Rooms>);
+
+/// The rooms.
+#[derive(Debug)]
+pub struct Rooms {
+    /// Every knob.
+    pub settings: Settings,
+    /// How the outside reaches us, without a slash at the end.
+    pub base_url: String,
+    /// Time.
+    pub clock: Clock,
+    /// Chance.
+    pub chance: Chance,
+    /// The rows.
+    pub store: Store,
+    /// Registration and claims.
+    pub claims: Claims,
+    /// Events.
+    pub intake: Intake,
+    /// The statistics service.
+    pub upstream: Upstream,
+    /// How often one address may try.
+    pub limits: Limits,
+    /// The body of `GET /api/v1/events/registry`.
+    pub registry_description: Value,
+    /// How many requests may be in progress.
+    pub gate: Semaphore,
+    /// Supervision of everything that lives.
+    pub root: Root,
+}
+
+impl std::ops::Deref for House {
+    type Target = Rooms;
+
+    fn deref(&self) -> &Rooms {
+        &self.0
+    }
+}
+
+/// Why the house cannot be built; each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// A database.
+    #[error("the database: {0}")]
+    Store(#[from] store::StoreError),
+    /// The embedded log.
+    #[error("the embedded statistics service: {0}")]
+    Log(#[from] statistics::log::LogError),
+    /// The client of an external statistics service.
+    #[error("the external statistics service: {0}")]
+    Client(#[from] statistics::client::ClientError),
+    /// Signing keys.
+    #[error("the signing keys: {0}")]
+    Keys(#[from] domain::token::KeyError),
+    /// The event registry.
+    #[error("the event registry: {0}")]
+    Registry(String),
+    /// Supervision.
+    #[error("the actors did not start: {0}")]
+    Actors(String),
+}
+
+/// Opens the main database and brings it to the newest schema.
+pub async fn open_store(settings: &Settings) -> Result<Store, BuildError> {
+    let store = Store::open(&settings.database, &settings.data.dir.join("attache.db")).await?;
+    store.migrate().await?;
+    Ok(store)
+}
+
+/// Opens the embedded log, or makes the client of the external service; the log's writer is not running yet.
+pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) -> Result<Upstream, BuildError> {
+    if settings.upstream.url.is_some() {
+        return Ok(Upstream::External(Client::new(&settings.upstream, clock, chance)?));
+    }
+    let pool = Pool::open(&settings.database, &settings.data.dir.join("statistics.db"), Some("statistics")).await?;
+    let log = Log::open(pool, &settings.log.origin, clock, chance).await?;
+    let append = Handle::new("append", settings.actors.of("append"));
+    Ok(Upstream::Embedded { append, log })
+}
+
+impl House {
+    /// Builds every room and starts everything that lives.
+    pub async fn build(settings: Settings, base_url: String, clock: Clock, chance: Chance) -> Result<Self, BuildError> {
+        let store = open_store(&settings).await?;
+        let upstream = open_upstream(&settings, &clock, &chance).await?;
+        let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
+        let keep_retired_for = settings.claims.keep_keys_for();
+        store.assertion_keys_ensure(clock.now(), &chance).await?;
+        let keys = store.assertion_keys(clock.now(), keep_retired_for).await?;
+        let claims = Claims::new(
+            Wiring {
+                store: store.clone(),
+                clock: clock.clone(),
+                chance: chance.clone(),
+                codes: store.code_key(&chance).await?,
+                keyring: Keyring::new(base_url.clone(), &keys)?,
+                settings: settings.claims.clone(),
+            },
+            settings.actors.of("claims"),
+        );
+        let hold = Handle::new("hold", settings.actors.of("hold"));
+        let desk = Desk {
+            store: store.clone(),
+            hold: hold.clone(),
+            upstream: upstream.clone(),
+            registry: Arc::clone(&registry),
+            clock: clock.clone(),
+            chance: chance.clone(),
+        };
+        let intake = Intake::new(
+            desk,
+            settings.events.body_bytes_max,
+            settings.agent_kinds(),
+            settings.actors.of("intake"),
+        );
+
+        let periodic = |kind: &'static str| Periodic::<Sequence>::handle(kind, settings.actors.of(kind));
+        let rhythm = |every: Duration| Rhythm { every, deadline: Duration::from_secs(60) };
+        let mut children = Vec::new();
+        if let Upstream::Embedded { append, log } = &upstream {
+            let (ledger, batch_max) = (LogLedger(log.clone()), settings.log.batch_max);
+            children.push(ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())));
+            let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
+            let sequencer =
+                Periodic::new("sequence", sequence, rhythm(settings.log.checkpoint_every), chance.clone());
+            children.push(ChildSpec::singleton(&periodic("sequence"), move || (sequencer.clone(), ())));
+        }
+        let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
+        let batch_max = settings.log.batch_max;
+        children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
+        children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
+        children.push(intake.spec(settings.events.workers));
+        let watch =
+            Watch { store: store.clone(), clock: clock.clone(), claims: claims.clone(), keep_retired_for };
+        let watch = Periodic::new("watch", watch, rhythm(Duration::from_secs(1)), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("watch"), move || (watch.clone(), ())));
+        let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
+        let janitor = Periodic::new("janitor", janitor, rhythm(settings.janitor.every), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("janitor"), move || (janitor.clone(), ())));
+
+        let root = Root::start(settings.shutdown.root(), chance.clone(), children).await;
+        let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
+        root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
+        Ok(Self(Arc::new(Rooms {
+            limits: Limits::new(&settings.limits),
+            registry_description: registry.describe(),
+            gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
+            settings,
+            base_url,
+            clock,
+            chance,
+            store,
+            claims,
+            intake,
+            upstream,
+            root,
+        })))
+    }
+}
+
+impl Rooms {
+    /// The origin of our own pages: scheme, host and port of the base URL.
+    pub fn origin(&self) -> &str {
+        let after_scheme = self.base_url.find("://").map_or(0, |at| at + 3);
+        let end = self.base_url[after_scheme..].find('/').map_or(self.base_url.len(), |at| after_scheme + at);
+        &self.base_url[..end]
+    }
+}

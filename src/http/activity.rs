@@ -1,0 +1,136 @@
+//! Activity, read through from the statistics service (specification, *Activity and audit*).
+
+use std::collections::BTreeMap;
+
+use axum::extract::{RawQuery, State};
+use bytes::Bytes;
+use domain::envelope::Lane;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use statistics::contract::{ActivityQuery, Scope};
+use store::held::{HeldScope, Unclassified};
+
+use super::agent_auth::date_time;
+use super::auth::{Caller, unauthorized};
+use super::error::{Answer, ApiError, Code};
+use super::passed;
+use crate::house::House;
+
+/// Default of `limit`.
+const LIMIT_DEFAULT: u16 = 100;
+/// Largest `limit`.
+const LIMIT_MAX: u16 = 500;
+/// UTF-8 bytes of a `cursor`.
+const CURSOR_BYTES_MAX: usize = 1024;
+/// Held events shown on the first page.
+const UNCLASSIFIED_MAX: usize = 100;
+
+/// `GET /api/v1/activity`
+pub async fn page(State(house): State<House>, caller: Caller, RawQuery(query): RawQuery) -> Answer {
+    let query = parse(query.as_deref().unwrap_or_default())?;
+    let scope = scope(&caller, &house).await?;
+    let mut answer = house.upstream.activity(&scope, &query).await.map_err(|error| passed::unreachable(&error))?;
+    let first_page = query.cursor.is_none() && answer.status.is_success();
+    if first_page && is_object(&answer.body) {
+        let held = match &caller {
+            Caller::Machine { facts, .. } => HeldScope::Machine(facts.machine_uuid),
+            other => HeldScope::Account(other.require_account()?.clone()),
+        };
+        let (entries, truncated) = house.store.held_unclassified(&held, UNCLASSIFIED_MAX).await?;
+        answer.body = with_unclassified(&answer.body, &entries, truncated);
+    }
+    Ok(passed::response(answer))
+}
+
+/// What the caller may see: a computer itself, an account all its identities.
+pub async fn scope(caller: &Caller, house: &House) -> Result<Scope, ApiError> {
+    if let Caller::Machine { facts, .. } = caller {
+        return Ok(Scope {
+            account: facts.account.clone(),
+            identities: vec![facts.user_cuid.clone()],
+            machine: Some(facts.machine_uuid),
+        });
+    }
+    // Without an account there is no scope, and a question without a scope must never reach the statistics service.
+    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
+    let identities = house.store.identities_of_account(account).await?;
+    Ok(Scope { account: Some(account.clone()), identities, machine: None })
+}
+
+fn parse(query: &str) -> Result<ActivityQuery, ApiError> {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
+    let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let limit = match get("limit") {
+        None => LIMIT_DEFAULT,
+        Some(text) => {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let limit = digits.then(|| text.parse::<u16>().ok()).flatten();
+            limit.filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or(Code::InvalidLimit)?
+        }
+    };
+    let cursor = get("cursor");
+    if cursor.as_ref().is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX) {
+        return Err(Code::CursorTooLong.into());
+    }
+    let lane = get("lane").map(|lane| lane.parse::<Lane>().map_err(|_| Code::LaneNotInEnum)).transpose()?;
+    Ok(ActivityQuery { limit: Some(limit), cursor, since: get("since"), lane })
+}
+
+fn is_object(body: &[u8]) -> bool {
+    serde_json::from_slice::<BTreeMap<String, &RawValue>>(body).is_ok()
+}
+
+/// Adds the two members and leaves every other byte of the object as it came.
+fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) -> Bytes {
+    let entries: Vec<Value> = entries
+        .iter()
+        .map(|entry| {
+            json!({
+                "event_id": entry.event_id,
+                "event_type": entry.event_type,
+                "agent_id": entry.agent_id,
+                "machine_uuid": entry.machine_uuid,
+                "reason": entry.reason.as_str(),
+                "received_at": date_time(entry.received_at),
+            })
+        })
+        .collect();
+    let members = format!(r#""unclassified":{},"unclassified_truncated":{truncated}"#, Value::from(entries));
+    let open = body.trim_ascii_end().strip_suffix(b"}").unwrap_or_default();
+    let separator: &[u8] = if open.trim_ascii_end().ends_with(b"{") { b"" } else { b"," };
+    let spliced = [open, separator, members.as_bytes(), b"}"].concat();
+    // A service that sends members of these names itself would now have them twice; ours win.
+    let doubled = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body)
+        .is_ok_and(|object| object.contains_key("unclassified") || object.contains_key("unclassified_truncated"));
+    let single = doubled.then(|| serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(&spliced).ok()).flatten();
+    single.and_then(|object| serde_json::to_vec(&object).ok()).unwrap_or(spliced).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_of_the_query_has_its_code() {
+        let code = |query: &str| parse(query).map_err(|error| error.code());
+        assert_eq!(code("").unwrap().limit, Some(100));
+        assert_eq!(code("limit=500&lane=rsi&since=x&cursor=y").unwrap().lane, Some(Lane::Rsi));
+        for limit in ["0", "501", "-1", "+5", "5.0", "", "ten", "99999999999999999999"] {
+            assert_eq!(code(&format!("limit={limit}")).unwrap_err(), Code::InvalidLimit, "{limit}");
+        }
+        assert!(code(&format!("cursor={}", "é".repeat(512).replace('é', "%C3%A9"))).is_ok());
+        assert_eq!(code(&format!("cursor={}x", "é".repeat(512).replace('é', "%C3%A9"))).unwrap_err(), Code::CursorTooLong);
+        assert_eq!(code("lane=dream").unwrap_err(), Code::LaneNotInEnum);
+    }
+
+    #[test]
+    fn members_are_added_and_nothing_else_is_touched() {
+        let added = |body: &str| String::from_utf8(with_unclassified(&Bytes::from(body.to_owned()), &[], false).to_vec()).unwrap();
+        let members = r#""unclassified":[],"unclassified_truncated":false"#;
+        assert_eq!(added("{}"), format!("{{{members}}}"));
+        assert_eq!(added(" { } \n"), format!(" {{ {members}}}"));
+        assert_eq!(added(r#"{"b":1e400, "a" : 12345678901234567890123}"#), format!(r#"{{"b":1e400, "a" : 12345678901234567890123,{members}}}"#));
+        assert_eq!(added(r#"{"unclassified":9,"a":1}"#), format!(r#"{{"a":1,{members}}}"#));
+        assert!(!is_object(b"[]") && !is_object(b"{} x") && !is_object(b"<html>") && is_object(b" {\"a\":{}} "));
+    }
+}

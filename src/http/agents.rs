@@ -1,0 +1,22 @@
+//! The agents of an account.
+
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use domain::ids::RegistrationId;
+use serde_json::json;
+
+use super::auth::Caller;
+use super::error::{Answer, Code};
+use crate::house::House;
+
+/// `DELETE /api/v1/agents/{id}`: sets `revokedAt`; the agent's tokens, assertions and claim token stop working for ever.
+pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<String>) -> Answer {
+    let owner = caller.require_account()?.clone();
+    // A foreign agent and one that never was look the same.
+    let id: RegistrationId = id.parse().map_err(|_| Code::NotFound)?;
+    if house.claims.revoke(id, Some(owner)).await? {
+        Ok(axum::Json(json!({ "ok": true })).into_response())
+    } else {
+        Err(Code::NotFound.into())
+    }
+}

@@ -1,0 +1,45 @@
+//! Audit proofs and the log's public face (specification, *Activity and audit*; decisions, section 9).
+
+use axum::extract::{Query, RawQuery, State};
+use domain::ids::EventId;
+use serde::Deserialize;
+
+use super::activity::scope;
+use super::auth::Caller;
+use super::error::{Answer, Code};
+use super::passed;
+use crate::house::House;
+
+/// `GET /api/v1/audit/verify?event_id=`: the proof, passed through unchanged.
+pub async fn verify(State(house): State<House>, caller: Caller, RawQuery(query): RawQuery) -> Answer {
+    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query.as_deref().unwrap_or_default()).unwrap_or_default();
+    let event_id = pairs.into_iter().find(|(name, _)| name == "event_id").map(|(_, value)| value);
+    let event_id = event_id.filter(|id| !id.is_empty()).ok_or(Code::MissingEventId)?;
+    let event_id: EventId = event_id.parse().map_err(|_| Code::InvalidEventId)?;
+    let scope = scope(&caller, &house).await?;
+    let proof = house.upstream.proof(&scope, event_id).await;
+    proof.map(passed::response).map_err(|error| passed::unreachable(&error))
+}
+
+/// `GET /api/v1/audit/checkpoint`: the newest signed tree head, a C2SP note in text/plain.
+pub async fn checkpoint(State(house): State<House>) -> Answer {
+    house.upstream.checkpoint().await.map(passed::response).map_err(|error| passed::unreachable(&error))
+}
+
+/// The query of `consistency`; read by the statistics service.
+#[derive(Debug, Deserialize)]
+pub struct Range {
+    from: Option<String>,
+    to: Option<String>,
+}
+
+/// `GET /api/v1/audit/consistency?from&to`: that the smaller tree is a beginning of the larger.
+pub async fn consistency(State(house): State<House>, Query(range): Query<Range>) -> Answer {
+    let proof = house.upstream.consistency(range.from.as_deref(), range.to.as_deref()).await;
+    proof.map(passed::response).map_err(|error| passed::unreachable(&error))
+}
+
+/// `GET /api/v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`.
+pub async fn keys(State(house): State<House>) -> Answer {
+    house.upstream.keys().await.map(passed::response).map_err(|error| passed::unreachable(&error))
+}

@@ -1,0 +1,237 @@
+//! Who is asking (specification, *Authentication*; decisions, section 2).
+//!
+//! A request has one credential: with an `Authorization` header the cookie is ignored. A handler that wants to know takes a
+//! [`Caller`]; which kinds it can meet is the route table's to say, and everything else ends here with 401.
+
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method};
+use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
+use domain::secret::{Secret, SecretKind};
+use domain::token::TokenScope;
+use domain::held::MachineFacts;
+
+use super::error::{ApiError, Code};
+use crate::house::House;
+
+/// A set of credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepts(u8);
+
+impl Accepts {
+    /// The route asks for none, and reads none.
+    pub const NONE: Self = Self(0);
+    /// `accountBearer`
+    pub const ACCOUNT: Self = Self(1);
+    /// `sessionCookie`
+    pub const SESSION: Self = Self(2);
+    /// `machineBearer`
+    pub const MACHINE: Self = Self(4);
+    /// `preClaimBearer`
+    pub const PRE_CLAIM: Self = Self(8);
+
+    /// Either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` are in here.
+    pub const fn includes(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Whoever presented a credential that the route takes.
+#[derive(Debug, Clone)]
+pub enum Caller {
+    /// A computer.
+    Machine {
+        /// What the store knows of it.
+        facts: MachineFacts,
+        /// Whether some of its events are held.
+        has_held: bool,
+    },
+    /// An agent that acts for an account.
+    Account {
+        /// The account.
+        account: UserAccountId,
+        /// The agent.
+        agent: RegistrationId,
+        /// The person who claimed it.
+        person: PersonId,
+        /// That person's address.
+        email: Email,
+    },
+    /// A signed-in browser.
+    Session {
+        /// The person.
+        person: PersonId,
+        /// Their verified address.
+        email: Email,
+        /// Their account, if they have one.
+        account: Option<UserAccountId>,
+    },
+    /// An agent that nobody has claimed.
+    PreClaim {
+        /// The agent.
+        agent: RegistrationId,
+    },
+}
+
+impl Caller {
+    /// The account that the caller belongs to.
+    pub fn account(&self) -> Option<&UserAccountId> {
+        match self {
+            Self::Machine { facts, .. } => facts.account.as_ref(),
+            Self::Account { account, .. } => Some(account),
+            Self::Session { account, .. } => account.as_ref(),
+            Self::PreClaim { .. } => None,
+        }
+    }
+
+    /// The account, for what only a person may do.
+    pub fn require_account(&self) -> Result<&UserAccountId, ApiError> {
+        self.account().ok_or_else(|| ApiError::new(Code::AccountRequired))
+    }
+
+    fn kind(&self) -> Accepts {
+        match self {
+            Self::Machine { .. } => Accepts::MACHINE,
+            Self::Account { .. } => Accepts::ACCOUNT,
+            Self::Session { .. } => Accepts::SESSION,
+            Self::PreClaim { .. } => Accepts::PRE_CLAIM,
+        }
+    }
+}
+
+impl FromRequestParts<House> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, ApiError> {
+        let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
+        let caller = match parts.headers.get(AUTHORIZATION) {
+            Some(header) => bearer(header, house).await?,
+            None => match session_cookie(&parts.headers, &house.settings.http.auth_name) {
+                Some(secret) => {
+                    let caller = session(&secret, house).await?;
+                    same_site(parts, house)?;
+                    caller
+                }
+                None => return Err(unauthorized(Code::Unauthorized, false, house)),
+            },
+        };
+        if accepts.includes(caller.kind()) { Ok(caller) } else { Err(unauthorized(Code::Unauthorized, true, house)) }
+    }
+}
+
+/// RFC 6750, section 2.1.
+async fn bearer(header: &HeaderValue, house: &House) -> Result<Caller, ApiError> {
+    let refuse = |code| unauthorized(code, true, house);
+    let Some(secret) = bearer_token(header) else { return Err(refuse(Code::Unauthorized)) };
+    if secret.has_prefix(SecretKind::Machine) {
+        let machine = house.store.machine_by_secret(&secret.hash()).await?;
+        let machine = machine.ok_or_else(|| refuse(Code::MachineUnknown))?;
+        return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
+    }
+    if !secret.has_prefix(SecretKind::AccessToken) {
+        return Err(refuse(Code::Unauthorized));
+    }
+    let token = house.store.token_by_hash(&secret.hash(), house.clock.now()).await?;
+    let token = token.ok_or_else(|| refuse(Code::Unauthorized))?;
+    match (token.scope, token.account, token.person) {
+        (TokenScope::Events, ..) => Ok(Caller::PreClaim { agent: token.registration }),
+        (TokenScope::Account, Some(account), Some((person, email))) => {
+            Ok(Caller::Account { account, agent: token.registration, person, email })
+        }
+        (TokenScope::Account, ..) => Err(refuse(Code::Unauthorized)),
+    }
+}
+
+/// The token of an `Authorization: Bearer` header.
+pub fn bearer_token(header: &HeaderValue) -> Option<Secret> {
+    let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| Secret::presented(token))
+}
+
+async fn session(secret: &Secret, house: &House) -> Result<Caller, ApiError> {
+    /// A session that was prolonged less than this long ago is not written again.
+    const SLIDE_AFTER: Duration = Duration::from_secs(3600);
+    let now = house.clock.now();
+    let hash = secret.hash();
+    let session = house.store.session_by_hash(&hash, now).await?;
+    let session = session.ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
+    let valid_for = house.settings.sessions.valid_for;
+    if let Ok(left) = (session.expires_at - now).to_std()
+        && left + SLIDE_AFTER < valid_for
+    {
+        let (store, expires_at) = (house.store.clone(), now + valid_for);
+        actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
+    }
+    Ok(Caller::Session { person: session.person, email: session.email, account: session.account })
+}
+
+/// The session token among the cookies; the `__Secure-` form wins when both are sent.
+fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Secret> {
+    let plain = format!("{auth_name}.session_token");
+    let secure = format!("__Secure-{plain}");
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs: Vec<(&str, &str)> = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('=')).collect();
+    let named = |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| Secret::presented(*value));
+    named(&secure).or_else(|| named(&plain))
+}
+
+/// A browser sends cookies along with whatever a foreign page makes it do, so what changes something must show that it comes from a
+/// page of ours. Clients that are no browsers send neither header and have no foreign pages.
+fn same_site(parts: &Parts, house: &House) -> Result<(), ApiError> {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let site = header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let origin = header(ORIGIN.as_str()).is_none_or(|origin| origin == house.origin());
+    // A form of a foreign page can send three content types without asking first, and this is none of them.
+    let json = header(CONTENT_TYPE.as_str()).is_some_and(|kind| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    });
+    let no_body = parts.method == Method::DELETE;
+    if site && origin && (json || no_body) { Ok(()) } else { Err(Code::CrossSiteRequest.into()) }
+}
+
+/// 401 with the challenge of RFC 9728, section 5.1; `error` stands in it only when a token was sent (RFC 6750, section 3.1).
+pub fn unauthorized(code: Code, token_sent: bool, house: &House) -> ApiError {
+    let metadata = format!("{}/.well-known/oauth-protected-resource", house.base_url);
+    let error = if token_sent { r#", error="invalid_token""# } else { "" };
+    let challenge = HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{metadata}"{error}"#));
+    ApiError::new(code).header(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Bearer")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secure_cookie_wins() {
+        let cookie = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(COOKIE, text.parse().unwrap());
+            session_cookie(&headers, "attache").map(|secret| secret.expose().to_owned())
+        };
+        assert_eq!(cookie("attache.session_token=a; __Secure-attache.session_token=b").as_deref(), Some("b"));
+        assert_eq!(cookie("x=1; attache.session_token=a").as_deref(), Some("a"));
+        assert_eq!(cookie("other.session_token=a"), None);
+    }
+
+    #[test]
+    fn a_bearer_token_is_read_whatever_the_case_of_its_scheme() {
+        let token = |text: &'static str| bearer_token(&HeaderValue::from_static(text)).map(|token| token.expose().to_owned());
+        assert_eq!(token("bearer  at_1 ").as_deref(), Some("at_1"));
+        for wrong in ["", "Bearer", "Bearer ", "Basic at_1", "at_1"] {
+            assert_eq!(token(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Reading bodies: bounded in bytes and in time, and with errors that say where the fault is.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+use super::BODY_BYTES_HARD_MAX;
+use super::error::{ApiError, Code};
+use crate::house::House;
+
+/// The bytes as they came.
+#[derive(Debug)]
+pub struct RawBody(pub Bytes);
+
+impl FromRequest<House> for RawBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
+        read(request.into_body(), house.settings.http.body_deadline).await.map(Self)
+    }
+}
+
+async fn read(body: Body, deadline: Duration) -> Result<Bytes, ApiError> {
+    let limited = Limited::new(body, BODY_BYTES_HARD_MAX);
+    match tokio::time::timeout(deadline, limited.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err(ApiError::new(Code::PayloadTooLarge).with("bytes_max", BODY_BYTES_HARD_MAX.into()))
+        }
+        Ok(Err(_)) => Err(ApiError::unavailable("body_unreadable", Duration::from_secs(1))),
+        Err(_) => Err(ApiError::unavailable("body_too_slow", Duration::from_secs(1))),
+    }
+}
+
+/// A JSON object. What does not fit is 400 `invalid_request` with `issues: [{path, message}]`.
+#[derive(Debug)]
+pub struct JsonBody<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<House> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
+        let RawBody(bytes) = RawBody::from_request(request, house).await?;
+        json(&bytes).map(Self)
+    }
+}
+
+/// Reads JSON and names the place of the first fault.
+pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        ApiError::invalid(if path == "." { "" } else { &path }, error.inner().to_string())
+    })?;
+    deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
+    Ok(value)
+}
+
+/// The parameters of an `application/x-www-form-urlencoded` body (RFC 6749, appendix B). Unknown ones are ignored, one that is sent
+/// twice is refused (section 3.2).
+#[derive(Debug)]
+pub struct FormBody(Vec<(String, String)>);
+
+impl FromRequest<House> for FormBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let form = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+        let RawBody(bytes) = RawBody::from_request(request, house).await?;
+        if !form && !bytes.is_empty() {
+            return Err(ApiError::invalid("", "the body must be application/x-www-form-urlencoded"));
+        }
+        let pairs = serde_urlencoded::from_bytes(&bytes);
+        pairs.map(Self).map_err(|error| ApiError::invalid("", format!("the form cannot be read: {error}")))
+    }
+}
+
+impl FormBody {
+    /// A parameter; empty counts as absent (RFC 6749, section 3.2).
+    pub fn get(&self, name: &str) -> Result<Option<&str>, ApiError> {
+        let mut values = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let value = values.next();
+        if values.next().is_some() {
+            return Err(ApiError::invalid(name, "must not be sent twice"));
+        }
+        Ok(value.filter(|value| !value.is_empty()))
+    }
+
+    /// A parameter that must be there.
+    pub fn require(&self, name: &str) -> Result<&str, ApiError> {
+        self.get(name)?.ok_or_else(|| ApiError::invalid(name, "is required"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Example {
+        #[expect(dead_code, reason = "only its reading is of interest")]
+        list: Vec<u8>,
+    }
+
+    #[test]
+    fn a_fault_in_json_is_named_with_its_place() {
+        let fault = |text: &str| {
+            let error = json::<Example>(text.as_bytes()).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidRequest);
+            format!("{error:?}")
+        };
+        assert!(fault(r#"{"list": [1, "x"]}"#).contains("list[1]"));
+        assert!(fault("{}").contains("missing field"));
+        assert!(fault(r#"{"list": []} x"#).contains("trailing"));
+        assert!(json::<Example>(br#"{"list": [1]}"#).is_ok());
+    }
+
+    #[test]
+    fn a_form_parameter_is_there_once_or_refused() {
+        let form = FormBody(vec![("a".into(), "1".into()), ("b".into(), String::new()), ("c".into(), "1".into()), ("c".into(), "2".into())]);
+        assert_eq!(form.get("a").unwrap(), Some("1"));
+        assert_eq!(form.get("b").unwrap(), None);
+        assert!(form.get("c").is_err());
+        assert!(form.require("d").is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! The address of the client, as far as it can be believed.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use ipnet::IpNet;
+
+use crate::house::House;
+
+/// Where the request comes from: the peer of the connection, or what trusted proxies say of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
+impl FromRequestParts<House> for ClientAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Infallible> {
+        let peer = parts.extensions.get::<SocketAddr>().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip);
+        Ok(Self(behind(peer, &parts.headers, &house.settings.http.trusted_proxies)))
+    }
+}
+
+/// Walks `X-Forwarded-For` from its end, past every proxy that is trusted; what an untrusted address says is not believed.
+fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
+    let mut address = peer.to_canonical();
+    let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
+    let named: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
+    for name in named.into_iter().rev() {
+        if !is_trusted(&address) {
+            break;
+        }
+        let Ok(next) = name.parse::<IpAddr>() else { break };
+        address = next.to_canonical();
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(peer: &str, forwarded: &str, trusted: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", forwarded.parse().unwrap());
+        let trusted: Vec<IpNet> = trusted.iter().map(|network| network.parse().unwrap()).collect();
+        behind(peer.parse().unwrap(), &headers, &trusted).to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        assert_eq!(seen("203.0.113.9", "198.51.100.1", &[]), "203.0.113.9");
+        assert_eq!(seen("10.0.0.1", "198.51.100.1", &["10.0.0.0/8"]), "198.51.100.1");
+        assert_eq!(seen("10.0.0.1", "6.6.6.6, 198.51.100.1, 10.0.0.2", &["10.0.0.0/8"]), "198.51.100.1");
+        assert_eq!(seen("10.0.0.1", "nonsense", &["10.0.0.0/8"]), "10.0.0.1");
+        assert_eq!(seen("::ffff:10.0.0.1", "198.51.100.1", &["10.0.0.0/8"]), "198.51.100.1");
+    }
+}

@@ -1,0 +1,187 @@
+//! Every error that a client can see: one code, one status, one shape (specification, *Errors*).
+//!
+//! The body is `{error: <code>, …}`. Where something could not be done right now it is always 424
+//! `{error: temporarily_unavailable, retryable: true, reason}` with `Retry-After`, made in this one place.
+
+use std::time::Duration;
+
+use actors::Unavailable;
+use actors::claim::Trouble;
+use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+/// The codes. In the specification each has exactly one status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the codes are the specification's words and documented there")]
+pub enum Code {
+    // specification, *Errors*
+    InvalidRequest,
+    UnsupportedIdentityType,
+    ExpiredToken,
+    EmailMismatch,
+    WrongCode,
+    Unauthorized,
+    MachineUnknown,
+    UnsupportedGrantType,
+    InvalidGrant,
+    AuthorizationPending,
+    InvalidLimit,
+    CursorTooLong,
+    LaneNotInEnum,
+    MissingEventId,
+    InvalidEventId,
+    TemporarilyUnavailable,
+    // additions of ours, on routes or conditions that the specification does not know
+    CrossSiteRequest,
+    AccountRequired,
+    RegistrationClosed,
+    NotFound,
+    MethodNotAllowed,
+    MachineAlreadyRegistered,
+    PayloadTooLarge,
+    UnsupportedContentEncoding,
+    UnsupportedMediaType,
+}
+
+impl Code {
+    /// The code as it is written in bodies, with its status.
+    fn written(self) -> (&'static str, StatusCode) {
+        match self {
+            Self::InvalidRequest => ("invalid_request", StatusCode::BAD_REQUEST),
+            Self::UnsupportedIdentityType => ("unsupported_identity_type", StatusCode::BAD_REQUEST),
+            Self::ExpiredToken => ("expired_token", StatusCode::BAD_REQUEST),
+            Self::EmailMismatch => ("email_mismatch", StatusCode::FORBIDDEN),
+            Self::WrongCode => ("wrong_code", StatusCode::BAD_REQUEST),
+            Self::Unauthorized => ("unauthorized", StatusCode::UNAUTHORIZED),
+            Self::MachineUnknown => ("machine_unknown", StatusCode::UNAUTHORIZED),
+            Self::UnsupportedGrantType => ("unsupported_grant_type", StatusCode::BAD_REQUEST),
+            Self::InvalidGrant => ("invalid_grant", StatusCode::BAD_REQUEST),
+            Self::AuthorizationPending => ("authorization_pending", StatusCode::BAD_REQUEST),
+            Self::InvalidLimit => ("invalid_limit", StatusCode::BAD_REQUEST),
+            Self::CursorTooLong => ("cursor_too_long", StatusCode::BAD_REQUEST),
+            Self::LaneNotInEnum => ("lane_not_in_enum", StatusCode::BAD_REQUEST),
+            Self::MissingEventId => ("missing_event_id", StatusCode::BAD_REQUEST),
+            Self::InvalidEventId => ("invalid_event_id", StatusCode::BAD_REQUEST),
+            Self::TemporarilyUnavailable => ("temporarily_unavailable", StatusCode::FAILED_DEPENDENCY),
+            Self::CrossSiteRequest => ("cross_site_request", StatusCode::FORBIDDEN),
+            Self::AccountRequired => ("account_required", StatusCode::FORBIDDEN),
+            Self::RegistrationClosed => ("registration_closed", StatusCode::FORBIDDEN),
+            Self::NotFound => ("not_found", StatusCode::NOT_FOUND),
+            Self::MethodNotAllowed => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),
+            Self::MachineAlreadyRegistered => ("machine_already_registered", StatusCode::CONFLICT),
+            Self::PayloadTooLarge => ("payload_too_large", StatusCode::PAYLOAD_TOO_LARGE),
+            Self::UnsupportedContentEncoding => ("unsupported_content_encoding", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::UnsupportedMediaType => ("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        }
+    }
+
+    /// The status.
+    pub fn status(self) -> StatusCode {
+        self.written().1
+    }
+
+    /// The text.
+    pub fn as_str(self) -> &'static str {
+        self.written().0
+    }
+}
+
+/// An answer that is an error.
+#[derive(Debug)]
+pub struct ApiError {
+    code: Code,
+    members: Map<String, Value>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl ApiError {
+    /// Just the code.
+    pub fn new(code: Code) -> Self {
+        Self { code, members: Map::new(), headers: Vec::new() }
+    }
+
+    /// 400 `invalid_request` with what is wrong and where, for a person to read.
+    pub fn invalid(path: &str, message: impl Into<String>) -> Self {
+        let issue = json!({ "path": path, "message": message.into() });
+        Self::new(Code::InvalidRequest).with("issues", json!([issue]))
+    }
+
+    /// 424: try again, but not before `retry_after`.
+    pub fn unavailable(reason: &str, retry_after: Duration) -> Self {
+        let seconds = retry_after.as_millis().div_ceil(1000).max(1);
+        Self::new(Code::TemporarilyUnavailable)
+            .with("retryable", json!(true))
+            .with("reason", json!(reason))
+            .header(RETRY_AFTER, HeaderValue::from_str(&seconds.to_string()).unwrap_or(HeaderValue::from_static("1")))
+    }
+
+    /// One more member of the body.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Value) -> Self {
+        self.members.insert(name.to_owned(), value);
+        self
+    }
+
+    /// One more header.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+}
+
+impl From<Code> for ApiError {
+    fn from(code: Code) -> Self {
+        Self::new(code)
+    }
+}
+
+impl From<Unavailable> for ApiError {
+    fn from(refusal: Unavailable) -> Self {
+        Self::unavailable(refusal.reason(), refusal.retry_after())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = %error, "the store could not answer a request");
+        Self::unavailable("store_unavailable", Duration::from_secs(1))
+    }
+}
+
+impl From<Trouble> for ApiError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Store(error) => error.into(),
+            Trouble::Unavailable(refusal) => refusal.into(),
+            Trouble::Internal(detail) => {
+                tracing::error!(error = detail, "a request could not be answered");
+                Self::unavailable("internal", Duration::from_secs(5))
+            }
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (code, status) = self.code.written();
+        let mut body = Map::from_iter([("error".to_owned(), Value::from(code))]);
+        body.extend(self.members);
+        let mut response = (status, axum::Json(body)).into_response();
+        for (name, value) in self.headers {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+/// What a handler gives.
+pub type Answer<T = Response> = Result<T, ApiError>;

@@ -1,0 +1,39 @@
+//! Event intake (specification, *Events*; decisions, section 8).
+
+use std::time::Duration;
+
+use actors::intake::{Sender, Verdict};
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde_json::json;
+
+use super::auth::{Caller, unauthorized};
+use super::body::RawBody;
+use super::error::{Answer, ApiError, Code};
+use super::passed;
+use crate::house::House;
+
+/// `POST /api/v1/events`: 202 `{receipt_id}` or 202 `{held: true, warning}`; 409, 422 and 429 are the statistics service's own.
+pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): RawBody) -> Answer {
+    let sender = match caller {
+        Caller::PreClaim { agent } => Sender::Unclaimed(agent),
+        Caller::Machine { facts, has_held } => Sender::Machine { facts, has_held },
+        Caller::Account { account, agent, .. } => Sender::Account { account, agent: Some(agent) },
+        Caller::Session { account: Some(account), .. } => Sender::Account { account, agent: None },
+        Caller::Session { account: None, .. } => return Err(unauthorized(Code::Unauthorized, true, &house)),
+    };
+    Ok(match house.intake.submit(sender, body).await? {
+        Verdict::Forwarded(receipt) => (StatusCode::ACCEPTED, axum::Json(json!({ "receipt_id": receipt }))).into_response(),
+        Verdict::Held { warning } => {
+            (StatusCode::ACCEPTED, axum::Json(json!({ "held": true, "warning": warning }))).into_response()
+        }
+        Verdict::Passed(answer) => passed::response(answer),
+        Verdict::Unavailable { reason } => return Err(ApiError::unavailable(reason, Duration::from_secs(1))),
+    })
+}
+
+/// `GET /api/v1/events/registry`
+pub async fn registry(State(house): State<House>) -> Answer {
+    Ok(axum::Json(&*house.registry_description).into_response())
+}

@@ -1,0 +1,79 @@
+//! What every request of the public listener passes through, from the outside in: a request id and its span, a panic net, the gate
+//! (how many at once, no compressed bodies), and after the handler the headers that every answer has.
+
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING};
+use axum::http::{HeaderName, HeaderValue};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use tracing::Instrument;
+
+use super::error::{ApiError, Code};
+use crate::house::House;
+use crate::telemetry;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Puts the layers around the routes.
+pub fn around(routes: Router<House>, house: House) -> Router {
+    routes
+        .fallback(async || ApiError::new(Code::NotFound))
+        .method_not_allowed_fallback(async || ApiError::new(Code::MethodNotAllowed))
+        .layer(from_fn_with_state(house.clone(), outermost))
+        .with_state(house)
+}
+
+async fn outermost(State(house): State<House>, mut request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let request_id = request_id(&request, &house);
+    request.headers_mut().insert(REQUEST_ID, request_id.clone());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let span = tracing::info_span!(
+        "request",
+        request.id = request_id.to_str().unwrap_or_default(),
+        http.method = %method,
+        http.route = route,
+    );
+    let answered = AssertUnwindSafe(gated(&house, request, next).instrument(span.clone())).catch_unwind().await;
+    let mut response = answered.unwrap_or_else(|_panic| {
+        let _entered = span.enter();
+        tracing::error!("a handler panicked");
+        ApiError::unavailable("internal", Duration::from_secs(5)).into_response()
+    });
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, request_id);
+    // What the API answers is for its caller alone, unless a handler says otherwise.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    telemetry::request_answered(&method, route, response.status(), begun.elapsed());
+    response
+}
+
+async fn gated(house: &House, request: Request, next: Next) -> Response {
+    let Ok(_place) = house.gate.try_acquire() else {
+        return ApiError::unavailable("overloaded", Duration::from_secs(1)).into_response();
+    };
+    let encoding = request.headers().get(CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return ApiError::new(Code::UnsupportedContentEncoding).into_response();
+    }
+    next.run(request).await
+}
+
+/// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
+fn request_id(request: &Request, house: &House) -> HeaderValue {
+    let plain = |id: &&HeaderValue| {
+        (1..=64).contains(&id.len()) && id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+    };
+    let sent = request.headers().get(REQUEST_ID).filter(plain).cloned();
+    sent.unwrap_or_else(|| {
+        let made = house.chance.uuid_v7(house.clock.now()).to_string();
+        HeaderValue::from_str(&made).unwrap_or(HeaderValue::from_static("none"))
+    })
+}

@@ -1,0 +1,136 @@
+//! How often one address may try what costs us or helps guessing. Past it: 424 with `Retry-After`, since the specification keeps 429
+//! for the statistics service.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use serde::{Deserialize, Serialize};
+
+use super::error::ApiError;
+
+/// `[limits]`: per address and minute; 0 is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitSettings {
+    /// Registrations of agents and computers.
+    pub registrations_per_minute: u32,
+    /// Starts of claims.
+    pub claim_starts_per_minute: u32,
+    /// Codes typed.
+    pub code_guesses_per_minute: u32,
+}
+
+impl Default for LimitSettings {
+    fn default() -> Self {
+        Self { registrations_per_minute: 60, claim_starts_per_minute: 60, code_guesses_per_minute: 30 }
+    }
+}
+
+impl LimitSettings {
+    /// Every value is possible.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+/// The limiters, each with its own count per address.
+#[derive(Debug)]
+pub struct Limits {
+    registrations: Limiter,
+    claim_starts: Limiter,
+    code_guesses: Limiter,
+}
+
+impl Limits {
+    /// Nobody has tried anything yet.
+    pub fn new(settings: &LimitSettings) -> Self {
+        Self {
+            registrations: Limiter::new("too_many_registrations", settings.registrations_per_minute),
+            claim_starts: Limiter::new("too_many_claims", settings.claim_starts_per_minute),
+            code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
+        }
+    }
+
+    /// An agent or a computer wants to register.
+    pub fn registration(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.registrations.check(address)
+    }
+
+    /// An agent wants a link and a code.
+    pub fn claim_start(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.claim_starts.check(address)
+    }
+
+    /// Somebody typed a code.
+    pub fn code_guess(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.code_guesses.check(address)
+    }
+
+    /// Forgets addresses that have not tried for long.
+    pub fn forget_old(&self) {
+        for limiter in [&self.registrations, &self.claim_starts, &self.code_guesses] {
+            if let Some(limiter) = &limiter.limiter {
+                limiter.retain_recent();
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Limiter {
+    reason: &'static str,
+    limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
+}
+
+impl Limiter {
+    fn new(reason: &'static str, per_minute: u32) -> Self {
+        let quota = NonZeroU32::new(per_minute).map(Quota::per_minute);
+        Self { reason, limiter: quota.map(RateLimiter::keyed) }
+    }
+
+    fn check(&self, address: IpAddr) -> Result<(), ApiError> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        limiter.check_key(&network(address)).map_err(|until| {
+            let wait = until.wait_time_from(DefaultClock::default().now());
+            ApiError::unavailable(self.reason, wait.max(Duration::from_secs(1)))
+        })
+    }
+}
+
+/// One household of IPv6 has 2^64 addresses, so they count as one.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::error::Code;
+
+    #[test]
+    fn an_address_that_tries_too_often_is_told_to_wait_and_others_are_not() {
+        let settings = LimitSettings { code_guesses_per_minute: 2, ..LimitSettings::default() };
+        let limits = Limits::new(&settings);
+        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
+        assert!(limits.code_guess(one).is_ok() && limits.code_guess(one).is_ok());
+        assert_eq!(limits.code_guess(one).unwrap_err().code(), Code::TemporarilyUnavailable);
+        assert!(limits.code_guess(other).is_ok());
+        assert!(limits.claim_start(one).is_ok());
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_count_together_and_zero_is_no_limit() {
+        let settings = LimitSettings { registrations_per_minute: 1, claim_starts_per_minute: 0, code_guesses_per_minute: 1 };
+        let limits = Limits::new(&settings);
+        assert!(limits.registration("2001:db8::1".parse().unwrap()).is_ok());
+        assert!(limits.registration("2001:db8::2".parse().unwrap()).is_err());
+        assert!(limits.registration("2001:db8:0:1::1".parse().unwrap()).is_ok());
+        assert!((0..100).all(|_| limits.claim_start("2001:db8::1".parse().unwrap()).is_ok()));
+    }
+}

@@ -1,0 +1,89 @@
+//! Computers register and are detached (decisions, section 3).
+
+use axum::extract::{Path, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use domain::ids::{MachineUuid, UserCuid};
+use domain::secret::{Secret, SecretKind};
+use serde::Deserialize;
+use serde_json::json;
+use store::machine::{NewMachine, Register};
+
+use super::agent_auth::date_time;
+use super::auth::{Caller, bearer_token, unauthorized};
+use super::body::JsonBody;
+use super::client::ClientAddress;
+use super::error::{Answer, ApiError, Code};
+use crate::config::MachineRegistration;
+use crate::house::House;
+
+/// The body of `POST /api/v1/machines`.
+#[derive(Debug, Deserialize)]
+pub struct RegisterRequest {
+    user_cuid: UserCuid,
+    machine_uuid: MachineUuid,
+    name: Option<String>,
+}
+
+/// `POST /api/v1/machines`: 201 `{machine_uuid, user_cuid, machine_secret, first_seen_at}`; the secret is shown this once.
+pub async fn register(
+    State(house): State<House>,
+    ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody<RegisterRequest>,
+) -> Answer {
+    /// Characters of a computer's name.
+    const NAME_MAX: usize = 100;
+    may_register(&headers, &house)?;
+    let RegisterRequest { user_cuid, machine_uuid, name } = body;
+    let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    if name.as_ref().is_some_and(|name| name.chars().count() > NAME_MAX) {
+        return Err(ApiError::invalid("name", format!("must not be longer than {NAME_MAX} characters")));
+    }
+    house.limits.registration(address)?;
+    let secret = Secret::mint(SecretKind::Machine, &house.chance);
+    let (store, now, hash, cuid) = (house.store.clone(), house.clock.now(), secret.hash(), user_cuid.clone());
+    let registered = actors::detached(async move {
+        let new = NewMachine { machine_uuid, user_cuid: &cuid, name: name.as_deref(), secret: hash };
+        store.machine_register(&new, now).await
+    });
+    match registered.await?? {
+        Register::Registered => {
+            let answer = json!({
+                "machine_uuid": machine_uuid,
+                "user_cuid": user_cuid,
+                "machine_secret": secret.expose(),
+                "first_seen_at": date_time(now),
+            });
+            Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
+        }
+        Register::AlreadyRegistered => Err(Code::MachineAlreadyRegistered.into()),
+    }
+}
+
+fn may_register(headers: &HeaderMap, house: &House) -> Result<(), ApiError> {
+    match house.settings.machines.registration {
+        MachineRegistration::Open => Ok(()),
+        MachineRegistration::Off => Err(Code::RegistrationClosed.into()),
+        MachineRegistration::Key => {
+            let presented = headers.get(AUTHORIZATION).and_then(bearer_token);
+            let wanted = house.settings.machines.enrolment_key.as_deref().map(|key| Secret::presented(key).hash());
+            // Hashes of what is compared tell nothing by their timing.
+            let right = presented.as_ref().map(Secret::hash) == wanted && wanted.is_some();
+            if right { Ok(()) } else { Err(unauthorized(Code::Unauthorized, presented.is_some(), house)) }
+        }
+    }
+}
+
+/// `DELETE /api/v1/machines/{machine_uuid}`: detaches a computer of the caller's account and kills its secret.
+pub async fn detach(State(house): State<House>, caller: Caller, Path(machine_uuid): Path<String>) -> Answer {
+    let owner = caller.require_account()?.clone();
+    let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| Code::NotFound)?;
+    let store = house.store.clone();
+    if actors::detached(async move { store.machine_detach(machine_uuid, &owner).await }).await?? {
+        Ok(axum::Json(json!({ "ok": true })).into_response())
+    } else {
+        Err(Code::NotFound.into())
+    }
+}

@@ -1,0 +1,34 @@
+//! Answers of the statistics service that pass through: status, Content-Type and body exactly as they came, Retry-After where it
+//! belongs, and no other header. What a stranger wrote must not run in a browser, so it is sandboxed.
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderValue, Response};
+use statistics::contract::{Passed, Unavailable};
+use std::time::Duration;
+
+use super::error::ApiError;
+
+/// The answer, as it came.
+pub fn response(passed: Passed) -> axum::response::Response {
+    let mut response = Response::new(Body::from(passed.body));
+    *response.status_mut() = passed.status;
+    let headers = response.headers_mut();
+    let mut put = |name, value: Option<HeaderValue>| {
+        if let Some(value) = value {
+            headers.insert(name, value);
+        }
+    };
+    put(CONTENT_TYPE, passed.content_type);
+    put(RETRY_AFTER, passed.retry_after);
+    put(X_CONTENT_TYPE_OPTIONS, Some(HeaderValue::from_static("nosniff")));
+    put(CONTENT_SECURITY_POLICY, Some(HeaderValue::from_static("sandbox; default-src 'none'")));
+    put(CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));
+    response
+}
+
+/// No answer came: 424.
+pub fn unreachable(error: &Unavailable) -> ApiError {
+    tracing::warn!(error = %error, "the statistics service gave no answer");
+    ApiError::unavailable("upstream_unavailable", Duration::from_secs(1))
+}

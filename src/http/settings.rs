@@ -1,0 +1,94 @@
+//! Knobs of the public listener.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::http::Uri;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// No body is read beyond this many bytes, on any route.
+pub const BODY_BYTES_HARD_MAX: usize = 1024 * 1024;
+
+/// `[http]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Address of the public listener.
+    pub bind: SocketAddr,
+    /// How people and agents reach it from outside, without a slash at the end; every link that is printed begins with it. When it is
+    /// not set, it is `http://` and the bound address.
+    pub base_url: Option<String>,
+    /// Middle of the session cookie's name.
+    pub auth_name: String,
+    /// Networks of proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// How many connections may be open.
+    pub connections_max: usize,
+    /// How many requests may be in progress; one more is answered 424 at once.
+    pub requests_max: usize,
+    /// How long a client may take to send the head of a request.
+    #[serde(with = "humantime_serde")]
+    pub head_deadline: Duration,
+    /// How long a client may take to send the body of a request.
+    #[serde(with = "humantime_serde")]
+    pub body_deadline: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            bind: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            base_url: None,
+            auth_name: "attache".into(),
+            trusted_proxies: Vec::new(),
+            connections_max: 16_384,
+            requests_max: 1024,
+            head_deadline: Duration::from_secs(10),
+            body_deadline: Duration::from_secs(15),
+        }
+    }
+}
+
+impl Settings {
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut problems = Vec::new();
+        let mut rule = |kept: bool, field: &str, rule: &str| {
+            if !kept {
+                problems.push((field.to_owned(), rule.to_owned()));
+            }
+        };
+        let base_url = self.base_url.as_deref().is_none_or(is_base_url);
+        rule(base_url, "base_url", "must be like https://attache.example.com, without a slash or query at the end");
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        rule(!self.auth_name.is_empty() && self.auth_name.bytes().all(token), "auth_name", "must be of letters, digits, '-' and '_'");
+        rule(self.connections_max > 0, "connections_max", "must be at least 1");
+        rule(self.requests_max > 0, "requests_max", "must be at least 1");
+        rule(!self.head_deadline.is_zero(), "head_deadline", "must be longer than 0s");
+        rule(!self.body_deadline.is_zero(), "body_deadline", "must be longer than 0s");
+        problems
+    }
+}
+
+fn is_base_url(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else { return false };
+    let scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+    let plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    scheme && plain && uri.query().is_none() && !text.ends_with('/') && !text.contains('#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_scheme_host_and_perhaps_a_path() {
+        for good in ["http://127.0.0.1:8080", "https://attache.example.com", "https://example.com/attache"] {
+            assert!(is_base_url(good), "{good}");
+        }
+        for bad in ["", "attache", "ftp://x", "https://x/", "https://x?y", "https://user@x", "https://x#y"] {
+            assert!(!is_base_url(bad), "{bad}");
+        }
+    }
+}

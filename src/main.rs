@@ -1,0 +1,7 @@
+//! The one binary: server, operator's commands, offline verifier.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    attache::cli::main()
+}

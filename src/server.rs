@@ -1,0 +1,182 @@
+//! Two listeners around one house: accepting, serving, draining.
+//!
+//! The accept loop is ours because hyper's own clocks are needed: without a timer a client that sends its head one byte a minute
+//! holds a connection for ever.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actors::Outcome;
+use axum::Router;
+use axum::extract::Request;
+use domain::{Chance, Clock};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tower::ServiceExt;
+
+use crate::config::Settings;
+use crate::house::{BuildError, House};
+
+/// A server that answers.
+#[derive(Debug)]
+pub struct Server {
+    /// The house behind it.
+    pub house: House,
+    /// Where the public listener is.
+    pub address: SocketAddr,
+    /// Where the operator's listener is.
+    pub admin_address: SocketAddr,
+    stop: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({knob}): {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The knob that names it.
+        knob: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The house cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl Server {
+    /// Binds, builds the house, and begins to answer.
+    pub async fn start(settings: Settings, clock: Clock, chance: Chance) -> Result<Self, StartError> {
+        let public = listen(settings.http.bind, "http.bind").await?;
+        let admin = listen(settings.admin.bind, "admin.bind").await?;
+        let address = public.local_addr().unwrap_or(settings.http.bind);
+        let admin_address = admin.local_addr().unwrap_or(settings.admin.bind);
+        let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+        let house = House::build(settings, base_url, clock, chance).await?;
+
+        let (stop, stopping) = watch::channel(false);
+        let limits = Limits {
+            connections: Arc::new(Semaphore::new(house.settings.http.connections_max.min(Semaphore::MAX_PERMITS))),
+            head_deadline: house.settings.http.head_deadline,
+            drain_deadline: house.settings.shutdown.drain_deadline / 2,
+        };
+        let admin_limits = Limits { connections: Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)), ..limits.clone() };
+        let admin_service = crate::admin::router(house.clone(), stopping.clone());
+        let listeners = vec![
+            tokio::spawn(accept(public, crate::http::router(house.clone()), limits, stopping.clone())),
+            // Operators watch the draining too, so their listener stops last: with the process.
+            tokio::spawn(accept(admin, admin_service, admin_limits, watch::channel(false).1)),
+        ];
+        Ok(Self { house, address, admin_address, stop, listeners })
+    }
+
+    /// Stops accepting, lets what is in progress finish, then drains everything that lives; at most `shutdown.drain_deadline`.
+    pub async fn stop(mut self) -> Outcome {
+        let deadline = Instant::now() + self.house.settings.shutdown.drain_deadline;
+        // Fails only if the listener is gone already.
+        let _ = self.stop.send(true);
+        if let Some(public) = self.listeners.first_mut() {
+            // A listener that panicked has nothing left to finish.
+            let _ = tokio::time::timeout_at(deadline, public).await;
+        }
+        let left = deadline.saturating_duration_since(Instant::now()).max(MINIMAL_DRAIN);
+        let outcome = self.house.root.drain(left).await;
+        for listener in &self.listeners {
+            listener.abort();
+        }
+        self.house.store.close().await;
+        outcome
+    }
+
+    /// Waits until the supervision has given up; a healthy server never gets there.
+    pub async fn given_up(&self) -> Outcome {
+        self.house.root.outcome().await
+    }
+}
+
+/// Operators and their machines; more would be a mistake.
+const ADMIN_CONNECTIONS_MAX: usize = 256;
+
+/// What actors get to finish even if connections used up the whole deadline.
+const MINIMAL_DRAIN: Duration = Duration::from_millis(500);
+
+async fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, knob, source })
+}
+
+#[derive(Debug, Clone)]
+struct Limits {
+    connections: Arc<Semaphore>,
+    head_deadline: Duration,
+    drain_deadline: Duration,
+}
+
+async fn accept(listener: TcpListener, router: Router, limits: Limits, mut stopping: watch::Receiver<bool>) {
+    let graceful = GracefulShutdown::new();
+    loop {
+        // With every place taken nobody is accepted: clients wait in the kernel's queue, which is bounded too.
+        let Ok(place) = Arc::clone(&limits.connections).acquire_owned().await else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            stopped = stopping.wait_for(|stop| *stop) => {
+                // The sender is gone when the process is: the operator's listener has none.
+                if stopped.is_ok() { break }
+                listener.accept().await
+            }
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let connection = connection(stream, peer, router.clone(), limits.head_deadline);
+                let watched = graceful.watch(connection);
+                tokio::spawn(async move {
+                    // Clients break connections all the time; it is none of our errors.
+                    if let Err(error) = watched.await {
+                        tracing::debug!(error = %error, "a connection ended early");
+                    }
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: trying again at once would only burn the processor.
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(limits.drain_deadline, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some connections did not finish in time");
+    }
+}
+
+type Connection = hyper::server::conn::http1::Connection<
+    TokioIo<TcpStream>,
+    hyper::service::util::ServiceFn<Box<dyn Fn(Request<Incoming>) -> Answering + Send + Sync>, Incoming>,
+>;
+type Answering = std::pin::Pin<Box<dyn Future<Output = Result<axum::response::Response, std::convert::Infallible>> + Send>>;
+
+fn connection(stream: TcpStream, peer: SocketAddr, router: Router, head_deadline: Duration) -> Connection {
+    // Answers are small and asked for one by one: waiting for more to send only adds delay.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(error = %error, "TCP_NODELAY could not be set");
+    }
+    let answer: Box<dyn Fn(Request<Incoming>) -> Answering + Send + Sync> = Box::new(move |mut request| {
+        request.extensions_mut().insert(peer);
+        Box::pin(router.clone().oneshot(request.map(axum::body::Body::new)))
+    });
+    hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_deadline)
+        .keep_alive(true)
+        .serve_connection(TokioIo::new(stream), hyper::service::service_fn(answer))
+}

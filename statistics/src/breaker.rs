@@ -1,0 +1,181 @@
+//! Leaves a service alone that fails again and again, and tries it with one request after a while. Pure: time is handed in.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// `[upstream.breaker]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BreakerSettings {
+    /// Failures in a row that open the breaker; 0 switches it off.
+    pub failures: u32,
+    /// How long it stays open before one request is let through.
+    #[serde(with = "humantime_serde")]
+    pub open: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self { failures: 10, open: Duration::from_secs(15) }
+    }
+}
+
+/// How a request ended, as far as the service's health goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It answered.
+    Healthy,
+    /// It did not, or told of its own trouble.
+    Failed,
+    /// The request says nothing about it: it was given up, or the answer is the caller's to judge.
+    Unknown,
+}
+
+/// How a request was let through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// As every other.
+    Free,
+    /// As the only one, to see whether the service is back.
+    Probe,
+}
+
+/// The breaker's memory.
+#[derive(Debug, Clone)]
+pub struct Breaker {
+    settings: BreakerSettings,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Closed { failures: u32 },
+    Open { since: Instant },
+    Probing,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new(settings: BreakerSettings) -> Self {
+        Self { settings, state: State::Closed { failures: 0 } }
+    }
+
+    /// Whether a request may go now; whoever gets `Some` must [`record`](Self::record) how it ended.
+    pub fn admit(&mut self, now: Instant) -> Option<Admission> {
+        match self.state {
+            State::Closed { .. } => Some(Admission::Free),
+            State::Open { since } if now.duration_since(since) >= self.settings.open => {
+                self.state = State::Probing;
+                Some(Admission::Probe)
+            }
+            State::Open { .. } | State::Probing => None,
+        }
+    }
+
+    /// How an admitted request ended. Only the probe can close an open breaker: what was let through before it opened tells
+    /// of the past.
+    pub fn record(&mut self, admission: Admission, verdict: Verdict, now: Instant) {
+        self.state = match (self.state, admission, verdict) {
+            (State::Closed { .. }, Admission::Free, Verdict::Healthy)
+            | (State::Probing, Admission::Probe, Verdict::Healthy) => State::Closed { failures: 0 },
+            (State::Closed { failures }, Admission::Free, Verdict::Failed) => {
+                let failures = failures.saturating_add(1);
+                if failures == self.settings.failures { State::Open { since: now } } else { State::Closed { failures } }
+            }
+            (State::Probing, Admission::Probe, Verdict::Failed) => State::Open { since: now },
+            // The next request may probe at once.
+            (State::Probing, Admission::Probe, Verdict::Unknown) => {
+                State::Open { since: now.checked_sub(self.settings.open).unwrap_or(now) }
+            }
+            (state, _, _) => state,
+        };
+    }
+
+    /// Whether requests are refused at the moment, for metrics and readiness.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.state, State::Closed { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SETTINGS: BreakerSettings = BreakerSettings { failures: 10, open: Duration::from_secs(15) };
+
+    fn fail(breaker: &mut Breaker, now: Instant) {
+        let admission = breaker.admit(now).unwrap();
+        breaker.record(admission, Verdict::Failed, now);
+    }
+
+    #[test]
+    fn ten_failures_in_a_row_open_it_for_fifteen_seconds_and_then_one_request_tries() {
+        let (mut breaker, start) = (Breaker::new(SETTINGS), Instant::now());
+        for _ in 0..9 {
+            fail(&mut breaker, start);
+        }
+        let admission = breaker.admit(start).unwrap();
+        breaker.record(admission, Verdict::Healthy, start);
+        for _ in 0..10 {
+            assert!(!breaker.is_open(), "an answer in between starts the count again");
+            fail(&mut breaker, start);
+        }
+        assert_eq!(breaker.admit(start + Duration::from_millis(14_999)), None);
+        let later = start + Duration::from_secs(15);
+        assert_eq!(breaker.admit(later), Some(Admission::Probe));
+        assert_eq!(breaker.admit(later), None, "one probe at a time");
+        breaker.record(Admission::Probe, Verdict::Failed, later);
+        assert_eq!(breaker.admit(later + Duration::from_secs(14)), None);
+        let later = later + Duration::from_secs(15);
+        assert_eq!(breaker.admit(later), Some(Admission::Probe));
+        breaker.record(Admission::Probe, Verdict::Healthy, later);
+        assert_eq!(breaker.admit(later), Some(Admission::Free));
+    }
+
+    #[test]
+    fn a_probe_that_is_given_up_lets_the_next_request_try() {
+        let (mut breaker, start) = (Breaker::new(SETTINGS), Instant::now());
+        for _ in 0..10 {
+            fail(&mut breaker, start);
+        }
+        let later = start + Duration::from_secs(20);
+        assert_eq!(breaker.admit(later), Some(Admission::Probe));
+        breaker.record(Admission::Probe, Verdict::Unknown, later);
+        assert_eq!(breaker.admit(later), Some(Admission::Probe));
+    }
+
+    #[test]
+    fn zero_failures_switch_it_off() {
+        let mut breaker = Breaker::new(BreakerSettings { failures: 0, ..SETTINGS });
+        for _ in 0..100 {
+            fail(&mut breaker, Instant::now());
+        }
+    }
+
+    proptest! {
+        /// However requests interleave, an open breaker lets no second request through, and never stays open for ever.
+        #[test]
+        fn it_never_locks_itself_in(steps in prop::collection::vec((0..3_u8, 0..4_u8, 0..8_u64), 0..200)) {
+            let (mut breaker, mut now) = (Breaker::new(BreakerSettings { failures: 2, ..SETTINGS }), Instant::now());
+            let mut running: Vec<Admission> = Vec::new();
+            for (action, verdict, seconds) in steps {
+                now += Duration::from_secs(seconds);
+                if action == 0 {
+                    running.extend(breaker.admit(now));
+                } else if !running.is_empty() {
+                    let admission = running.remove(0);
+                    let verdict = [Verdict::Healthy, Verdict::Failed, Verdict::Failed, Verdict::Unknown][usize::from(verdict)];
+                    breaker.record(admission, verdict, now);
+                }
+                prop_assert!(running.iter().filter(|admission| **admission == Admission::Probe).count() <= 1);
+            }
+            for admission in running {
+                breaker.record(admission, Verdict::Unknown, now);
+            }
+            prop_assert!(breaker.admit(now + SETTINGS.open).is_some());
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The contract between attache and a statistics service, the embedded one or one behind HTTP (decisions, section 9).
+//!
+//! Both sides speak it: the door and the actors ask, [`crate::log`] and [`crate::client`] answer. What the service answers
+//! to a sender is passed on as it came: [`Passed`] holds the very bytes.
+
+use bytes::Bytes;
+use domain::Digest;
+use domain::chain::{ChainKey, Position};
+use domain::consent::ConsentLevel;
+use domain::envelope::{Lane, Sealed};
+use domain::ids::{EventId, MachineUuid, ReceiptId, UserAccountId, UserCuid};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// Header that names the account of a request.
+pub const ACCOUNT: &str = "attache-account";
+/// Header that names the identities of a request, separated by commas.
+pub const IDENTITY: &str = "attache-identity";
+/// Header that names the computer of a request.
+pub const MACHINE: &str = "attache-machine";
+
+/// For whom is asked; from the caller's credential alone. A read shows a computer itself, and an account all its identities.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// The account.
+    pub account: Option<UserAccountId>,
+    /// Its identities, or the one of the computer.
+    pub identities: Vec<UserCuid>,
+    /// The computer.
+    pub machine: Option<MachineUuid>,
+}
+
+/// One event that may be forwarded.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// The sender's exact bytes.
+    pub body: Bytes,
+    /// RFC 8785 bytes without `hash_chain.self`.
+    pub canonical: Bytes,
+    /// Their SHA-256, which is `hash_chain.self`.
+    pub seal: Digest,
+    /// The sender's id.
+    pub event_id: EventId,
+    /// A registered type.
+    pub event_type: String,
+    /// Its lane.
+    pub lane: Lane,
+    /// One of the eight agent kinds.
+    pub agent_id: String,
+    /// The computer.
+    pub machine: MachineUuid,
+    /// The identity on it.
+    pub identity: UserCuid,
+    /// The sender's clock, in milliseconds since 1970.
+    pub ts_edge_ms: i64,
+    /// How much the sender says that the person allowed.
+    pub consent_level: ConsentLevel,
+    /// Whether the sender took something out.
+    pub redacted: bool,
+    /// The place in the chain that the event claims.
+    pub position: Position,
+    /// For whom it is sent.
+    pub scope: Scope,
+}
+
+impl Submission {
+    /// The event that `sealed` was opened from `body`, sent for `scope`.
+    pub fn new(body: Bytes, sealed: Sealed, scope: Scope) -> Self {
+        let Sealed { envelope, canonical, seal } = sealed;
+        Self {
+            body,
+            canonical: canonical.into(),
+            seal,
+            event_id: envelope.event_id,
+            lane: envelope.lane,
+            position: envelope.position(),
+            machine: envelope.scope.machine_id,
+            identity: envelope.scope.user_id,
+            agent_id: envelope.scope.agent_id,
+            event_type: envelope.event_type,
+            ts_edge_ms: envelope.ts_edge_ms,
+            consent_level: envelope.consent_level,
+            redacted: envelope.redacted,
+            scope,
+        }
+    }
+
+    /// The chain that the event belongs to.
+    pub fn chain_key(&self) -> ChainKey {
+        ChainKey { machine_id: self.machine, agent_id: self.agent_id.clone() }
+    }
+}
+
+/// What became of a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Taken, now or earlier: it counts once.
+    Receipt(ReceiptId),
+    /// 409, 422, 424 or 429: the sender's to read, byte for byte.
+    PassThrough(Passed),
+    /// Any other 4xx: it cannot be forwarded as it was sent, so the caller holds it as `upstream_refused`.
+    Refused {
+        /// The status of the service.
+        status: StatusCode,
+        /// What it said, shortened, for the operator and the sender's warning.
+        detail: String,
+    },
+    /// Nobody knows whether it was taken; the sender may send it again.
+    Unavailable(Unavailable),
+}
+
+/// Why there is no answer that could be passed on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// No connection.
+    #[error("the statistics service cannot be reached: {0}")]
+    Connect(String),
+    /// The deadline passed.
+    #[error("the statistics service did not answer in time")]
+    Timeout,
+    /// The connection broke before the answer was whole.
+    #[error("the connection to the statistics service broke: {0}")]
+    Broken(String),
+    /// The answer is larger than is read.
+    #[error("the answer of the statistics service is too large")]
+    TooLarge,
+    /// A status that tells of the service's own trouble, or one that the contract does not have.
+    #[error("the statistics service answered {0}")]
+    Status(StatusCode),
+    /// A 2xx that holds no receipt.
+    #[error("the statistics service answered {0} without a receipt")]
+    Garbage(StatusCode),
+    /// 401, 403 or 407: our own configuration is wrong.
+    #[error("the statistics service does not accept our credential: it answered {0}")]
+    Credential(StatusCode),
+    /// It failed so often that it is left alone for a while.
+    #[error("the statistics service has failed repeatedly and is left alone for a while")]
+    BreakerOpen,
+    /// The database of the embedded service.
+    #[error("the log cannot answer: {0}")]
+    Log(String),
+}
+
+/// An answer to be passed on: status, Content-Type, Retry-After and body as they came; no other header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Passed {
+    /// The status.
+    pub status: StatusCode,
+    /// `Content-Type`, if there was one.
+    pub content_type: Option<HeaderValue>,
+    /// `Retry-After`, if there was one.
+    pub retry_after: Option<HeaderValue>,
+    /// The exact bytes.
+    pub body: Bytes,
+}
+
+impl Passed {
+    /// A JSON answer of our own.
+    pub fn json(status: StatusCode, body: &impl Serialize) -> Self {
+        // Our own bodies are plain values, which always have a JSON form.
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        Self::with_body(status, "application/json", body)
+    }
+
+    /// A plain text of our own.
+    pub fn text(body: String) -> Self {
+        Self::with_body(StatusCode::OK, "text/plain; charset=utf-8", body)
+    }
+
+    /// Takes from an answer what is passed on.
+    pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
+        let header = |name| headers.get(name).cloned();
+        Self { status, content_type: header(header::CONTENT_TYPE), retry_after: header(header::RETRY_AFTER), body }
+    }
+
+    fn with_body(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        let content_type = Some(HeaderValue::from_static(content_type));
+        Self { status, content_type, retry_after: None, body: body.into() }
+    }
+}
+
+/// What is asked of `GET /v1/activity`; each as the caller gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActivityQuery {
+    /// Entries at most, 1..=500; the default is the service's, 100.
+    pub limit: Option<u16>,
+    /// Where an earlier page ended.
+    pub cursor: Option<String>,
+    /// RFC 3339 date-time or epoch milliseconds, inclusive.
+    pub since: Option<String>,
+    /// Only this lane.
+    pub lane: Option<Lane>,
+}

@@ -1,0 +1,76 @@
+//! What the log commits to of each event: its leaf (decisions, section 9).
+
+use std::borrow::Cow;
+
+use domain::Digest;
+use domain::chain::Prev;
+use domain::ids::{EventId, MachineUuid, ReceiptId};
+use serde::{Deserialize, Serialize};
+
+/// The only version of leaves.
+pub const VERSION: u8 = 1;
+
+/// A leaf of the tree: where the event stands, its seal, its receipt and when it was taken. No payload.
+///
+/// The members stand in the order of RFC 8785, and none of them holds a double, so plain JSON of it is canonical.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaf<'a> {
+    /// `scope.agent_id`.
+    pub agent_id: Cow<'a, str>,
+    /// Epoch of the chain.
+    pub chain_epoch: u64,
+    /// The sender's id.
+    pub event_id: EventId,
+    /// `scope.machine_id`.
+    pub machine_id: MachineUuid,
+    /// The link backwards.
+    pub prev: Prev,
+    /// Our id.
+    pub receipt_id: ReceiptId,
+    /// When the log took it, in milliseconds since 1970.
+    pub received_at_ms: i64,
+    /// The seal.
+    #[serde(rename = "self")]
+    pub self_hash: Digest,
+    /// Place in the epoch.
+    pub seq: u64,
+    /// [`VERSION`].
+    pub v: u8,
+}
+
+impl Leaf<'_> {
+    /// The canonical bytes, which the tree hashes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(512);
+        // Writing plain members to memory cannot fail.
+        let _ = serde_json::to_writer(&mut bytes, self);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Chance, Timestamp};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_leaf_is_written_as_rfc_8785_has_it(
+            agent_id: String, chain_epoch in 0..1_u64 << 53, seq in 0..1_u64 << 53, received_at_ms in 0..1_i64 << 53,
+            genesis: bool,
+        ) {
+            let chance = Chance::seeded(seq);
+            let uuid = || chance.uuid_v7(Timestamp::UNIX_EPOCH);
+            let leaf = Leaf {
+                agent_id: agent_id.into(), chain_epoch, event_id: uuid().into(), machine_id: uuid().into(),
+                prev: if genesis { Prev::Genesis } else { Prev::Event(Digest::of(b"before")) },
+                receipt_id: uuid().into(), received_at_ms, self_hash: Digest::of(b"this"), seq, v: VERSION,
+            };
+            prop_assert_eq!(leaf.bytes(), serde_json_canonicalizer::to_vec(&leaf).unwrap());
+            prop_assert_eq!(serde_json::from_slice::<Leaf<'_>>(&leaf.bytes()).unwrap(), leaf);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Tiles: the hashes of a tree in blocks of 256, as C2SP `tlog-tiles` lays them out.
+//!
+//! A tile of level `L` holds hashes of perfect subtrees of `256^L` leaves, up to 256 of them in order. A full tile never
+//! changes again; appending rewrites only the last tile of each level, and a proof reads a few tiles per level.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use domain::Digest;
+
+use super::{Subtrees, TreeFault, node_hash};
+
+/// Hashes in a full tile.
+pub const WIDTH: usize = 256;
+/// Levels of the tree per level of tiles: 2^8 = [`WIDTH`].
+const HEIGHT: u8 = 8;
+/// Levels of tiles that a tree of `u64` leaves can have.
+const LEVELS_MAX: u8 = 8;
+
+/// Names a tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TileId {
+    /// Level of tiles, from 0 for the leaves.
+    pub level: u8,
+    /// Place within the level, from 0.
+    pub index: u64,
+}
+
+impl fmt::Display for TileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.level, self.index)
+    }
+}
+
+/// Some tiles of a tree, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tiles(BTreeMap<TileId, Vec<Digest>>);
+
+impl Tiles {
+    /// The tiles that are rewritten when a tree of `size` leaves grows: the unfilled last one of each level.
+    pub fn edge(size: u64) -> Vec<TileId> {
+        let unfilled = |level| {
+            let count = size >> (u32::from(HEIGHT) * u32::from(level));
+            let partial = count % WIDTH as u64 != 0;
+            partial.then_some(TileId { level, index: count / WIDTH as u64 })
+        };
+        (0..LEVELS_MAX).filter_map(unfilled).collect()
+    }
+
+    /// Which tiles `read` asks for. Asking is what a proof does; which hashes it gets does not change where it goes.
+    pub fn needed<T>(read: impl FnOnce(&mut Needed) -> Result<T, TreeFault>) -> Result<BTreeSet<TileId>, TreeFault> {
+        let mut needed = Needed(BTreeSet::new());
+        read(&mut needed)?;
+        Ok(needed.0)
+    }
+
+    /// Adds a tile as it was stored: its hashes, one after the other. It may be ahead of the tree that is read: hashes are
+    /// only ever added.
+    pub fn insert(&mut self, id: TileId, stored: &[u8]) {
+        let (hashes, _) = stored.as_chunks();
+        self.0.insert(id, hashes.iter().map(|hash| Digest::from(*hash)).collect());
+    }
+
+    /// A tile as it is stored.
+    pub fn bytes(&self, id: TileId) -> Vec<u8> {
+        self.0.get(&id).into_iter().flatten().flat_map(|hash| *hash.as_bytes()).collect()
+    }
+
+    /// Appends leaf hashes to a tree of `size` leaves whose [`edge`](Self::edge) is here. Returns the tiles to store.
+    pub fn append(&mut self, size: u64, leaves: &[Digest]) -> Result<BTreeSet<TileId>, TreeFault> {
+        let mut touched = BTreeSet::new();
+        for (position, leaf) in (size..).zip(leaves) {
+            self.push(0, position, *leaf, &mut touched)?;
+        }
+        Ok(touched)
+    }
+
+    /// Puts a hash at its place in a level, and the tile's own hash into the level above once the tile is full.
+    fn push(&mut self, level: u8, place: u64, hash: Digest, touched: &mut BTreeSet<TileId>) -> Result<(), TreeFault> {
+        let id = TileId { level, index: place / WIDTH as u64 };
+        let tile = self.0.entry(id).or_default();
+        if tile.len() as u64 != place % WIDTH as u64 {
+            return Err(TreeFault::Missing(id));
+        }
+        tile.push(hash);
+        touched.insert(id);
+        if tile.len() == WIDTH {
+            let whole = fold(tile.clone());
+            self.push(level + 1, id.index, whole, touched)?;
+        }
+        Ok(())
+    }
+}
+
+impl Subtrees for Tiles {
+    fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault> {
+        let (id, place, count) = locate(level, index);
+        let hashes = self.0.get(&id).and_then(|tile| tile.get(place..place + count));
+        hashes.map(|hashes| fold(hashes.to_vec())).ok_or(TreeFault::Missing(id))
+    }
+}
+
+/// Notes down which tiles are asked for, and answers with nothing of meaning.
+#[derive(Debug)]
+pub struct Needed(BTreeSet<TileId>);
+
+impl Subtrees for Needed {
+    fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault> {
+        self.0.insert(locate(level, index).0);
+        Ok(Digest::from([0; 32]))
+    }
+}
+
+/// In which tile, from which place on, and in how many hashes a perfect subtree stands.
+fn locate(level: u8, index: u64) -> (TileId, usize, usize) {
+    let within = level % HEIGHT;
+    let first = index << within;
+    let id = TileId { level: level / HEIGHT, index: first / WIDTH as u64 };
+    // Below 256.
+    let place = usize::try_from(first % WIDTH as u64).unwrap_or(0);
+    (id, place, 1 << within)
+}
+
+/// The root over a power of two of hashes.
+fn fold(mut hashes: Vec<Digest>) -> Digest {
+    let mut count = hashes.len();
+    while count > 1 {
+        count /= 2;
+        for place in 0..count {
+            hashes[place] = node_hash(&hashes[2 * place], &hashes[2 * place + 1]);
+        }
+    }
+    hashes[0]
+}

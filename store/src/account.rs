@@ -1,0 +1,353 @@
+//! Accounts, the people who own them, and the identities that are linked to them (decisions, section 3).
+
+use std::str::FromStr;
+
+use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
+use domain::{Chance, Timestamp};
+use serde::{Deserialize, Serialize};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, parsed, parsed_opt, storable};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// What an account has paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(missing_docs, reason = "the specification names the plans and says no more about them")]
+pub enum Plan {
+    Free,
+    Plus,
+    Pro,
+    Max,
+}
+
+impl Plan {
+    /// All of them, the smallest first.
+    pub const ALL: [Self; 4] = [Self::Free, Self::Plus, Self::Pro, Self::Max];
+
+    /// The plan as it is written in answers, the configuration and rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "FREE",
+            Self::Plus => "PLUS",
+            Self::Pro => "PRO",
+            Self::Max => "MAX",
+        }
+    }
+}
+
+impl FromStr for Plan {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|plan| plan.as_str() == text).ok_or("expected one of FREE, PLUS, PRO, MAX")
+    }
+}
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// `user_account_id`.
+    pub id: UserAccountId,
+    /// What it has paid for.
+    pub plan: Plan,
+    /// Purchased balance, in US cents.
+    pub balance_cents: i64,
+    /// The account's own name, else its owner's.
+    pub name: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The person who owns it; none while it is only provisioned.
+    pub owner: Option<(PersonId, Email)>,
+}
+
+/// A person who can sign in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// The person.
+    pub id: PersonId,
+    /// Verified address.
+    pub email: Email,
+    /// Name, if it is known.
+    pub name: Option<String>,
+    /// The one account that the person owns.
+    pub account: Option<UserAccountId>,
+}
+
+/// An identity that lives on computers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// `user_cuid`.
+    pub user_cuid: UserCuid,
+    /// The account that it is linked to.
+    pub account: Option<UserAccountId>,
+    /// The chain on which the service reports its own changes for this identity.
+    pub control_machine: Option<MachineUuid>,
+}
+
+/// What became of an account that was to be provisioned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Provision {
+    /// It is there.
+    Created(UserAccountId),
+    /// The identity is linked to an account already.
+    IdentityLinked,
+    /// The person owns an account already.
+    PersonHasAccount,
+}
+
+impl Store {
+    /// Makes an account, for an identity before any person owns it, for a person, or for both.
+    pub async fn account_provision(
+        &self,
+        user_cuid: Option<&UserCuid>,
+        email: Option<&Email>,
+        name: Option<&str>,
+        now: Timestamp,
+        chance: &Chance,
+    ) -> Result<Provision, StoreError> {
+        let account = new_account(chance)?;
+        let person = chance.uuid_v7(now);
+        let name = name.map(storable);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query("INSERT INTO accounts (user_account_id, name, created_at) VALUES ($1, $2, $3)")
+                    .bind(account.as_str())
+                    .bind(name.as_deref())
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?;
+                if let Some(user_cuid) = user_cuid {
+                    sqlx::query(IDENTITY_ADD).bind(user_cuid.as_str()).bind(now).execute(&mut *tx).await?;
+                    let linked = sqlx::query(IDENTITY_LINK)
+                        .bind(user_cuid.as_str())
+                        .bind(account.as_str())
+                        .execute(&mut *tx)
+                        .await?;
+                    if linked.rows_affected() == 0 {
+                        return Ok(Provision::IdentityLinked);
+                    }
+                }
+                if let Some(email) = email {
+                    let found: PersonRow = sqlx::query_as(PERSON_FIND_OR_ADD)
+                        .bind(person)
+                        .bind(email.as_str())
+                        .bind(now)
+                        .fetch_one(&mut *tx)
+                        .await?;
+                    if found.account_id.is_some() {
+                        return Ok(Provision::PersonHasAccount);
+                    }
+                    sqlx::query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
+                }
+                Ok(Provision::Created(account.clone()))
+            },
+            commit if |outcome| matches!(outcome, Provision::Created(_))
+        )
+        .during("provision an account")
+    }
+
+    /// Finds the person behind a verified address, or makes one; with `create_account`, a person without an account gets
+    /// one. Any number of sign-ins at once make one person and one account.
+    pub async fn person_sign_in(
+        &self,
+        email: &Email,
+        create_account: bool,
+        now: Timestamp,
+        chance: &Chance,
+    ) -> Result<Person, StoreError> {
+        let (person, account) = (chance.uuid_v7(now), new_account(chance)?);
+        let row = in_transaction!(&self.pool, |tx| {
+            // Updating what is there locks it: nobody else can give this person an account meanwhile.
+            let mut found: PersonRow = sqlx::query_as(PERSON_FIND_OR_ADD)
+                .bind(person)
+                .bind(email.as_str())
+                .bind(now)
+                .fetch_one(&mut *tx)
+                .await?;
+            if found.account_id.is_none() && create_account {
+                sqlx::query("INSERT INTO accounts (user_account_id, created_at) VALUES ($1, $2)")
+                    .bind(account.as_str())
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?;
+                sqlx::query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
+                found.account_id = Some(account.as_str().to_owned());
+            }
+            Ok(found)
+        })
+        .during("sign a person in")?;
+        Ok(row.try_into()?)
+    }
+
+    /// One account.
+    pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
+        const SQL: &str = "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name,
+                a.created_at, p.id AS person_id, p.email
+            FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id WHERE a.user_account_id = $1";
+        let row: Option<AccountRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(account.as_str()).fetch_optional(db))
+                .during("read an account")?;
+        Ok(row.map(Account::try_from).transpose()?)
+    }
+
+    /// Accounts for operators, newest first.
+    pub async fn accounts(&self, rows_max: usize) -> Result<Vec<Account>, StoreError> {
+        const SQL: &str = "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name,
+                a.created_at, p.id AS person_id, p.email
+            FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id
+            ORDER BY a.created_at DESC, a.user_account_id LIMIT $1";
+        let rows: Vec<AccountRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
+                .during("list accounts")?;
+        Ok(rows.into_iter().map(Account::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Gives an account a plan; `false` when there is no such account.
+    pub async fn account_plan_set(&self, account: &UserAccountId, plan: Plan) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE accounts SET plan = $2 WHERE user_account_id = $1";
+        let done = on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(account.as_str()).bind(plan.as_str()).execute(db).await.map(|r| r.rows_affected())
+        })
+        .during("set a plan")?;
+        Ok(done == 1)
+    }
+
+    /// People for operators, newest first.
+    pub async fn persons(&self, rows_max: usize) -> Result<Vec<Person>, StoreError> {
+        const SQL: &str = "SELECT id, email, name, account_id FROM persons ORDER BY id DESC LIMIT $1";
+        let rows: Vec<PersonRow> = on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
+            .during("list people")?;
+        Ok(rows.into_iter().map(Person::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// One person.
+    pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
+        const SQL: &str = "SELECT id, email, name, account_id FROM persons WHERE id = $1";
+        let row: Option<PersonRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(person.as_uuid()).fetch_optional(db))
+                .during("read a person")?;
+        Ok(row.map(Person::try_from).transpose()?)
+    }
+
+    /// The identities that are linked to an account, in the order of their texts.
+    pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
+        const SQL: &str = "SELECT user_cuid FROM identities WHERE account_id = $1 ORDER BY user_cuid";
+        let rows: Vec<String> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_all(db))
+                .during("list the identities of an account")?;
+        Ok(rows.iter().map(|text| parsed("identities.user_cuid", text)).collect::<Result<_, _>>()?)
+    }
+
+    /// One identity.
+    pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
+        const SQL: &str = "SELECT user_cuid, account_id, control_machine_uuid FROM identities WHERE user_cuid = $1";
+        let row: Option<IdentityRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).fetch_optional(db))
+                .during("read an identity")?;
+        Ok(row.map(Identity::try_from).transpose()?)
+    }
+
+    /// The machine id under which the service reports its own changes for an identity, made at the first call; `None` when
+    /// there is no such identity.
+    pub async fn identity_control_machine(
+        &self,
+        user_cuid: &UserCuid,
+        now: Timestamp,
+        chance: &Chance,
+    ) -> Result<Option<MachineUuid>, StoreError> {
+        const SQL: &str = "UPDATE identities SET control_machine_uuid = COALESCE(control_machine_uuid, $2)
+            WHERE user_cuid = $1 RETURNING control_machine_uuid";
+        let made = chance.uuid_v7(now);
+        let machine: Option<Uuid> = on_writer!(&self.pool, |db| {
+            sqlx::query_scalar(SQL).bind(user_cuid.as_str()).bind(made).fetch_optional(db)
+        })
+        .during("make the control machine of an identity")?;
+        Ok(machine.map(MachineUuid::from))
+    }
+}
+
+/// Makes sure that an identity is known.
+pub(crate) const IDENTITY_ADD: &str =
+    "INSERT INTO identities (user_cuid, created_at) VALUES ($1, $2) ON CONFLICT (user_cuid) DO NOTHING";
+
+const IDENTITY_LINK: &str = "UPDATE identities SET account_id = $2 WHERE user_cuid = $1 AND account_id IS NULL";
+
+const PERSON_FIND_OR_ADD: &str = "INSERT INTO persons (id, email, created_at) VALUES ($1, $2, $3)
+    ON CONFLICT (email) DO UPDATE SET email = excluded.email RETURNING id, email, name, account_id";
+
+const PERSON_OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
+
+fn new_account(chance: &Chance) -> Result<UserAccountId, Corrupt> {
+    parsed("accounts.user_account_id", &chance.cuid2())
+}
+
+#[derive(FromRow)]
+struct AccountRow {
+    user_account_id: String,
+    plan: String,
+    balance_cents: i64,
+    name: Option<String>,
+    created_at: Timestamp,
+    person_id: Option<Uuid>,
+    email: Option<String>,
+}
+
+impl TryFrom<AccountRow> for Account {
+    type Error = Corrupt;
+
+    fn try_from(row: AccountRow) -> Result<Self, Corrupt> {
+        let email = parsed_opt("persons.email", row.email.as_deref())?;
+        Ok(Self {
+            id: parsed("accounts.user_account_id", &row.user_account_id)?,
+            plan: parsed("accounts.plan", &row.plan)?,
+            balance_cents: row.balance_cents,
+            name: row.name,
+            created_at: row.created_at,
+            owner: row.person_id.map(PersonId::from).zip(email),
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct PersonRow {
+    id: Uuid,
+    email: String,
+    name: Option<String>,
+    account_id: Option<String>,
+}
+
+impl TryFrom<PersonRow> for Person {
+    type Error = Corrupt;
+
+    fn try_from(row: PersonRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            email: parsed("persons.email", &row.email)?,
+            name: row.name,
+            account: parsed_opt("persons.account_id", row.account_id.as_deref())?,
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct IdentityRow {
+    user_cuid: String,
+    account_id: Option<String>,
+    control_machine_uuid: Option<Uuid>,
+}
+
+impl TryFrom<IdentityRow> for Identity {
+    type Error = Corrupt;
+
+    fn try_from(row: IdentityRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            user_cuid: parsed("identities.user_cuid", &row.user_cuid)?,
+            account: parsed_opt("identities.account_id", row.account_id.as_deref())?,
+            control_machine: row.control_machine_uuid.map(MachineUuid::from),
+        })
+    }
+}

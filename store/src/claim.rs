@@ -1,0 +1,353 @@
+//! Registrations of agents and the attempts to claim them (decisions, section 5; the rules are in [`domain::claim`]).
+//!
+//! Whatever changes a registration begins by writing its `changed_at`: that locks the row, so that everything after it is
+//! decided on what is true, and it tells other processes to read the registration again.
+
+mod row;
+
+use chrono::TimeDelta;
+use domain::{Digest, Timestamp};
+use domain::claim::{Attempt, AttemptState, Claim, Registration};
+use domain::ids::{RegistrationId, UserAccountId};
+use domain::secret::SecretHash;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use self::row::{RegistrationRow, StandingRow};
+use crate::error::{Corrupt, During, StoreError};
+use crate::held::TOTALS_LOCK;
+use crate::row::{bytes, limit, parsed, storable};
+use crate::{Store, in_transaction, on_reader};
+
+/// What became of a claim start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttemptStart {
+    /// The attempt is live, and any earlier one is not.
+    Started,
+    /// Too many were started in the window.
+    TooMany {
+        /// How long until there is room for another.
+        retry_after: TimeDelta,
+    },
+    /// The registration is claimed, revoked or unknown.
+    Settled,
+}
+
+impl Store {
+    /// Takes down a registration and, for `service_auth`, the attempt that it starts with.
+    pub async fn registration_create(
+        &self,
+        registration: &Registration,
+        first: Option<&Attempt>,
+    ) -> Result<(), StoreError> {
+        const SQL: &str = "INSERT INTO registrations (id, registration_type, login_hint, claim_token_hash,
+                claim_token_expires_at, created_at, ip_address, changed_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $6)";
+        let address = registration.ip_address.as_deref().map(storable);
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(SQL)
+                .bind(registration.id.as_uuid())
+                .bind(registration.registration_type.as_str())
+                .bind(registration.login_hint.as_ref().map(domain::ids::Email::as_str))
+                .bind(registration.claim_token.as_bytes())
+                .bind(registration.claim_token_expires)
+                .bind(registration.created_at)
+                .bind(address.as_deref())
+                .execute(&mut *tx)
+                .await?;
+            if let Some(attempt) = first {
+                attempt_insert!(tx, attempt, registration.created_at).await?;
+            }
+            Ok(())
+        })
+        .during("create a registration")
+    }
+
+    /// A registration and its newest attempt.
+    pub async fn registration_by_id(
+        &self,
+        id: RegistrationId,
+    ) -> Result<Option<(Registration, Option<Attempt>)>, StoreError> {
+        const SQL: &str = concat!(row::select_standing!(), " WHERE r.id = $1");
+        let row: Option<StandingRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(id.as_uuid()).fetch_optional(db))
+                .during("read a registration")?;
+        Ok(row.map(StandingRow::into_domain).transpose()?)
+    }
+
+    /// The same by the claim token. Whether the token is still good is [`Registration::claim_grant`]'s to say.
+    pub async fn registration_by_claim_token(
+        &self,
+        token: &SecretHash,
+    ) -> Result<Option<(Registration, Option<Attempt>)>, StoreError> {
+        const SQL: &str = concat!(row::select_standing!(), " WHERE r.claim_token_hash = $1");
+        let row: Option<StandingRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).fetch_optional(db))
+                .during("find a registration by its claim token")?;
+        Ok(row.map(StandingRow::into_domain).transpose()?)
+    }
+
+    /// Whose attempt this is, whatever became of it.
+    pub async fn attempt_owner(&self, token: &SecretHash) -> Result<Option<RegistrationId>, StoreError> {
+        const SQL: &str = "SELECT registration_id FROM claim_attempts WHERE token_hash = $1";
+        let id: Option<Uuid> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(token.as_bytes()).fetch_optional(db))
+                .during("find whose attempt it is")?;
+        Ok(id.map(RegistrationId::from))
+    }
+
+    /// Starts an attempt in place of the live one, unless `starts_max` were started within `window` before `now`.
+    pub async fn attempt_start(
+        &self,
+        attempt: &Attempt,
+        starts_max: u32,
+        window: TimeDelta,
+        now: Timestamp,
+    ) -> Result<AttemptStart, StoreError> {
+        // Of those in the window, the one whose leaving makes room.
+        const FULL: &str = "SELECT created_at FROM claim_attempts WHERE registration_id = $1 AND created_at > $2
+            ORDER BY number DESC LIMIT 1 OFFSET $3";
+        let registration = attempt.registration.as_uuid();
+        let room_needs = starts_max.saturating_sub(1);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let locked = sqlx::query(LOCK_UNCLAIMED).bind(registration).bind(now).execute(&mut *tx).await?;
+                if locked.rows_affected() == 0 {
+                    return Ok(AttemptStart::Settled);
+                }
+                let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
+                    .bind(registration)
+                    .bind(now - window)
+                    .bind(i64::from(room_needs))
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                match oldest {
+                    _ if starts_max == 0 => return Ok(AttemptStart::TooMany { retry_after: window }),
+                    Some(oldest) => return Ok(AttemptStart::TooMany { retry_after: oldest + window - now }),
+                    None => {}
+                }
+                sqlx::query("UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'")
+                    .bind(registration)
+                    .execute(&mut *tx)
+                    .await?;
+                attempt_insert!(tx, attempt, now).await?;
+                Ok(AttemptStart::Started)
+            },
+            commit if |outcome| *outcome == AttemptStart::Started
+        )
+        .during("start a claim")
+    }
+
+    /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Gives where the attempt then stands, or
+    /// `None` when it was over or unknown, and nothing was counted.
+    pub async fn attempt_wrong_code(
+        &self,
+        token: &SecretHash,
+        tries_max: u32,
+        now: Timestamp,
+    ) -> Result<Option<AttemptState>, StoreError> {
+        const SQL: &str = "UPDATE claim_attempts SET wrong_tries = wrong_tries + 1,
+                state = CASE WHEN wrong_tries + 1 >= $2 THEN 'burnt' ELSE state END
+            WHERE token_hash = $1 AND state = 'live' AND expires_at > $3 RETURNING state";
+        let state: Option<String> = in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(LOCK_UNCLAIMED_OF_ATTEMPT).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                sqlx::query_scalar(SQL)
+                    .bind(token.as_bytes())
+                    .bind(i64::from(tries_max))
+                    .bind(now)
+                    .fetch_optional(&mut *tx)
+                    .await
+            },
+            commit if Option::is_some
+        )
+        .during("count a wrong code")?;
+        Ok(state.map(|state| parsed("claim_attempts.state", &state)).transpose()?)
+    }
+
+    /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
+    /// before the claim and puts what the agent sent so far into the account's list. `via` names the credential with which
+    /// the person confirmed.
+    pub async fn attempt_complete(
+        &self,
+        token: &SecretHash,
+        claim: &Claim,
+        via: &str,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'
+            WHERE token_hash = $1 AND state = 'live' AND expires_at > $2";
+        const CLAIM: &str = "UPDATE registrations
+            SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6
+            WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
+        const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
+            WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
+        const ADOPT_HELD: &str =
+            "UPDATE held_events SET account_id = $2 WHERE registration_id = $1 AND account_id IS NULL";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                // First of all, as whoever holds events does: what is being held now is seen below, what is held later
+                // sees the claim.
+                sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+                let registration: Option<Uuid> = sqlx::query_scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
+                    .bind(token.as_bytes())
+                    .bind(now)
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                let Some(registration) = registration else {
+                    return Ok(false);
+                };
+                let done = sqlx::query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if done.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                sqlx::query(CLAIM)
+                    .bind(registration)
+                    .bind(claim.account.as_str())
+                    .bind(claim.person.as_uuid())
+                    .bind(claim.email.as_str())
+                    .bind(claim.at)
+                    .bind(via)
+                    .execute(&mut *tx)
+                    .await?;
+                sqlx::query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
+                sqlx::query(ADOPT_HELD).bind(registration).bind(claim.account.as_str()).execute(&mut *tx).await?;
+                Ok(true)
+            },
+            commit if |done| *done
+        )
+        .during("complete a claim")
+    }
+
+    /// Revokes a registration for ever, with its tokens and its live attempt; for its owner, or for an operator (`None`).
+    /// `false` when there is none to revoke.
+    pub async fn registration_revoke(
+        &self,
+        id: RegistrationId,
+        owner: Option<&UserAccountId>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE registrations SET revoked_at = $2, changed_at = $2
+            WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
+        const END_TOKENS: &str =
+            "UPDATE access_tokens SET revoked_at = $2 WHERE registration_id = $1 AND revoked_at IS NULL";
+        const END_ATTEMPT: &str =
+            "UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let done = sqlx::query(SQL)
+                    .bind(id.as_uuid())
+                    .bind(now)
+                    .bind(owner.map(UserAccountId::as_str))
+                    .execute(&mut *tx)
+                    .await?;
+                if done.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                sqlx::query(END_TOKENS).bind(id.as_uuid()).bind(now).execute(&mut *tx).await?;
+                sqlx::query(END_ATTEMPT).bind(id.as_uuid()).execute(&mut *tx).await?;
+                Ok(true)
+            },
+            commit if |done| *done
+        )
+        .during("revoke a registration")
+    }
+
+    /// Registrations that changed at `since` or later, by their claim token, the earliest change first: what another process did is
+    /// to be read again.
+    pub async fn registrations_changed_since(
+        &self,
+        since: Timestamp,
+        rows_max: usize,
+    ) -> Result<Vec<(SecretHash, Timestamp)>, StoreError> {
+        const SQL: &str = "SELECT claim_token_hash, changed_at FROM registrations
+            WHERE changed_at >= $1 ORDER BY changed_at, id LIMIT $2";
+        let rows: Vec<(Vec<u8>, Timestamp)> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
+                .during("list registrations that changed")?;
+        let token = |hash: &[u8]| bytes("registrations.claim_token_hash", hash).map(|hash: [u8; 32]| SecretHash::from(Digest::from(hash)));
+        Ok(rows.iter().map(|(hash, at)| Ok((token(hash)?, *at))).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// The agents that an account claimed, revoked ones too, newest first.
+    pub async fn agents_of_account(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<Vec<Registration>, StoreError> {
+        const SQL: &str = concat!(
+            row::select_registration!(),
+            " WHERE r.account_id = $1 ORDER BY r.created_at DESC, r.id DESC LIMIT $2"
+        );
+        let rows: Vec<RegistrationRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the agents of an account")?;
+        Ok(rows.into_iter().map(Registration::try_from).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// Registrations for operators, claimed or not, newest first.
+    pub async fn agents(&self, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
+        const SQL: &str = concat!(row::select_registration!(), " ORDER BY r.id DESC LIMIT $1");
+        let rows: Vec<AgentRow> = on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
+            .during("list agents")?;
+        Ok(rows.into_iter().map(Agent::try_from).collect::<Result<_, Corrupt>>()?)
+    }
+}
+
+/// A registration and how it was claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// The registration.
+    pub registration: Registration,
+    /// The credential with which the person confirmed.
+    pub claimed_via: Option<String>,
+}
+
+#[derive(FromRow)]
+struct AgentRow {
+    #[sqlx(flatten)]
+    registration: RegistrationRow,
+    claimed_via: Option<String>,
+}
+
+impl TryFrom<AgentRow> for Agent {
+    type Error = Corrupt;
+
+    fn try_from(row: AgentRow) -> Result<Self, Corrupt> {
+        Ok(Self { registration: row.registration.try_into()?, claimed_via: row.claimed_via })
+    }
+}
+
+/// Locks a registration that may still be claimed, and says that it changes.
+const LOCK_UNCLAIMED: &str = "UPDATE registrations SET changed_at = $2
+    WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL RETURNING id";
+
+/// The same by one of its attempts.
+const LOCK_UNCLAIMED_OF_ATTEMPT: &str = "UPDATE registrations SET changed_at = $2
+    WHERE id = (SELECT registration_id FROM claim_attempts WHERE token_hash = $1)
+        AND claimed_at IS NULL AND revoked_at IS NULL RETURNING id";
+
+/// Numbered after the newest attempt of the registration, which the caller has locked.
+const ATTEMPT_INSERT: &str = "INSERT INTO claim_attempts (token_hash, registration_id, number, sealed_code, email,
+        created_at, expires_at, wrong_tries, state)
+    SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8 FROM claim_attempts WHERE registration_id = $2";
+
+macro_rules! attempt_insert {
+    ($tx:ident, $attempt:expr, $now:expr) => {
+        sqlx::query(ATTEMPT_INSERT)
+            .bind($attempt.token.as_bytes())
+            .bind($attempt.registration.as_uuid())
+            .bind(&$attempt.sealed_code[..])
+            .bind($attempt.email.as_ref().map(domain::ids::Email::as_str))
+            .bind($now)
+            .bind($attempt.expires_at)
+            .bind(i64::from($attempt.wrong_tries))
+            .bind($attempt.state.as_str())
+            .execute(&mut *$tx)
+    };
+}
+use attempt_insert;

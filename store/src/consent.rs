@@ -1,0 +1,110 @@
+//! The levels that people set (decisions, section 10).
+
+use domain::Timestamp;
+use domain::consent::{ConsentLevel, ConsentRule};
+use domain::envelope::Lane;
+use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{parsed, parsed_opt, storable};
+use crate::{Store, in_transaction, on_reader};
+
+/// A level of one identity, as its owner sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsentRecord {
+    /// Whose.
+    pub user_cuid: UserCuid,
+    /// Where, and how much.
+    pub rule: ConsentRule,
+}
+
+impl Store {
+    /// All levels of an identity, the general ones first.
+    pub async fn consent_rules(&self, user_cuid: &UserCuid) -> Result<Vec<ConsentRule>, StoreError> {
+        const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level FROM consent_levels WHERE user_cuid = $1
+            ORDER BY COALESCE(machine_uuid, $2), COALESCE(lane, '')";
+        let rows: Vec<RecordRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).bind(Uuid::nil()).fetch_all(db))
+                .during("read consent")?;
+        Ok(rows
+            .into_iter()
+            .map(|row| row.try_into().map(|record: ConsentRecord| record.rule))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// All levels of all identities that are linked to an account, identity by identity.
+    pub async fn consent_of_account(&self, account: &UserAccountId) -> Result<Vec<ConsentRecord>, StoreError> {
+        const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level
+            FROM identities i JOIN consent_levels c ON c.user_cuid = i.user_cuid WHERE i.account_id = $1
+            ORDER BY c.user_cuid, COALESCE(c.machine_uuid, $2), COALESCE(c.lane, '')";
+        let rows: Vec<RecordRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(account.as_str()).bind(Uuid::nil()).fetch_all(db))
+                .during("read the consent of an account")?;
+        Ok(rows.into_iter().map(ConsentRecord::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Sets one level for each of these identities, for one computer or all, for one lane or all; all or none. Gives the
+    /// identities whose level this changed. Identities must be known.
+    pub async fn consent_set(
+        &self,
+        identities: &[UserCuid],
+        rule: &ConsentRule,
+        reason: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Vec<UserCuid>, StoreError> {
+        const CHANGE: &str = "UPDATE consent_levels SET level = $4, reason = $5, changed_at = $6
+            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3 AND level <> $4";
+        const ADD: &str = "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+        let machine = rule.machine.map(|machine| machine.as_uuid());
+        let lane = rule.lane.map(Lane::as_str);
+        let reason = reason.map(storable);
+        in_transaction!(&self.pool, |tx| {
+            let mut changed = Vec::new();
+            for user_cuid in identities {
+                // Last the change again: another process may have added the level between the first two.
+                for sql in [CHANGE, ADD, CHANGE] {
+                    let done = sqlx::query(sql)
+                        .bind(user_cuid.as_str())
+                        .bind(machine)
+                        .bind(lane)
+                        .bind(rule.level.as_str())
+                        .bind(reason.as_deref())
+                        .bind(now)
+                        .execute(&mut *tx)
+                        .await?;
+                    if done.rows_affected() > 0 {
+                        changed.push(user_cuid.clone());
+                        break;
+                    }
+                }
+            }
+            Ok(changed)
+        })
+        .during("set consent")
+    }
+}
+
+#[derive(FromRow)]
+struct RecordRow {
+    user_cuid: String,
+    machine_uuid: Option<Uuid>,
+    lane: Option<String>,
+    level: String,
+}
+
+impl TryFrom<RecordRow> for ConsentRecord {
+    type Error = Corrupt;
+
+    fn try_from(row: RecordRow) -> Result<Self, Corrupt> {
+        let lane = parsed_opt("consent_levels.lane", row.lane.as_deref())?;
+        let level: ConsentLevel = parsed("consent_levels.level", &row.level)?;
+        let machine = row.machine_uuid.map(MachineUuid::from);
+        Ok(Self {
+            user_cuid: parsed("consent_levels.user_cuid", &row.user_cuid)?,
+            rule: ConsentRule { machine, lane, level },
+        })
+    }
+}

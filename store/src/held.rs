@@ -1,0 +1,407 @@
+//! Events that were acknowledged but not forwarded (decisions, section 8).
+//!
+//! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
+//! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by
+//! whoever changes what is held: it is the lock under which quotas are exact between processes.
+
+mod insert;
+mod row;
+
+use std::fmt;
+use std::str::FromStr;
+
+use domain::envelope::Outline;
+use domain::held::HoldReason;
+use domain::ids::{EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserAccountId, UserCuid};
+use domain::{Digest, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use self::row::{EntryRow, UnclassifiedRow};
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::limit;
+use crate::{Store, in_transaction, on_reader};
+
+/// Whose credential brought an event.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Sender {
+    /// A computer.
+    Machine(MachineUuid),
+    /// An agent, claimed or not.
+    Registration(RegistrationId),
+    /// A person's browser.
+    Account(UserAccountId),
+}
+
+/// The key of rows: `machine:<uuid>`, `registration:<id>`, `account:<id>`.
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine(id) => write!(f, "machine:{id}"),
+            Self::Registration(id) => write!(f, "registration:{id}"),
+            Self::Account(id) => write!(f, "account:{id}"),
+        }
+    }
+}
+
+/// A text that is no sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected machine:, registration: or account: and an id")]
+pub struct UnknownSender;
+
+impl FromStr for Sender {
+    type Err = UnknownSender;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSender> {
+        let (kind, id) = text.split_once(':').ok_or(UnknownSender)?;
+        match kind {
+            "machine" => id.parse().map(Self::Machine).map_err(|_| UnknownSender),
+            "registration" => id.parse().map(Self::Registration).map_err(|_| UnknownSender),
+            "account" => id.parse().map(Self::Account).map_err(|_| UnknownSender),
+            _ => Err(UnknownSender),
+        }
+    }
+}
+
+/// An event that is to be held.
+#[derive(Debug, Clone)]
+pub struct NewHeld {
+    /// Chosen by the caller; entries are listed by it, the newest first.
+    pub id: HeldId,
+    /// Whose credential brought it.
+    pub sender: Sender,
+    /// The account that the sender acts for: none for an unclaimed agent, and not looked at for a computer, whose entries
+    /// follow it to whatever account it is attached to.
+    pub account: Option<UserAccountId>,
+    /// The identity of the sending computer.
+    pub user_cuid: Option<UserCuid>,
+    /// What could be named of the event.
+    pub outline: Outline,
+    /// Why it is held.
+    pub reason: HoldReason,
+    /// Where and what, for a person.
+    pub detail: String,
+    /// The bytes as they were sent; `None` when they must not be kept.
+    pub body: Option<Vec<u8>>,
+    /// SHA-256 of the bytes as they were sent, kept or not.
+    pub body_sha256: Digest,
+    /// Their number.
+    pub body_bytes: u64,
+    /// The seal that the event really has, when it could be read.
+    pub seal: Option<Digest>,
+    /// When it came.
+    pub received_at: Timestamp,
+}
+
+/// How much may be held. An entry counts its kept bytes, and at least [`ENTRY_BYTES_MIN`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HeldQuotas {
+    /// Of one agent that nobody claimed, in any 24 hours.
+    pub registration_bytes_per_day: u64,
+    /// Of all senders together, at any moment.
+    pub total_bytes: u64,
+}
+
+/// What the smallest entry counts: a flood of tiny events is a flood of rows.
+pub const ENTRY_BYTES_MIN: u64 = 512;
+
+impl Default for HeldQuotas {
+    fn default() -> Self {
+        Self { registration_bytes_per_day: 1024 * 1024, total_bytes: 4 * 1024 * 1024 * 1024 }
+    }
+}
+
+/// What became of an event that was to be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldOutcome {
+    /// It is held now.
+    Held(HeldId),
+    /// The same bytes of the same sender are held already, as this entry; nothing was added.
+    AlreadyHeld(HeldId),
+    /// There is no room for it.
+    QuotaExceeded,
+}
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldState {
+    /// Waits.
+    Held,
+    /// Was forwarded after all.
+    Released,
+    /// Was given up by an operator.
+    Discarded,
+}
+
+impl HeldState {
+    /// The state as rows keep it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Released => "released",
+            Self::Discarded => "discarded",
+        }
+    }
+}
+
+impl FromStr for HeldState {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Held, Self::Released, Self::Discarded];
+        all.into_iter().find(|state| state.as_str() == text).ok_or("expected one of held, released, discarded")
+    }
+}
+
+/// An entry, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldEntry {
+    /// The entry.
+    pub id: HeldId,
+    /// Whose credential brought it.
+    pub sender: Sender,
+    /// Whose list shows it, beside the list of the account that the computer is attached to.
+    pub account: Option<UserAccountId>,
+    /// The identity of the sending computer.
+    pub user_cuid: Option<UserCuid>,
+    /// What could be named of the event.
+    pub outline: Outline,
+    /// Why it is held.
+    pub reason: HoldReason,
+    /// Where and what.
+    pub detail: String,
+    /// SHA-256 of the bytes as they were sent.
+    pub body_sha256: Digest,
+    /// Their number.
+    pub body_bytes: u64,
+    /// The seal that the event really has.
+    pub seal: Option<Digest>,
+    /// When it came.
+    pub received_at: Timestamp,
+    /// Where it stands.
+    pub state: HeldState,
+    /// Since when, once it is no longer held.
+    pub state_at: Option<Timestamp>,
+    /// Of a released entry.
+    pub receipt: Option<ReceiptId>,
+}
+
+/// Which entries an operator wants to see.
+#[derive(Debug, Clone, Default)]
+pub struct HeldFilter {
+    /// Only in this state.
+    pub state: Option<HeldState>,
+    /// Only for this reason.
+    pub reason: Option<HoldReason>,
+    /// Only of this sender.
+    pub sender: Option<Sender>,
+    /// Only older than this entry: the last of the page before.
+    pub before: Option<HeldId>,
+}
+
+/// Whose held events someone may see, and a resend of theirs may release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeldScope {
+    /// What this computer's own secret sent.
+    Machine(MachineUuid),
+    /// What an account's browsers and agents sent, and its attached computers.
+    Account(UserAccountId),
+}
+
+/// An entry of `unclassified` (specification, *Unclassified held-event entry*).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unclassified {
+    /// `event_id`.
+    pub event_id: Option<EventId>,
+    /// `event_type`.
+    pub event_type: Option<String>,
+    /// `agent_id`.
+    pub agent_id: Option<String>,
+    /// The computer that sent it, or that an account's event names; none for what was sent before the claim.
+    pub machine_uuid: Option<MachineUuid>,
+    /// Why it is held.
+    pub reason: HoldReason,
+    /// When it came.
+    pub received_at: Timestamp,
+}
+
+impl Store {
+    /// Marks what is held of an event as released, because the same event was forwarded now; the number of entries. Only
+    /// entries in `scope` count: an event id is the sender's to choose, so a stranger's entry may bear the same.
+    pub async fn held_mark_released(
+        &self,
+        event: EventId,
+        scope: &HeldScope,
+        receipt: ReceiptId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        const OPERATION: &str = "mark a held event as released";
+        const ANY: &str = "SELECT COUNT(*) FROM held_events WHERE event_id = $1 AND state = 'held'";
+        const OF_MACHINE: &str =
+            "UPDATE held_events SET state = 'released', state_at = $2, receipt_id = $3, body = NULL
+            WHERE event_id = $1 AND state = 'held' AND machine_uuid = $4 RETURNING charged_bytes";
+        const OF_ACCOUNT: &str =
+            "UPDATE held_events SET state = 'released', state_at = $2, receipt_id = $3, body = NULL
+            WHERE event_id = $1 AND state = 'held'
+                AND (account_id = $4 OR machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $4))
+            RETURNING charged_bytes";
+        // Most events of a sender that has something held are not the held ones: they need not wait for the writer.
+        let any: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(ANY).bind(event.as_uuid()).fetch_one(db))
+            .during(OPERATION)?;
+        if any == 0 {
+            return Ok(0);
+        }
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+                let charged: Vec<i64> = match scope {
+                    HeldScope::Machine(machine) => sqlx::query_scalar(OF_MACHINE)
+                        .bind(event.as_uuid())
+                        .bind(now)
+                        .bind(receipt.as_uuid())
+                        .bind(machine.as_uuid())
+                        .fetch_all(&mut *tx)
+                        .await?,
+                    HeldScope::Account(account) => sqlx::query_scalar(OF_ACCOUNT)
+                        .bind(event.as_uuid())
+                        .bind(now)
+                        .bind(receipt.as_uuid())
+                        .bind(account.as_str())
+                        .fetch_all(&mut *tx)
+                        .await?,
+                };
+                sqlx::query(TOTALS_ADD).bind(-charged.iter().sum::<i64>()).execute(&mut *tx).await?;
+                Ok(charged.len() as u64)
+            },
+            commit if |released| *released > 0
+        )
+        .during(OPERATION)
+    }
+
+    /// Marks an entry as released: for operators, after it was forwarded. `false` when it is not held.
+    pub async fn held_release(&self, id: HeldId, receipt: ReceiptId, now: Timestamp) -> Result<bool, StoreError> {
+        self.held_end(id, HeldState::Released, Some(receipt), now).await.during("release a held event")
+    }
+
+    /// Gives an entry up: for operators. `false` when it is not held.
+    pub async fn held_discard(&self, id: HeldId, now: Timestamp) -> Result<bool, StoreError> {
+        self.held_end(id, HeldState::Discarded, None, now).await.during("discard a held event")
+    }
+
+    async fn held_end(
+        &self,
+        id: HeldId,
+        state: HeldState,
+        receipt: Option<ReceiptId>,
+        now: Timestamp,
+    ) -> Result<bool, sqlx::Error> {
+        const SQL: &str = "UPDATE held_events SET state = $2, state_at = $3, receipt_id = $4, body = NULL
+            WHERE id = $1 AND state = 'held' RETURNING charged_bytes";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+                let charged: Option<i64> = sqlx::query_scalar(SQL)
+                    .bind(id.as_uuid())
+                    .bind(state.as_str())
+                    .bind(now)
+                    .bind(receipt.map(|receipt| receipt.as_uuid()))
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                sqlx::query(TOTALS_ADD).bind(-charged.unwrap_or(0)).execute(&mut *tx).await?;
+                Ok(charged.is_some())
+            },
+            commit if |ended| *ended
+        )
+    }
+
+    /// Entries for operators, newest first.
+    pub async fn held_list(&self, filter: &HeldFilter, rows_max: usize) -> Result<Vec<HeldEntry>, StoreError> {
+        const SQL: &str = concat!(
+            row::select_entry!(),
+            " WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR reason = $2) AND ($3 IS NULL OR sender = $3)
+                AND ($4 IS NULL OR id < $4) ORDER BY id DESC LIMIT $5"
+        );
+        let sender = filter.sender.as_ref().map(ToString::to_string);
+        let rows: Vec<EntryRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL)
+                .bind(filter.state.map(HeldState::as_str))
+                .bind(filter.reason.map(HoldReason::as_str))
+                .bind(sender)
+                .bind(filter.before.map(|id| id.as_uuid()))
+                .bind(limit(rows_max))
+                .fetch_all(db)
+        })
+        .during("list held events")?;
+        Ok(rows.into_iter().map(HeldEntry::try_from).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// An entry and its body, as long as it is kept.
+    pub async fn held_show(&self, id: HeldId) -> Result<Option<(HeldEntry, Option<Vec<u8>>)>, StoreError> {
+        const OPERATION: &str = "read a held event";
+        const SQL: &str = concat!(row::select_entry!(), " WHERE id = $1");
+        const BODY: &str = "SELECT body FROM held_events WHERE id = $1";
+        let row: Option<EntryRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(id.as_uuid()).fetch_optional(db)).during(OPERATION)?;
+        let Some(row) = row else {
+            return Ok(None);
+        };
+        let body: Option<Option<Vec<u8>>> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(BODY).bind(id.as_uuid()).fetch_optional(db))
+                .during(OPERATION)?;
+        Ok(Some((row.try_into()?, body.flatten())))
+    }
+
+    /// What waits in someone's list, newest first, and whether there is more.
+    pub async fn held_unclassified(
+        &self,
+        scope: &HeldScope,
+        rows_max: usize,
+    ) -> Result<(Vec<Unclassified>, bool), StoreError> {
+        const OPERATION: &str = "list unclassified events";
+        const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
+            FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
+        // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both.
+        const OF_ACCOUNT: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at FROM (
+                SELECT * FROM (
+                    SELECT id, event_id, event_type, agent_id,
+                        CASE WHEN reason = 'unattributed' THEN NULL ELSE event_machine_uuid END AS machine_uuid,
+                        reason, received_at
+                    FROM held_events WHERE account_id = $1 AND state = 'held' ORDER BY id DESC LIMIT $2) AS own
+                UNION ALL
+                SELECT * FROM (
+                    SELECT id, event_id, event_type, agent_id, machine_uuid, reason, received_at
+                    FROM held_events
+                    WHERE machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $1) AND state = 'held'
+                    ORDER BY id DESC LIMIT $2) AS attached) AS waiting
+            ORDER BY id DESC LIMIT $2";
+        let one_more = limit(rows_max.saturating_add(1));
+        let mut rows: Vec<UnclassifiedRow> = match scope {
+            HeldScope::Machine(machine) => on_reader!(&self.pool, |db| {
+                sqlx::query_as(OF_MACHINE).bind(machine.as_uuid()).bind(one_more).fetch_all(db)
+            }),
+            HeldScope::Account(account) => on_reader!(&self.pool, |db| {
+                sqlx::query_as(OF_ACCOUNT).bind(account.as_str()).bind(one_more).fetch_all(db)
+            }),
+        }
+        .during(OPERATION)?;
+        let truncated = rows.len() > rows_max;
+        rows.truncate(rows_max);
+        Ok((rows.into_iter().map(Unclassified::try_from).collect::<Result<_, Corrupt>>()?, truncated))
+    }
+
+    /// What all held events count against [`HeldQuotas::total_bytes`].
+    pub async fn held_bytes(&self) -> Result<u64, StoreError> {
+        const SQL: &str = "SELECT bytes FROM held_totals WHERE id = 1";
+        let bytes: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).fetch_one(db))
+            .during("read the size of held events")?;
+        Ok(bytes.try_into().map_err(|error| Corrupt::new("held_totals.bytes", error))?)
+    }
+}
+
+/// Taken first by whoever changes what is held, or whose list it is in.
+pub(crate) const TOTALS_LOCK: &str = "UPDATE held_totals SET bytes = bytes WHERE id = 1 RETURNING bytes";
+
+pub(crate) const TOTALS_ADD: &str = "UPDATE held_totals SET bytes = bytes + $1 WHERE id = 1";

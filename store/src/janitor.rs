@@ -1,0 +1,129 @@
+//! What may be forgotten, and when. Everything is deleted in small batches, each committed by itself, so that nobody waits
+//! long behind the janitor; a second janitor beside it does no harm.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use domain::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{During, StoreError};
+use crate::{Store, on_writer};
+
+/// How long what is over is kept. Times are written as "24h", "30d".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PurgeSettings {
+    /// Sessions, after they ended.
+    #[serde(with = "humantime_serde")]
+    pub sessions_kept: Duration,
+    /// Access tokens, after they ended.
+    #[serde(with = "humantime_serde")]
+    pub tokens_kept: Duration,
+    /// Claim attempts, after their time and when nobody can ask for their outcome any more.
+    #[serde(with = "humantime_serde")]
+    pub attempts_kept: Duration,
+    /// Registrations that nobody claimed, after their claim token ended, unless events of theirs are held.
+    #[serde(with = "humantime_serde")]
+    pub unclaimed_kept: Duration,
+    /// Held events, after they were released or discarded.
+    #[serde(with = "humantime_serde")]
+    pub held_kept: Duration,
+    /// Rows of one batch.
+    pub batch_rows: u32,
+    /// Batches of one kind at one call; the next call goes on.
+    pub batches_max: u32,
+}
+
+impl Default for PurgeSettings {
+    fn default() -> Self {
+        let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
+        Self {
+            sessions_kept: days(7),
+            tokens_kept: days(1),
+            attempts_kept: days(1),
+            unclaimed_kept: days(7),
+            held_kept: days(30),
+            batch_rows: 500,
+            batches_max: 100,
+        }
+    }
+}
+
+/// How many rows of each kind were deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Sessions.
+    pub sessions: u64,
+    /// Access tokens.
+    pub tokens: u64,
+    /// Claim attempts.
+    pub attempts: u64,
+    /// Registrations, each with its attempts and tokens.
+    pub registrations: u64,
+    /// Held events.
+    pub held: u64,
+}
+
+impl Store {
+    /// Deletes what is over for long enough.
+    pub async fn purge(&self, now: Timestamp, settings: &PurgeSettings) -> Result<Purged, StoreError> {
+        let before = |kept: Duration| {
+            TimeDelta::from_std(kept)
+                .ok()
+                .and_then(|kept| now.checked_sub_signed(kept))
+                .unwrap_or(Timestamp::UNIX_EPOCH)
+        };
+        Ok(Purged {
+            sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
+            tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
+            attempts: self.purge_kind(ATTEMPTS, before(settings.attempts_kept), settings).await?,
+            registrations: self.purge_kind(REGISTRATIONS, before(settings.unclaimed_kept), settings).await?,
+            held: self.purge_kind(HELD, before(settings.held_kept), settings).await?,
+        })
+    }
+
+    async fn purge_kind(
+        &self,
+        sql: &'static str,
+        before: Timestamp,
+        settings: &PurgeSettings,
+    ) -> Result<u64, StoreError> {
+        let batch_rows = settings.batch_rows.max(1);
+        let mut purged = 0;
+        for _ in 0..settings.batches_max {
+            let done = on_writer!(&self.pool, |db| async {
+                let query = sqlx::query(sql).bind(before).bind(i64::from(batch_rows));
+                query.execute(db).await.map(|done| done.rows_affected())
+            })
+            .during("delete what is over")?;
+            purged += done;
+            if done < u64::from(batch_rows) {
+                break;
+            }
+        }
+        Ok(purged)
+    }
+}
+
+// In each: $1 before when it must have ended, $2 how many rows.
+
+const SESSIONS: &str = "DELETE FROM sessions WHERE token_hash IN
+    (SELECT token_hash FROM sessions WHERE expires_at < $1 LIMIT $2)";
+
+const TOKENS: &str = "DELETE FROM access_tokens WHERE token_hash IN
+    (SELECT token_hash FROM access_tokens WHERE expires_at < $1 LIMIT $2)";
+
+/// The newest attempt tells a polling agent that its claim expired, as long as its claim token is good.
+const ATTEMPTS: &str = "DELETE FROM claim_attempts WHERE token_hash IN
+    (SELECT a.token_hash FROM claim_attempts a JOIN registrations r ON r.id = a.registration_id
+    WHERE a.expires_at < $1
+        AND (r.claim_token_expires_at < $1 OR r.claimed_at IS NOT NULL OR r.revoked_at IS NOT NULL) LIMIT $2)";
+
+/// Tokens and attempts go with their registration. What is held was acknowledged: an agent of whom something is held stays.
+const REGISTRATIONS: &str = "DELETE FROM registrations WHERE id IN
+    (SELECT r.id FROM registrations r WHERE r.claimed_at IS NULL AND r.claim_token_expires_at < $1
+        AND NOT EXISTS (SELECT 1 FROM held_events h WHERE h.registration_id = r.id AND h.state = 'held') LIMIT $2)";
+
+const HELD: &str = "DELETE FROM held_events WHERE id IN
+    (SELECT id FROM held_events WHERE state_at < $1 LIMIT $2)";

@@ -1,0 +1,81 @@
+//! Only SQL: the facts of attache on disk, one text for SQLite and PostgreSQL.
+//!
+//! The store is the truth: an actor's memory is a cache of it. Every transition is a guarded write (`UPDATE … WHERE state =
+//! 'live' …`, then a look at the rows affected), so that a second actor, process or node can never do it twice, and every
+//! statement names the owner for whom it acts.
+//!
+//! | noun | facts |
+//! |---|---|
+//! | [`account`] | accounts, people, identities |
+//! | [`machine`] | computers, their secrets, whom they are attached to |
+//! | [`consent`] | levels that people set |
+//! | [`session`] | signed-in browsers |
+//! | [`claim`] | registrations of agents and attempts to claim them |
+//! | [`token`] | access tokens, keys of identity assertions |
+//! | [`key`] | the server's own keys |
+//! | [`held`] | events that could not be forwarded |
+//! | [`janitor`] | what may be forgotten |
+//! | [`pool`] | one way to either database |
+
+use std::path::Path;
+
+use sqlx::migrate::Migrator;
+
+pub mod account;
+pub mod claim;
+pub mod consent;
+pub mod error;
+pub mod held;
+pub mod janitor;
+pub mod key;
+pub mod machine;
+pub mod pool;
+pub mod session;
+pub mod token;
+
+mod row;
+
+pub use error::{Corrupt, During, StoreError};
+pub use pool::{DatabaseSettings, Pool};
+
+static SQLITE: Migrator = sqlx::migrate!("../migrations/sqlite");
+static POSTGRES: Migrator = sqlx::migrate!("../migrations/postgres");
+
+/// The facts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: Pool,
+}
+
+impl Store {
+    /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
+    pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { pool: Pool::open(settings, sqlite_path, None).await? })
+    }
+
+    /// Makes the tables, or brings them up to date. Refuses those of a newer program.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.pool.migrate(&SQLITE, &POSTGRES).await
+    }
+
+    /// Refuses tables that are newer or older than this program.
+    pub async fn check_schema(&self) -> Result<(), StoreError> {
+        self.pool.check_schema(&SQLITE, &POSTGRES).await
+    }
+
+    /// Writes and commits a row, to learn whether the database takes writes.
+    pub async fn writable(&self) -> Result<(), StoreError> {
+        const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
+        on_writer!(&self.pool, |db| async { sqlx::query(SQL).execute(db).await.map(drop) }).during("write a heartbeat")
+    }
+
+    /// The connections, for metrics.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Waits for the connections to come back and closes them.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+}

@@ -1,0 +1,346 @@
+//! Computers: their secrets, the identity that lives on them, and the account that they are attached to (decisions, section 3).
+
+use domain::Timestamp;
+use domain::consent::ConsentRule;
+use domain::held::MachineFacts;
+use domain::ids::{MachineUuid, UserAccountId, UserCuid};
+use domain::secret::SecretHash;
+use sqlx::{FromRow, QueryBuilder};
+use uuid::Uuid;
+
+use crate::account::IDENTITY_ADD;
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{chunks, limit, parsed, parsed_opt, storable};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// What one query tells of the computer whose secret was presented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownMachine {
+    /// Who it is, and what the person allowed it.
+    pub facts: MachineFacts,
+    /// Whether events that it sent are held: only then can a forwarded event release one.
+    pub has_held: bool,
+    /// When it last showed itself, as far as it was written.
+    pub last_seen_at: Timestamp,
+}
+
+/// A computer, as its owner and operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Computer {
+    /// The computer.
+    pub machine_uuid: MachineUuid,
+    /// The identity that lives on it.
+    pub user_cuid: UserCuid,
+    /// Its name, if it gave one.
+    pub name: Option<String>,
+    /// The account that it is attached to.
+    pub account: Option<UserAccountId>,
+    /// When it registered.
+    pub first_seen_at: Timestamp,
+    /// When it last showed itself.
+    pub last_seen_at: Timestamp,
+    /// When it was attached.
+    pub attached_at: Option<Timestamp>,
+    /// Whether its secret still works: not once its owner detached it.
+    pub has_secret: bool,
+}
+
+/// A computer that registers.
+#[derive(Debug, Clone)]
+pub struct NewMachine<'a> {
+    /// The computer.
+    pub machine_uuid: MachineUuid,
+    /// The identity that lives on it; made if it is not known.
+    pub user_cuid: &'a UserCuid,
+    /// Its name.
+    pub name: Option<&'a str>,
+    /// SHA-256 of the secret that it is given.
+    pub secret: SecretHash,
+}
+
+/// What became of a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Register {
+    /// It is known now.
+    Registered,
+    /// It was known already, attached or not, with a secret or without.
+    AlreadyRegistered,
+}
+
+/// What became of an attachment, in the order in which the refusals are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// It is attached to the account, now or already before.
+    Attached,
+    /// There is no such computer, or its owner detached it for ever.
+    MachineNotRegistered,
+    /// It is attached to another account.
+    MachineAlreadyClaimed,
+    /// Its identity is linked to an account that another person owns.
+    CuidAlreadyClaimed,
+    /// Its identity is linked to a provisioned account that nobody owns, and the account at hand is a different one.
+    PersonBoundToOtherAccount,
+}
+
+impl Store {
+    /// Registers a computer.
+    pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
+        const SQL: &str =
+            "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
+            VALUES ($1, $2, $3, $4, $5, $5) ON CONFLICT (machine_uuid) DO NOTHING";
+        let name = new.name.map(storable);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(IDENTITY_ADD).bind(new.user_cuid.as_str()).bind(now).execute(&mut *tx).await?;
+                let made = sqlx::query(SQL)
+                    .bind(new.machine_uuid.as_uuid())
+                    .bind(new.user_cuid.as_str())
+                    .bind(name.as_deref())
+                    .bind(new.secret.as_bytes())
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(if made.rows_affected() == 1 { Register::Registered } else { Register::AlreadyRegistered })
+            },
+            commit if |outcome| *outcome == Register::Registered
+        )
+        .during("register a machine")
+    }
+
+    /// The computer whose secret was presented. Every event begins with this: one statement, by a unique key.
+    pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
+        // A row for each level that concerns the computer, and one without a level when there is none.
+        const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
+                c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+                EXISTS (SELECT 1 FROM held_events h WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held') AS has_held
+            FROM machines m LEFT JOIN consent_levels c
+                ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
+            WHERE m.secret_hash = $1";
+        let rows: Vec<KnownRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(secret.as_bytes()).fetch_all(db))
+                .during("find a machine by its secret")?;
+        Ok(known(rows)?)
+    }
+
+    /// The same of a computer that an account names. Whose it is, is for the caller to compare.
+    pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
+        const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
+                c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+                EXISTS (SELECT 1 FROM held_events h WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held') AS has_held
+            FROM machines m LEFT JOIN consent_levels c
+                ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
+            WHERE m.machine_uuid = $1";
+        let rows: Vec<KnownRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(machine.as_uuid()).fetch_all(db))
+                .during("read a machine")?;
+        Ok(known(rows)?)
+    }
+
+    /// Attaches a computer to an account and links its identity, both or neither.
+    pub async fn machine_attach(
+        &self,
+        machine: MachineUuid,
+        account: &UserAccountId,
+        now: Timestamp,
+    ) -> Result<Attach, StoreError> {
+        in_transaction!(
+            &self.pool,
+            |tx| attach_machine!(tx, machine, account, now),
+            commit if |outcome| *outcome == Attach::Attached
+        )
+        .during("attach a machine")
+    }
+
+    /// Detaches a computer of this account and kills its secret; `false` when the account has no such computer.
+    pub async fn machine_detach(&self, machine: MachineUuid, owner: &UserAccountId) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE machines SET account_id = NULL, attached_at = NULL, secret_hash = NULL
+            WHERE machine_uuid = $1 AND account_id = $2";
+        let done = on_writer!(&self.pool, |db| async {
+            let done = sqlx::query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(db).await;
+            done.map(|done| done.rows_affected())
+        })
+        .during("detach a machine")?;
+        Ok(done == 1)
+    }
+
+    /// Moves `last_seen_at` of many computers forward, never back.
+    pub async fn machines_touch(&self, seen: &[(MachineUuid, Timestamp)]) -> Result<(), StoreError> {
+        if seen.is_empty() {
+            return Ok(());
+        }
+        in_transaction!(&self.pool, |tx: Db| {
+            for chunk in chunks(seen) {
+                let mut sql = QueryBuilder::<Db>::new("WITH seen (machine_uuid, at) AS (");
+                sql.push_values(chunk, |mut row, (machine, at)| {
+                    row.push_bind(machine.as_uuid()).push_bind(*at);
+                });
+                sql.push(
+                    ") UPDATE machines SET last_seen_at = seen.at FROM seen
+                    WHERE machines.machine_uuid = seen.machine_uuid AND machines.last_seen_at < seen.at",
+                );
+                sql.build().execute(&mut *tx).await?;
+            }
+            Ok(())
+        })
+        .during("write when machines were seen")
+    }
+
+    /// The computers of an account, newest first.
+    pub async fn computers_of_account(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<Vec<Computer>, StoreError> {
+        const SQL: &str = "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
+                secret_hash IS NOT NULL AS has_secret
+            FROM machines WHERE account_id = $1 ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $2";
+        let rows: Vec<ComputerRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the computers of an account")?;
+        Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Computers for operators, newest first.
+    pub async fn machines(&self, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
+        const SQL: &str = "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
+                secret_hash IS NOT NULL AS has_secret
+            FROM machines ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $1";
+        let rows: Vec<ComputerRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
+                .during("list machines")?;
+        Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Forgets a computer, so that it may register again: for operators. Its identity and what it sent stay.
+    pub async fn machine_remove(&self, machine: MachineUuid) -> Result<bool, StoreError> {
+        const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
+        let done = on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(machine.as_uuid()).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("remove a machine")?;
+        Ok(done == 1)
+    }
+}
+
+/// Attaches a computer within a transaction that the caller holds and must roll back unless the outcome is
+/// [`Attach::Attached`]. The order of the refusals is fixed (decisions, section 3).
+macro_rules! attach_machine {
+    ($tx:ident, $machine:expr, $account:expr, $now:expr) => {
+        async {
+            // Writing what is there locks it: of two accounts that attach at once, the second sees what the first did.
+            let locked: Option<(String, Option<String>)> =
+                sqlx::query_as($crate::machine::ATTACH_LOCK).bind($machine.as_uuid()).fetch_optional(&mut *$tx).await?;
+            let Some((user_cuid, attached_to)) = locked else {
+                return Ok($crate::machine::Attach::MachineNotRegistered);
+            };
+            if attached_to.is_some_and(|other| other != $account.as_str()) {
+                return Ok($crate::machine::Attach::MachineAlreadyClaimed);
+            }
+            let linked_to: String = sqlx::query_scalar($crate::machine::ATTACH_LINK)
+                .bind(&user_cuid)
+                .bind($account.as_str())
+                .fetch_one(&mut *$tx)
+                .await?;
+            if linked_to != $account.as_str() {
+                let owned: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM persons WHERE account_id = $1")
+                    .bind(&linked_to)
+                    .fetch_one(&mut *$tx)
+                    .await?;
+                return Ok(if owned > 0 {
+                    $crate::machine::Attach::CuidAlreadyClaimed
+                } else {
+                    $crate::machine::Attach::PersonBoundToOtherAccount
+                });
+            }
+            sqlx::query($crate::machine::ATTACH)
+                .bind($machine.as_uuid())
+                .bind($account.as_str())
+                .bind($now)
+                .execute(&mut *$tx)
+                .await?;
+            Ok($crate::machine::Attach::Attached)
+        }
+        .await
+    };
+}
+use attach_machine;
+
+/// A computer without a secret was detached: nothing can speak for it any more.
+const ATTACH_LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
+    WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
+
+const ATTACH_LINK: &str =
+    "UPDATE identities SET account_id = COALESCE(account_id, $2) WHERE user_cuid = $1 RETURNING account_id";
+
+const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
+    WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
+
+#[derive(FromRow)]
+struct KnownRow {
+    machine_uuid: Uuid,
+    user_cuid: String,
+    account_id: Option<String>,
+    last_seen_at: Timestamp,
+    rule_machine_uuid: Option<Uuid>,
+    rule_lane: Option<String>,
+    rule_level: Option<String>,
+    has_held: bool,
+}
+
+/// One computer out of its rows, which differ in the level only.
+fn known(rows: Vec<KnownRow>) -> Result<Option<KnownMachine>, Corrupt> {
+    let Some(first) = rows.first() else {
+        return Ok(None);
+    };
+    let mut machine = KnownMachine {
+        facts: MachineFacts {
+            machine_uuid: first.machine_uuid.into(),
+            user_cuid: parsed("machines.user_cuid", &first.user_cuid)?,
+            account: parsed_opt("machines.account_id", first.account_id.as_deref())?,
+            consent: Vec::new(),
+        },
+        has_held: first.has_held,
+        last_seen_at: first.last_seen_at,
+    };
+    for row in &rows {
+        if let Some(level) = &row.rule_level {
+            machine.facts.consent.push(ConsentRule {
+                machine: row.rule_machine_uuid.map(MachineUuid::from),
+                lane: parsed_opt("consent_levels.lane", row.rule_lane.as_deref())?,
+                level: parsed("consent_levels.level", level)?,
+            });
+        }
+    }
+    Ok(Some(machine))
+}
+
+#[derive(FromRow)]
+struct ComputerRow {
+    machine_uuid: Uuid,
+    user_cuid: String,
+    name: Option<String>,
+    account_id: Option<String>,
+    first_seen_at: Timestamp,
+    last_seen_at: Timestamp,
+    attached_at: Option<Timestamp>,
+    has_secret: bool,
+}
+
+impl TryFrom<ComputerRow> for Computer {
+    type Error = Corrupt;
+
+    fn try_from(row: ComputerRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            machine_uuid: row.machine_uuid.into(),
+            user_cuid: parsed("machines.user_cuid", &row.user_cuid)?,
+            name: row.name,
+            account: parsed_opt("machines.account_id", row.account_id.as_deref())?,
+            first_seen_at: row.first_seen_at,
+            last_seen_at: row.last_seen_at,
+            attached_at: row.attached_at,
+            has_secret: row.has_secret,
+        })
+    }
+}

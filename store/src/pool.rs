@@ -1,0 +1,186 @@
+//! One way to either database.
+//!
+//! SQL is written once and run on both: a [`Pool`] is one or the other, and three macros run the same body on whichever it is.
+//!
+//! | macro | where the body runs |
+//! |---|---|
+//! | [`on_reader!`](crate::on_reader) | one statement that reads |
+//! | [`on_writer!`](crate::on_writer) | one statement that writes, committed by itself |
+//! | [`in_transaction!`](crate::in_transaction) | several statements, committed together or not at all |
+//!
+//! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
+//! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Moments are bound
+//! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
+//! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
+
+mod postgres;
+mod schema;
+mod settings;
+mod sqlite;
+
+use std::path::Path;
+
+pub use sqlx::postgres::{PgPool, Postgres};
+pub use sqlx::sqlite::{Sqlite, SqlitePool};
+
+pub use self::settings::DatabaseSettings;
+use crate::error::StoreError;
+
+/// Connections to one database.
+#[derive(Debug, Clone)]
+pub enum Pool {
+    /// A file.
+    Sqlite {
+        /// The one connection that writes: SQLite takes one writer at a time, and queueing here is fair and cheap.
+        writer: SqlitePool,
+        /// Connections that cannot write.
+        reader: SqlitePool,
+    },
+    /// A server.
+    Postgres(PgPool),
+}
+
+impl Pool {
+    /// Connects, and refuses a database that would lose what it acknowledged.
+    ///
+    /// Without `settings.url` the database is the SQLite file `sqlite_path`, made together with its folder if it is not
+    /// there. `schema` is the PostgreSQL schema to work in, made if it is not there; `None` is the server's default.
+    /// SQLite has one file per schema instead, so it ignores `schema`.
+    pub async fn open(
+        settings: &DatabaseSettings,
+        sqlite_path: &Path,
+        schema: Option<&'static str>,
+    ) -> Result<Self, StoreError> {
+        match &settings.url {
+            None => sqlite::open(settings, sqlite_path).await,
+            Some(url) => postgres::open(settings, url, schema).await,
+        }
+    }
+
+    /// Waits for every connection to come back and closes it. SQLite then updates its statistics and folds its log into the
+    /// file.
+    pub async fn close(&self) {
+        match self {
+            // The writer goes last: the last connection to a file removes the log beside it.
+            Self::Sqlite { writer, reader } => {
+                reader.close().await;
+                writer.close().await;
+            }
+            Self::Postgres(pool) => pool.close().await,
+        }
+    }
+
+    /// Connections that are open and idle, for metrics.
+    pub fn idle(&self) -> (u32, usize) {
+        match self {
+            Self::Sqlite { writer, reader } => (writer.size() + reader.size(), writer.num_idle() + reader.num_idle()),
+            Self::Postgres(pool) => (pool.size(), pool.num_idle()),
+        }
+    }
+
+    /// Whether the database is PostgreSQL, for the few places where the dialects truly differ.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+}
+
+/// Runs a body that reads, on either database: `on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(id).fetch_one(db))`.
+///
+/// The body is an expression of a future; the macro awaits it. `|db: Db|` also names the database's type, for
+/// [`sqlx::QueryBuilder`].
+#[macro_export]
+macro_rules! on_reader {
+    ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
+        match $pool {
+            $crate::Pool::Sqlite { reader, .. } => {
+                $(type $Db = $crate::pool::Sqlite;)?
+                let $db = reader;
+                $body.await
+            }
+            $crate::Pool::Postgres(pool) => {
+                $(type $Db = $crate::pool::Postgres;)?
+                let $db = pool;
+                $body.await
+            }
+        }
+    };
+}
+
+/// Runs one statement that writes, on either database, committed by itself; otherwise as [`on_reader!`].
+#[macro_export]
+macro_rules! on_writer {
+    ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
+        match $pool {
+            $crate::Pool::Sqlite { writer, .. } => {
+                $(type $Db = $crate::pool::Sqlite;)?
+                let $db = writer;
+                $body.await
+            }
+            $crate::Pool::Postgres(pool) => {
+                $(type $Db = $crate::pool::Postgres;)?
+                let $db = pool;
+                $body.await
+            }
+        }
+    };
+}
+
+/// Runs a body in a transaction, on either database:
+/// `in_transaction!(&self.pool, |tx| { sqlx::query(SQL).execute(&mut *tx).await?; Ok(value) })`.
+///
+/// The body is a block that may use `?` on the driver's errors and `.await`; it gives `Result<T, sqlx::Error>`, and so does
+/// the macro. `Err` rolls back. A refusal is no error: with `commit if |value| …` at the end, a value that does not satisfy
+/// the condition is given all the same, but nothing is written.
+///
+/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits. PostgreSQL
+/// reads what was last committed, statement by statement: change a row first (that locks it), then look.
+#[macro_export]
+macro_rules! in_transaction {
+    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr) => {
+        $crate::in_transaction!($pool, |$tx $(: $Db)?| $body, commit if |_| true)
+    };
+    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr, commit if $good:expr) => {
+        match $pool {
+            $crate::Pool::Sqlite { writer, .. } => match writer.begin_with("BEGIN IMMEDIATE").await {
+                Ok(mut transaction) => {
+                    $(type $Db = $crate::pool::Sqlite;)?
+                    let $tx = &mut *transaction;
+                    let outcome = $crate::pool::driver_errors(async { $body }).await;
+                    $crate::pool::settle(transaction, outcome, $good).await
+                }
+                Err(error) => Err(error),
+            },
+            $crate::Pool::Postgres(pool) => match pool.begin().await {
+                Ok(mut transaction) => {
+                    $(type $Db = $crate::pool::Postgres;)?
+                    let $tx = &mut *transaction;
+                    let outcome = $crate::pool::driver_errors(async { $body }).await;
+                    $crate::pool::settle(transaction, outcome, $good).await
+                }
+                Err(error) => Err(error),
+            },
+        }
+    };
+}
+
+/// Tells the compiler which error `?` gives inside the body of a transaction.
+#[doc(hidden)]
+pub fn driver_errors<T, F: Future<Output = Result<T, sqlx::Error>>>(body: F) -> F {
+    body
+}
+
+/// Commits an outcome that is good and rolls back every other. That a roll-back failed too would only hide its reason, and
+/// nobody gets the connection again before it is rolled back or closed.
+#[doc(hidden)]
+pub async fn settle<T, DB: sqlx::Database>(
+    transaction: sqlx::Transaction<'_, DB>,
+    outcome: Result<T, sqlx::Error>,
+    good: impl FnOnce(&T) -> bool,
+) -> Result<T, sqlx::Error> {
+    if outcome.as_ref().is_ok_and(good) {
+        transaction.commit().await?;
+    } else if let Err(second) = transaction.rollback().await {
+        tracing::debug!(%second, "a transaction could not be rolled back at once");
+    }
+    outcome
+}

@@ -1,0 +1,103 @@
+//! PostgreSQL, or an engine that speaks its protocol.
+//!
+//! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the
+//! next user of the connection would work inside it and lose everything. So every connection is rolled back,
+//! unconditionally, between two users. That happens when it is given back, in the background, where it costs nobody a
+//! round trip; a connection that then lay idle is rolled back once more before it is used, which also shows whether the
+//! server still hears us.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+
+use super::{DatabaseSettings, Pool};
+use crate::error::{During, StoreError};
+
+/// An idle time after which a connection is tried before it is used.
+const TRIED_AFTER: Duration = Duration::from_secs(1);
+
+pub async fn open(settings: &DatabaseSettings, url: &str, schema: Option<&'static str>) -> Result<Pool, StoreError> {
+    let cannot = |what: &str, source: sqlx::Error| StoreError::Open { what: what.to_owned(), source: source.into() };
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|source| cannot("database.url", source))?
+        .application_name("attache")
+        .statement_cache_capacity(settings.statements_max);
+    // Not through the pool: there a refusal would be tried again and again, and end as a time-out that says nothing.
+    let mut first = options.connect().await.map_err(|source| cannot("no connection", source))?;
+    check_durable(&mut first).await?;
+    if let Some(schema) = schema {
+        make_schema(&mut first, schema).await?;
+    }
+    first.close().await.during("close a connection")?;
+
+    let greeting = greeting(settings, schema);
+    let pool = PgPoolOptions::new()
+        .max_connections(settings.connections_max.max(1))
+        .acquire_timeout(settings.acquire_timeout)
+        .test_before_acquire(false)
+        .after_connect(move |connection, _| {
+            let greeting = AssertSqlSafe(greeting.clone());
+            Box::pin(async move { sqlx::raw_sql(greeting).execute(connection).await.map(drop) })
+        })
+        .after_release(|connection, _| Box::pin(roll_back(connection)))
+        .before_acquire(|connection, idle| {
+            Box::pin(async move { if idle.idle_for < TRIED_AFTER { Ok(true) } else { roll_back(connection).await } })
+        })
+        .connect_with(options)
+        .await
+        .map_err(|source| cannot("no connection", source))?;
+    Ok(Pool::Postgres(pool))
+}
+
+/// Settings of every connection.
+fn greeting(settings: &DatabaseSettings, schema: Option<&str>) -> String {
+    let path = schema.map(|schema| format!("SET search_path TO {schema};")).unwrap_or_default();
+    format!(
+        // Rolling back outside of a transaction is a warning, which would fill the log.
+        "SET client_min_messages TO error; SET statement_timeout TO {}; \
+         SET idle_in_transaction_session_timeout TO {}; SET TIME ZONE 'UTC'; {path}",
+        settings.statement_timeout.as_millis(),
+        settings.idle_in_transaction_timeout.as_millis(),
+    )
+}
+
+async fn roll_back(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    sqlx::raw_sql("ROLLBACK").execute(connection).await?;
+    Ok(true)
+}
+
+/// A server that does not wait for its disk would lose what it acknowledged.
+async fn check_durable(connection: &mut PgConnection) -> Result<(), StoreError> {
+    for setting in ["fsync", "synchronous_commit"] {
+        let found: Option<String> = sqlx::query_scalar("SELECT current_setting($1, true)")
+            .bind(setting)
+            .fetch_one(&mut *connection)
+            .await
+            .during("read the settings of the database")?;
+        // A setting that an engine does not have is not switched off.
+        if let Some(found) = found.filter(|found| found == "off") {
+            return Err(StoreError::Unsafe { setting, found, needed: "on" });
+        }
+    }
+    Ok(())
+}
+
+async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Result<(), StoreError> {
+    const MAKE: &str = "make the schema";
+    let there: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")
+        .bind(schema)
+        .fetch_one(&mut *connection)
+        .await
+        .during(MAKE)?;
+    if there {
+        return Ok(());
+    }
+    let create = AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
+    match sqlx::raw_sql(create).execute(connection).await.during(MAKE) {
+        // Two processes that start together both find none, and both make it.
+        Err(error) if error.is_unique_violation() => Ok(()),
+        made => made.map(drop),
+    }
+}

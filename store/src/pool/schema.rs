@@ -1,0 +1,79 @@
+//! Bringing the tables up to date, and refusing those that this program does not understand.
+
+use sqlx::migrate::Migrator;
+
+use super::Pool;
+use crate::error::{During, StoreError};
+
+const ASK: &str = "read the schema of the database";
+
+impl Pool {
+    /// Applies the migrations that are missing. Two processes that start together do it once: on PostgreSQL an advisory
+    /// lock keeps the second waiting, on SQLite the write lock, under which all migrations are one transaction.
+    pub async fn migrate(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => {
+                refuse_newer(self.schema_version().await?, sqlite)?;
+                let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.during(ASK)?;
+                sqlite.run_direct(None, &mut *transaction, false).await?;
+                transaction.commit().await.during("commit the migrations")?;
+            }
+            Self::Postgres(pool) => {
+                refuse_newer(self.schema_version().await?, postgres)?;
+                let mut connection = pool.acquire().await.during(ASK)?;
+                // A migration may take longer than any other statement, and waits for another process that migrates.
+                sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await.during(ASK)?;
+                let migrated = postgres.run_direct(None, &mut *connection, false).await;
+                // Whatever became of it, nobody gets a connection without a time-out or with the lock still held.
+                connection.close().await.during("close a connection")?;
+                migrated?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses tables that are newer or older than this program.
+    pub async fn check_schema(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
+        let migrator = if self.is_postgres() { postgres } else { sqlite };
+        let found = self.schema_version().await?;
+        refuse_newer(found, migrator)?;
+        let known = newest(migrator);
+        if found < known { Err(StoreError::SchemaTooOld { found, known }) } else { Ok(()) }
+    }
+
+    /// The newest migration that was applied; 0 when there is none.
+    async fn schema_version(&self) -> Result<i64, StoreError> {
+        let there: i64 = match self {
+            Self::Sqlite { reader, .. } => {
+                sqlx::query_scalar("SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
+                    .fetch_one(reader)
+                    .await
+            }
+            Self::Postgres(pool) => {
+                sqlx::query_scalar(
+                    "SELECT COUNT(*) FROM information_schema.tables
+                     WHERE table_schema = current_schema() AND table_name = '_sqlx_migrations'",
+                )
+                .fetch_one(pool)
+                .await
+            }
+        }
+        .during(ASK)?;
+        if there == 0 {
+            return Ok(0);
+        }
+        crate::on_reader!(self, |db| {
+            sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success").fetch_one(db)
+        })
+        .during(ASK)
+    }
+}
+
+fn refuse_newer(found: i64, migrator: &Migrator) -> Result<(), StoreError> {
+    let known = newest(migrator);
+    if found > known { Err(StoreError::SchemaTooNew { found, known }) } else { Ok(()) }
+}
+
+fn newest(migrator: &Migrator) -> i64 {
+    migrator.iter().map(|migration| migration.version).max().unwrap_or(0)
+}

@@ -1,0 +1,84 @@
+//! Knobs of the connections to a database.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// `[database]`: which database, and the limits of the connections to it. Times are written as "10s", "5m".
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DatabaseSettings {
+    /// `postgres://…`; absent: SQLite in the data folder. May hold a password.
+    pub url: Option<String>,
+    /// PostgreSQL: most connections of this process to the database.
+    pub connections_max: u32,
+    /// SQLite: most connections that read, beside the one that writes.
+    pub readers_max: u32,
+    /// Longest wait for a free connection.
+    #[serde(with = "humantime_serde")]
+    pub acquire_timeout: Duration,
+    /// SQLite: longest wait for another process that writes.
+    #[serde(with = "humantime_serde")]
+    pub busy_timeout: Duration,
+    /// PostgreSQL: longest run of one statement.
+    #[serde(with = "humantime_serde")]
+    pub statement_timeout: Duration,
+    /// PostgreSQL: after this, the server ends a transaction in which nothing happens, so that a frozen process keeps no lock.
+    #[serde(with = "humantime_serde")]
+    pub idle_in_transaction_timeout: Duration,
+    /// SQLite: memory for pages, per connection, in KiB.
+    pub cache_kib: u32,
+    /// Most prepared statements kept, per connection.
+    pub statements_max: usize,
+}
+
+impl Default for DatabaseSettings {
+    fn default() -> Self {
+        Self {
+            url: None,
+            connections_max: 16,
+            readers_max: 4,
+            acquire_timeout: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            idle_in_transaction_timeout: Duration::from_secs(30),
+            cache_kib: 16 * 1024,
+            statements_max: 256,
+        }
+    }
+}
+
+/// The URL may hold a password.
+impl fmt::Debug for DatabaseSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, connections_max, readers_max, acquire_timeout, busy_timeout, .. } = self;
+        f.debug_struct("DatabaseSettings")
+            .field("url", &url.as_ref().map(|_| "…"))
+            .field("connections_max", connections_max)
+            .field("readers_max", readers_max)
+            .field("acquire_timeout", acquire_timeout)
+            .field("busy_timeout", busy_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_people_write_them_and_unknown_keys_are_errors() {
+        let read = |text: &str| serde_json::from_str::<DatabaseSettings>(text);
+        assert_eq!(read(r#"{"busy_timeout": "10s"}"#).unwrap().busy_timeout, Duration::from_secs(10));
+        assert_eq!(read("{}").unwrap(), DatabaseSettings::default());
+        assert!(read(r#"{"busy_time": "10s"}"#).unwrap_err().to_string().contains("busy_time"));
+    }
+
+    #[test]
+    fn a_password_in_the_url_is_not_shown() {
+        let url = Some("postgres://user:hunter2@localhost/attache".to_owned());
+        let shown = format!("{:?}", DatabaseSettings { url, ..DatabaseSettings::default() });
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}

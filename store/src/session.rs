@@ -1,0 +1,170 @@
+//! Signed-in browsers (decisions, section 2).
+
+use domain::Timestamp;
+use domain::ids::{Email, PersonId, UserAccountId};
+use domain::secret::SecretHash;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, parsed, parsed_opt, secret_hash};
+use crate::{Store, on_reader, on_writer};
+
+/// Who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// The person.
+    pub person: PersonId,
+    /// Verified address.
+    pub email: Email,
+    /// Name, if it is known.
+    pub name: Option<String>,
+    /// The account that the person owns.
+    pub account: Option<UserAccountId>,
+    /// When the person signed in: some acts ask for a recent sign-in.
+    pub created_at: Timestamp,
+    /// Until when, unless it slides on.
+    pub expires_at: Timestamp,
+}
+
+/// One of a person's sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// SHA-256 of its secret.
+    pub token: SecretHash,
+    /// When the person signed in.
+    pub created_at: Timestamp,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+impl Store {
+    /// Signs a browser in.
+    pub async fn session_create(
+        &self,
+        token: &SecretHash,
+        person: PersonId,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<(), StoreError> {
+        const SQL: &str =
+            "INSERT INTO sessions (token_hash, person_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
+        on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(person.as_uuid()).bind(now).bind(expires_at);
+            query.execute(db).await.map(drop)
+        })
+        .during("create a session")
+    }
+
+    /// Who presents this secret, if it is still good.
+    pub async fn session_by_hash(
+        &self,
+        token: &SecretHash,
+        now: Timestamp,
+    ) -> Result<Option<SessionFacts>, StoreError> {
+        const SQL: &str = "SELECT p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
+            FROM sessions s JOIN persons p ON p.id = s.person_id
+            WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > $2";
+        let row: Option<FactsRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).bind(now).fetch_optional(db))
+                .during("find a session")?;
+        Ok(row.map(SessionFacts::try_from).transpose()?)
+    }
+
+    /// Lets a session that is still good last until `expires_at`, never shorter than before; `false` when it is over or
+    /// lasts that long already.
+    pub async fn session_slide(
+        &self,
+        token: &SecretHash,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE sessions SET expires_at = $2
+            WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3 AND expires_at < $2";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(expires_at).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("slide a session")?;
+        Ok(done == 1)
+    }
+
+    /// Signs a browser out; `false` when it was already.
+    pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke a session")?;
+        Ok(done == 1)
+    }
+
+    /// Signs a person out everywhere; the number of sessions that this ended.
+    pub async fn sessions_revoke(&self, person: PersonId, now: Timestamp) -> Result<u64, StoreError> {
+        const SQL: &str =
+            "UPDATE sessions SET revoked_at = $2 WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2";
+        on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(person.as_uuid()).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke the sessions of a person")
+    }
+
+    /// A person's sessions that are still good, newest first.
+    pub async fn sessions_of_person(
+        &self,
+        person: PersonId,
+        now: Timestamp,
+        rows_max: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        const SQL: &str = "SELECT token_hash, created_at, expires_at FROM sessions
+            WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2 ORDER BY created_at DESC, token_hash LIMIT $3";
+        let rows: Vec<SessionRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(person.as_uuid()).bind(now).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the sessions of a person")?;
+        Ok(rows.into_iter().map(Session::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+#[derive(FromRow)]
+struct FactsRow {
+    id: Uuid,
+    email: String,
+    name: Option<String>,
+    account_id: Option<String>,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl TryFrom<FactsRow> for SessionFacts {
+    type Error = Corrupt;
+
+    fn try_from(row: FactsRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            person: row.id.into(),
+            email: parsed("persons.email", &row.email)?,
+            name: row.name,
+            account: parsed_opt("persons.account_id", row.account_id.as_deref())?,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct SessionRow {
+    token_hash: Vec<u8>,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl TryFrom<SessionRow> for Session {
+    type Error = Corrupt;
+
+    fn try_from(row: SessionRow) -> Result<Self, Corrupt> {
+        let token = secret_hash("sessions.token_hash", &row.token_hash)?;
+        Ok(Self { token, created_at: row.created_at, expires_at: row.expires_at })
+    }
+}

@@ -1,0 +1,209 @@
+//! Access tokens and the keys that sign identity assertions (decisions, section 2).
+
+use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
+use domain::secret::SecretHash;
+use domain::token::{AssertionKey, KeyState, TokenScope};
+use domain::{Chance, Timestamp};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{bytes, parsed, parsed_opt};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// What an access token stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenFacts {
+    /// The agent.
+    pub registration: RegistrationId,
+    /// What it opens.
+    pub scope: TokenScope,
+    /// With the account scope: the account that the agent acts for.
+    pub account: Option<UserAccountId>,
+    /// With the account scope: the person who confirmed.
+    pub person: Option<(PersonId, Email)>,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+impl Store {
+    /// Issues a token: the events scope to a registration that waits to be claimed, the account scope to one that was,
+    /// neither to one that was revoked. `false`: refused.
+    pub async fn token_issue(
+        &self,
+        token: &SecretHash,
+        registration: RegistrationId,
+        scope: TokenScope,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SEEN: &str = "UPDATE registrations SET last_token_at = $2
+            WHERE id = $1 AND claimed_at IS NOT NULL AND revoked_at IS NULL";
+        const ISSUE: &str =
+            "INSERT INTO access_tokens (token_hash, registration_id, scope, account_id, created_at, expires_at)
+            SELECT $2, id, CASE WHEN claimed_at IS NULL THEN 'svc.events' ELSE 'svc.account' END, account_id, $4, $5
+            FROM registrations
+            WHERE id = $1 AND revoked_at IS NULL AND (claimed_at IS NULL) = ($3 = 'svc.events')";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                if scope == TokenScope::Account {
+                    sqlx::query(SEEN).bind(registration.as_uuid()).bind(now).execute(&mut *tx).await?;
+                }
+                let issued = sqlx::query(ISSUE)
+                    .bind(registration.as_uuid())
+                    .bind(token.as_bytes())
+                    .bind(scope.as_str())
+                    .bind(now)
+                    .bind(expires_at)
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(issued.rows_affected() == 1)
+            },
+            commit if |issued| *issued
+        )
+        .during("issue a token")
+    }
+
+    /// What a presented token stands for, if it is good: not expired, not revoked, and its registration still is what it
+    /// was issued to.
+    pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
+        // The claim is compared too: a token issued at the very moment of the claim ends with it.
+        const SQL: &str = "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
+            FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
+            WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2 AND r.revoked_at IS NULL
+                AND t.account_id IS NOT DISTINCT FROM r.account_id";
+        let row: Option<FactsRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).bind(now).fetch_optional(db))
+                .during("find a token")?;
+        Ok(row.map(TokenFacts::try_from).transpose()?)
+    }
+
+    /// Revokes a token; `false` when there was none to revoke. The registration stays as it is.
+    pub async fn token_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE access_tokens SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
+        let done = on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(token.as_bytes()).bind(now).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke a token")?;
+        Ok(done == 1)
+    }
+
+    /// The keys that sign or still verify: all but those retired longer ago than an assertion lives.
+    pub async fn assertion_keys(
+        &self,
+        now: Timestamp,
+        keep_retired_for: chrono::TimeDelta,
+    ) -> Result<Vec<AssertionKey>, StoreError> {
+        const SQL: &str = "SELECT kid, seed, state, created_at, activated_at, retired_at FROM assertion_keys
+            WHERE retired_at IS NULL OR retired_at > $1 ORDER BY created_at, kid";
+        let rows: Vec<KeyRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(now - keep_retired_for).fetch_all(db))
+                .during("read the signing keys")?;
+        Ok(rows.into_iter().map(AssertionKey::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Makes sure that one key signs and one is announced. Any number of processes that start at once make one of each.
+    pub async fn assertion_keys_ensure(&self, now: Timestamp, chance: &Chance) -> Result<(), StoreError> {
+        let active =
+            AssertionKey { state: KeyState::Active, activated_at: Some(now), ..AssertionKey::draw(chance, now) };
+        let next = AssertionKey::draw(chance, now);
+        in_transaction!(&self.pool, |tx| {
+            for key in [&active, &next] {
+                key_insert!(tx, key).await?;
+            }
+            Ok(())
+        })
+        .during("make the signing keys")
+    }
+
+    /// Retires the key that signs, lets the announced one sign and announces a new one. `None`: another process is doing
+    /// just that, or there are no keys yet. Gives the id of the key that signs now.
+    pub async fn assertion_keys_rotate(&self, now: Timestamp, chance: &Chance) -> Result<Option<String>, StoreError> {
+        const RETIRE: &str = "UPDATE assertion_keys SET state = 'retired', retired_at = $1 WHERE state = 'active'";
+        const ACTIVATE: &str =
+            "UPDATE assertion_keys SET state = 'active', activated_at = $1 WHERE state = 'next' RETURNING kid";
+        let next = AssertionKey::draw(chance, now);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let retired = sqlx::query(RETIRE).bind(now).execute(&mut *tx).await?;
+                if retired.rows_affected() == 0 {
+                    return Ok(None);
+                }
+                let active: Option<String> = sqlx::query_scalar(ACTIVATE).bind(now).fetch_optional(&mut *tx).await?;
+                key_insert!(tx, &next).await?;
+                Ok(active)
+            },
+            commit if Option::is_some
+        )
+        .during("rotate the signing keys")
+    }
+}
+
+const KEY_INSERT: &str =
+    "INSERT INTO assertion_keys (kid, seed, state, created_at, activated_at) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT DO NOTHING";
+
+macro_rules! key_insert {
+    ($tx:ident, $key:expr) => {
+        sqlx::query(KEY_INSERT)
+            .bind(&$key.kid)
+            .bind(&$key.seed[..])
+            .bind($key.state.as_str())
+            .bind($key.created_at)
+            .bind($key.activated_at)
+            .execute(&mut *$tx)
+    };
+}
+use key_insert;
+
+#[derive(FromRow)]
+struct FactsRow {
+    id: Uuid,
+    scope: String,
+    account_id: Option<String>,
+    person_id: Option<Uuid>,
+    claimed_email: Option<String>,
+    expires_at: Timestamp,
+}
+
+impl TryFrom<FactsRow> for TokenFacts {
+    type Error = Corrupt;
+
+    fn try_from(row: FactsRow) -> Result<Self, Corrupt> {
+        let email = parsed_opt("registrations.claimed_email", row.claimed_email.as_deref())?;
+        Ok(Self {
+            registration: row.id.into(),
+            scope: parsed("access_tokens.scope", &row.scope)?,
+            account: parsed_opt("access_tokens.account_id", row.account_id.as_deref())?,
+            person: row.person_id.map(PersonId::from).zip(email),
+            expires_at: row.expires_at,
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct KeyRow {
+    kid: String,
+    seed: Vec<u8>,
+    state: String,
+    created_at: Timestamp,
+    activated_at: Option<Timestamp>,
+    retired_at: Option<Timestamp>,
+}
+
+impl TryFrom<KeyRow> for AssertionKey {
+    type Error = Corrupt;
+
+    fn try_from(row: KeyRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            seed: bytes("assertion_keys.seed", &row.seed)?,
+            state: parsed("assertion_keys.state", &row.state)?,
+            kid: row.kid,
+            created_at: row.created_at,
+            activated_at: row.activated_at,
+            retired_at: row.retired_at,
+        })
+    }
+}

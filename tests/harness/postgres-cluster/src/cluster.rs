@@ -1,0 +1,152 @@
+//! Making, starting and stopping a cluster with PostgreSQL's own programs.
+
+use std::ffi::OsStr;
+use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, io, process};
+
+const VERSION_MIN: u32 = 15;
+/// A memory disk smaller than this (containers often have 64 MB) would fill up in the middle of a run.
+const MEMORY_DISK_KILOBYTES_MIN: u64 = 1024 * 1024;
+/// Between asking for a free port and binding it, somebody else may take it.
+const PORT_TRIES: usize = 5;
+
+const SETTINGS: &str = "
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+max_connections = 300
+shared_buffers = 64MB
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+";
+
+/// Where PostgreSQL's programs are, and as whom they may run.
+pub struct Programs {
+    folder: PathBuf,
+    /// User and group `postgres`, when we are root.
+    owner: Option<(u32, u32)>,
+}
+
+impl Programs {
+    /// The first PostgreSQL in `PATH`, else the newest of a Debian layout, if it is new enough.
+    pub fn find() -> Option<Self> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let debian = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let mut versions: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
+        versions.sort_by_key(|folder| version(folder));
+        let folder = env::split_paths(&path).chain(versions.into_iter().rev()).find(|folder| {
+            folder.join("initdb").is_file() && version(folder).is_some_and(|version| version >= VERSION_MIN)
+        })?;
+        let owner = match (number(&["-u"])?, number(&["-u", "postgres"]), number(&["-g", "postgres"])) {
+            (0, Some(user), Some(group)) => Some((user, group)),
+            (0, ..) => return None,
+            _ => None,
+        };
+        Some(Self { folder, owner })
+    }
+
+    /// Runs one of the programs to its end; its words become the error when it fails.
+    fn run(&self, program: &str, folder: &Path, arguments: &[&OsStr]) -> io::Result<()> {
+        let mut command = Command::new(self.folder.join(program));
+        command.args(arguments).current_dir(folder).stdin(Stdio::null()).env("LC_ALL", "C");
+        // Not a pipe: the server would inherit it, and reading it to its end would wait for the server's death.
+        let words = folder.join(format!("{program}.out"));
+        command.stdout(fs::File::create(&words)?).stderr(fs::File::options().append(true).open(&words)?);
+        if let Some((user, group)) = self.owner {
+            command.uid(user).gid(group);
+        }
+        if command.status()?.success() {
+            return Ok(());
+        }
+        let words = fs::read_to_string(words).unwrap_or_default();
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        Err(io::Error::other(format!("{program} failed\n{words}{log}")))
+    }
+}
+
+/// A new private folder, in memory when there is room.
+pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
+    let name = format!("attache-postgres-{}", process::id());
+    let in_memory = Path::new("/dev/shm").join(&name);
+    let roomy = kilobytes_free("/dev/shm").is_some_and(|free| free >= MEMORY_DISK_KILOBYTES_MIN);
+    let mut builder = fs::DirBuilder::new();
+    builder.mode(0o700);
+    let folder = if roomy && builder.create(&in_memory).is_ok() {
+        in_memory
+    } else {
+        let on_disk = env::temp_dir().join(&name);
+        builder.create(&on_disk)?;
+        on_disk
+    };
+    if let Some((user, group)) = programs.owner {
+        chown(&folder, Some(user), Some(group))?;
+    }
+    Ok(folder)
+}
+
+/// Makes and starts the cluster in `folder`; returns its URL.
+pub fn start(programs: &Programs, folder: &Path) -> io::Result<String> {
+    let data = folder.join("data");
+    let log = folder.join("log");
+    let make = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--pgdata"];
+    programs.run("initdb", folder, &make.map(OsStr::new).into_iter().chain([data.as_os_str()]).collect::<Vec<_>>())?;
+    let settings = data.join("postgresql.conf");
+    let defaults = fs::read_to_string(&settings)?;
+
+    let mut tries = 0;
+    loop {
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        fs::write(&settings, format!("{defaults}{SETTINGS}port = {port}\n"))?;
+        let wait = ["start", "--wait", "--timeout=60", "--log"].map(OsStr::new);
+        let arguments: Vec<&OsStr> =
+            wait.into_iter().chain([log.as_os_str(), OsStr::new("--pgdata"), data.as_os_str()]).collect();
+        tries += 1;
+        match programs.run("pg_ctl", folder, &arguments) {
+            Ok(()) => return Ok(format!("postgres://postgres@127.0.0.1:{port}/postgres")),
+            Err(error) if tries == PORT_TRIES => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Stops the cluster, if it runs, and removes every trace of it.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    let data = folder.join("data");
+    // The owner of the folder is the user that the cluster runs as.
+    let owner = fs::metadata(folder).map(|folder| (folder.uid(), folder.gid()))?;
+    if let Some(found) = Programs::find().filter(|_| data.join("postmaster.pid").exists()) {
+        let programs = Programs { owner: found.owner.map(|_| owner), ..found };
+        let stop = ["stop", "--wait", "--mode=immediate", "--pgdata"].map(OsStr::new);
+        let arguments: Vec<&OsStr> = stop.into_iter().chain([data.as_os_str()]).collect();
+        // Removing the folder ends a server that does not obey: it checks its lock file every minute.
+        if let Err(error) = programs.run("pg_ctl", folder, &arguments) {
+            eprintln!("postgres-cluster: {error}");
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
+/// The major version of the PostgreSQL in a folder.
+fn version(folder: &Path) -> Option<u32> {
+    let output = Command::new(folder.join("postgres")).arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?; // postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)
+    let number = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
+    number.split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// A number that `id` knows.
+fn number(arguments: &[&str]) -> Option<u32> {
+    let output = Command::new("id").args(arguments).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+/// Room left on the disk that holds `path`.
+fn kilobytes_free(path: &str) -> Option<u64> {
+    let output = Command::new("df").args(["-Pk", path]).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()
+}

@@ -1,0 +1,62 @@
+//! `postgres-cluster`: a throw-away PostgreSQL cluster for one test run.
+//!
+//! The test runner starts it before the tests (`.config/nextest.toml`). It makes a cluster on a free loopback port and
+//! hands its URL to the tests in `ATTACHE_TEST_POSTGRES`. A watchdog, left behind, stops and removes the cluster when the
+//! runner is gone, however it went.
+//!
+//! - Durability stays on, because the product refuses to start without it; the data lies in memory where it can.
+//! - PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
+//! - Without PostgreSQL it says so and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
+
+mod cluster;
+mod watchdog;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::process::parent_id;
+use std::process::ExitCode;
+use std::{env, io};
+
+use cluster::Programs;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => start(),
+        ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref()),
+        _ => Err(io::Error::other("usage: postgres-cluster (it takes no arguments)")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("postgres-cluster: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Starts the cluster and tells the tests where it is.
+fn start() -> io::Result<()> {
+    if env::var_os("ATTACHE_TEST_POSTGRES").is_some() {
+        return Ok(()); // the caller brought a cluster
+    }
+    let Some(programs) = Programs::find() else {
+        return absent();
+    };
+    let folder = cluster::make_folder(&programs)?;
+    watchdog::leave_behind(parent_id(), &folder)?;
+    let url = cluster::start(&programs, &folder)?;
+    match env::var_os("NEXTEST_ENV") {
+        Some(file) => writeln!(OpenOptions::new().append(true).open(file)?, "ATTACHE_TEST_POSTGRES={url}"),
+        None => writeln!(io::stdout(), "{url}"), // started by hand: lives as long as the shell that started it
+    }
+}
+
+fn absent() -> io::Result<()> {
+    const MESSAGE: &str = "no PostgreSQL 15 or newer found in PATH or /usr/lib/postgresql";
+    if env::var("ATTACHE_TEST_REQUIRE_ALL").is_ok_and(|value| value == "1") {
+        return Err(io::Error::other(MESSAGE));
+    }
+    eprintln!("postgres-cluster: {MESSAGE}: EVERY TEST THAT NEEDS IT WILL BE SKIPPED");
+    Ok(())
+}

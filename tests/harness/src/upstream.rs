@@ -1,0 +1,197 @@
+//! A fake external statistics service that remembers, judges, and misbehaves on request.
+//!
+//! It speaks the upstream contract over a real socket, on raw TCP because most of what it must be able to do wrong lies
+//! below HTTP. What it is asked goes through three hands:
+//!
+//! 1. `wire` reads the request, strictly: whatever an honest client would not send is a *surprise*.
+//! 2. `judge` records it, checks it against the contract, and decides the honest answer. It is the oracle: what it took is
+//!    what the product may claim to have forwarded.
+//! 3. `answer` says it, in the manner that the test has scripted.
+//!
+//! Surprises, and scripted answers that nobody came for, fail the test when the fake is dropped.
+
+mod answer;
+mod judge;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+pub use answer::{Answer, Reply};
+use judge::Judge;
+pub use judge::Taken;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+pub use wire::Request;
+
+/// The bearer token that the fake expects: the product's `upstream.token`.
+pub const TOKEN: &str = "upstream-token-of-the-tests";
+/// How long a test waits for something that must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The fake. Lives until it is dropped.
+#[derive(Debug)]
+pub struct Upstream {
+    address: SocketAddr,
+    state: Arc<State>,
+    /// The accept loop, which owns every connection; `None` while the service is down.
+    accepting: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Debug)]
+struct State {
+    judge: Mutex<Judge>,
+    /// How many requests have been read completely.
+    seen: watch::Sender<usize>,
+}
+
+impl Upstream {
+    /// Starts the service on a free loopback port.
+    ///
+    /// # Panics
+    /// When no port can be bound.
+    #[expect(clippy::expect_used, reason = "without its upstream a test has nothing to show")]
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let state = Arc::new(State { judge: Mutex::default(), seen: watch::Sender::new(0) });
+        let accepting = Mutex::new(Some(tokio::spawn(accept(listener, Arc::clone(&state))).abort_handle()));
+        Self { address, state, accepting }
+    }
+
+    /// `http://127.0.0.1:…`, the product's `upstream.url`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Scripts the next request that has no answer of its own yet; called again, the one after it.
+    pub fn next(&self, answer: Answer) {
+        self.judge().next.push_back(answer);
+    }
+
+    /// Scripts the next delivery of one event; called again, the delivery after it.
+    pub fn for_event(&self, event_id: impl Into<String>, answer: Answer) {
+        self.judge().for_event.entry(event_id.into()).or_default().push_back(answer);
+    }
+
+    /// How every request is answered that no script names. Honestly, until this is called.
+    pub fn always(&self, answer: Answer) {
+        self.judge().always = answer;
+    }
+
+    /// Every request that could be read so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<Request> {
+        self.judge().requests.clone()
+    }
+
+    /// What the service took, by event id: the oracle.
+    pub fn taken(&self) -> BTreeMap<String, Taken> {
+        self.judge().taken.clone()
+    }
+
+    /// Waits until at least `count` requests have arrived, answered or not.
+    ///
+    /// # Panics
+    /// When they do not arrive.
+    pub async fn wait_for_requests(&self, count: usize) {
+        let mut seen = self.state.seen.subscribe();
+        let arrived = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| *seen >= count)).await;
+        assert!(arrived.is_ok(), "{count} requests expected upstream, {} arrived", self.judge().requests.len());
+    }
+
+    /// The service goes down: its port refuses, its connections are cut. What it took stays.
+    pub fn go_down(&self) {
+        if let Some(accepting) = lock(&self.accepting).take() {
+            accepting.abort();
+        }
+    }
+
+    /// The service is there again, on the same port.
+    ///
+    /// # Panics
+    /// When somebody else has taken the port.
+    #[expect(clippy::expect_used, reason = "without its upstream a test has nothing to show")]
+    pub async fn come_back(&self) {
+        self.go_down();
+        let bound = async {
+            loop {
+                // The aborted accept loop lets go of the port when the runtime gets to it.
+                match TcpListener::bind(self.address).await {
+                    Ok(listener) => break listener,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let listener = tokio::time::timeout(PATIENCE, bound).await.expect("the port is still free");
+        *lock(&self.accepting) = Some(tokio::spawn(accept(listener, Arc::clone(&self.state))).abort_handle());
+    }
+
+    /// What an honest client would not have sent, and forgets it: for the tests that provoke it.
+    pub fn take_surprises(&self) -> Vec<String> {
+        std::mem::take(&mut self.judge().surprises)
+    }
+
+    /// Fails the test if a request was not as the contract has it, or a scripted answer was never asked for.
+    /// Dropping the fake does the same.
+    ///
+    /// # Panics
+    /// As said.
+    pub fn assert_no_surprises(&self) {
+        let complaints = self.judge().complaints();
+        assert!(complaints.is_empty(), "the upstream was surprised:\n{}", complaints.join("\n"));
+    }
+
+    fn judge(&self) -> MutexGuard<'_, Judge> {
+        lock(&self.state.judge)
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.go_down();
+        if !thread::panicking() {
+            self.assert_no_surprises();
+        }
+    }
+}
+
+/// Serves every connection until the task is aborted; the connections end with it.
+async fn accept(listener: TcpListener, state: Arc<State>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        connections.spawn(serve(stream, Arc::clone(&state)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Serves one connection, request after request, until either side ends it.
+async fn serve(mut stream: TcpStream, state: Arc<State>) {
+    let mut unread = bytes::BytesMut::new();
+    loop {
+        let request = match wire::read(&mut stream, &mut unread).await {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(surprise) => {
+                lock(&state.judge).surprises.push(surprise.to_string());
+                return;
+            }
+        };
+        let (answer, honest) = lock(&state.judge).hear(request);
+        state.seen.send_modify(|seen| *seen += 1);
+        if !answer.say(&mut stream, honest).await {
+            return;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic under this lock is a failing test already; the others need not fail with it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
