@@ -59,7 +59,8 @@ enum Failure {
 }
 
 impl Failure {
-    fn refused(reason: impl ToString) -> Self {
+    #[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` takes")]
+    fn refused(reason: impl std::fmt::Display) -> Self {
         Self::Refused(reason.to_string())
     }
 }
@@ -69,14 +70,19 @@ type Done = Result<(), Failure>;
 /// Reads the arguments, does what they ask, and says by the exit code how it went.
 pub fn main() -> ExitCode {
     let Arguments { config, command } = Arguments::parse();
-    let settings = || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
+    let settings =
+        || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
     let done = match command.unwrap_or(Command::Serve) {
         Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
-        Command::Keys(command) => settings().and_then(|settings| run(async move { keys::run(command, &settings).await })),
+        Command::Keys(command) => {
+            settings().and_then(|settings| run(async move { keys::run(command, &settings).await }))
+        }
         Command::Verify(arguments) => verify::verify(&arguments),
-        Command::Admin(command) => settings().and_then(|settings| run(async move { admin::run(command, &settings).await })),
+        Command::Admin(command) => {
+            settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
+        }
     };
     let (code, reason) = match done {
         Ok(()) => return ExitCode::SUCCESS,

@@ -178,7 +178,7 @@ pub struct SessionSettings {
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { valid_for: Duration::from_secs(7 * 24 * 3600) }
+        Self { valid_for: Duration::from_hours(7 * 24) }
     }
 }
 
@@ -257,8 +257,16 @@ impl Settings {
         agents.dedup();
         rule(agents.len() == 6, "events.third_party_agents", "exactly six different names are needed");
         let plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-        rule(agents.iter().all(|name| !name.is_empty() && plain(name)), "events.third_party_agents", "names are of letters, digits, '-', '_' and '.'");
-        rule(!agents.iter().any(|name| name.starts_with("svc-")), "events.third_party_agents", "names that begin with svc- are ours");
+        rule(
+            agents.iter().all(|name| !name.is_empty() && plain(name)),
+            "events.third_party_agents",
+            "names are of letters, digits, '-', '_' and '.'",
+        );
+        rule(
+            !agents.iter().any(|name| name.starts_with("svc-")),
+            "events.third_party_agents",
+            "names that begin with svc- are ours",
+        );
         rule(
             (1..=crate::http::BODY_BYTES_HARD_MAX).contains(&self.events.body_bytes_max),
             "events.body_bytes_max",
@@ -272,7 +280,11 @@ impl Settings {
             "log.checkpoint_every",
             "must be from 10ms to 1s: checkpoints are promised at least every second",
         );
-        rule(statistics::checkpoint::is_valid_name(&self.log.origin), "log.origin", "must be a name without spaces and '+'");
+        rule(
+            statistics::checkpoint::SignerKey::from_seed(&self.log.origin, &[0; 32]).is_ok(),
+            "log.origin",
+            "must be a name without spaces and '+'",
+        );
         rule(
             self.machines.registration != MachineRegistration::Key || self.machines.enrolment_key.is_some(),
             "machines.enrolment_key",

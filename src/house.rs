@@ -133,22 +133,17 @@ impl House {
             clock: clock.clone(),
             chance: chance.clone(),
         };
-        let intake = Intake::new(
-            desk,
-            settings.events.body_bytes_max,
-            settings.agent_kinds(),
-            settings.actors.of("intake"),
-        );
+        let intake =
+            Intake::new(desk, settings.events.body_bytes_max, settings.agent_kinds(), settings.actors.of("intake"));
 
         let periodic = |kind: &'static str| Periodic::<Sequence>::handle(kind, settings.actors.of(kind));
-        let rhythm = |every: Duration| Rhythm { every, deadline: Duration::from_secs(60) };
+        let rhythm = |every: Duration| Rhythm { every, deadline: Duration::from_mins(1) };
         let mut children = Vec::new();
         if let Upstream::Embedded { append, log } = &upstream {
             let (ledger, batch_max) = (LogLedger(log.clone()), settings.log.batch_max);
             children.push(ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())));
             let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
-            let sequencer =
-                Periodic::new("sequence", sequence, rhythm(settings.log.checkpoint_every), chance.clone());
+            let sequencer = Periodic::new("sequence", sequence, rhythm(settings.log.checkpoint_every), chance.clone());
             children.push(ChildSpec::singleton(&periodic("sequence"), move || (sequencer.clone(), ())));
         }
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
@@ -156,8 +151,7 @@ impl House {
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(intake.spec(settings.events.workers));
-        let watch =
-            Watch { store: store.clone(), clock: clock.clone(), claims: claims.clone(), keep_retired_for };
+        let watch = Watch { store: store.clone(), clock: clock.clone(), claims: claims.clone(), keep_retired_for };
         let watch = Periodic::new("watch", watch, rhythm(Duration::from_secs(1)), chance.clone());
         children.push(ChildSpec::singleton(&periodic("watch"), move || (watch.clone(), ())));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };

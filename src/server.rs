@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use actors::Outcome;
 use axum::Router;
-use axum::extract::Request;
 use domain::{Chance, Clock};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -128,19 +127,14 @@ async fn accept(listener: TcpListener, router: Router, limits: Limits, mut stopp
         let Ok(place) = Arc::clone(&limits.connections).acquire_owned().await else { break };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            stopped = stopping.wait_for(|stop| *stop) => {
-                // The sender is gone when the process is: the operator's listener has none.
-                if stopped.is_ok() { break }
-                listener.accept().await
-            }
+            () = stopped(&mut stopping) => break,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = connection(stream, peer, router.clone(), limits.head_deadline);
-                let watched = graceful.watch(connection);
+                let conversation = converse(stream, peer, router.clone(), limits.head_deadline, graceful.watcher());
                 tokio::spawn(async move {
                     // Clients break connections all the time; it is none of our errors.
-                    if let Err(error) = watched.await {
+                    if let Err(error) = conversation.await {
                         tracing::debug!(error = %error, "a connection ended early");
                     }
                     drop(place);
@@ -159,24 +153,33 @@ async fn accept(listener: TcpListener, router: Router, limits: Limits, mut stopp
     }
 }
 
-type Connection = hyper::server::conn::http1::Connection<
-    TokioIo<TcpStream>,
-    hyper::service::util::ServiceFn<Box<dyn Fn(Request<Incoming>) -> Answering + Send + Sync>, Incoming>,
->;
-type Answering = std::pin::Pin<Box<dyn Future<Output = Result<axum::response::Response, std::convert::Infallible>> + Send>>;
+/// Waits until the listener is to stop; for ever when nobody can say so any more.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    if stopping.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
 
-fn connection(stream: TcpStream, peer: SocketAddr, router: Router, head_deadline: Duration) -> Connection {
+/// One connection, from its first request to its last.
+async fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    head_deadline: Duration,
+    graceful: Watcher,
+) -> Result<(), hyper::Error> {
     // Answers are small and asked for one by one: waiting for more to send only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "TCP_NODELAY could not be set");
     }
-    let answer: Box<dyn Fn(Request<Incoming>) -> Answering + Send + Sync> = Box::new(move |mut request| {
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        Box::pin(router.clone().oneshot(request.map(axum::body::Body::new)))
+        router.clone().oneshot(request.map(axum::body::Body::new))
     });
-    hyper::server::conn::http1::Builder::new()
+    let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_deadline)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(stream), hyper::service::service_fn(answer))
+        .serve_connection(TokioIo::new(stream), service);
+    graceful.watch(connection).await
 }

@@ -15,7 +15,9 @@
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |
 //! | `attache_actor_live` | gauge | `kind` | living actors |
-//! | `attache_actor_refusals_total` | counter | `kind`, `reason` | questions that actors could not answer |
+//! | `attache_actor_crashes_total` | counter | `kind` | actors that panicked or failed |
+//! | `attache_actor_stuck_total` | counter | `kind` | actors killed because they finished nothing |
+//! | `attache_actor_refused_total` | counter | `kind`, `reason` | questions that actors could not answer |
 //! | `attache_actor_quarantined_total` | counter | `kind` | keys put into quarantine |
 //! | `attache_actor_mailbox_depth` | gauge | `kind` | messages waiting |
 

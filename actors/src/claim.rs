@@ -222,12 +222,11 @@ impl Claims {
             id: registration.id,
             claim_token,
             claim_token_expires: registration.claim_token_expires,
-            variant: match started {
-                Some(started) => RegisteredVariant::ServiceAuth(started),
-                None => {
-                    let (identity_assertion, _) = keyring.assert(&registration, settings, chance, now)?;
-                    RegisteredVariant::Anonymous { identity_assertion }
-                }
+            variant: if let Some(started) = started {
+                RegisteredVariant::ServiceAuth(started)
+            } else {
+                let (identity_assertion, _) = keyring.assert(&registration, settings, chance, now)?;
+                RegisteredVariant::Anonymous { identity_assertion }
             },
         };
         let store = store.clone();
@@ -250,7 +249,9 @@ impl Claims {
     /// Exchanges an identity assertion (RFC 7523).
     pub async fn exchange_assertion(&self, assertion: &str) -> Answer<Tokens, ExchangeError> {
         let Wiring { store, clock, keyring, .. } = &*self.wiring;
-        let Ok(claims) = keyring.current().verify(assertion, clock.now()) else { return Ok(Err(ExchangeError::Invalid)) };
+        let Ok(claims) = keyring.current().verify(assertion, clock.now()) else {
+            return Ok(Err(ExchangeError::Invalid));
+        };
         let Some((registration, _)) = store.registration_by_id(claims.sub).await? else {
             return Ok(Err(ExchangeError::Invalid));
         };

@@ -136,7 +136,7 @@ impl<K: Key, A: Actor> Directory<K, A> {
     /// Sends a message only if an actor lives under `key`, for hints about what a sleeping actor would read from the store anyway.
     /// Says whether it was sent.
     pub fn hint<T>(&self, key: &K, make: impl FnOnce(Reply<T>) -> A::Msg) -> bool {
-        let Some(door) = self.shared.living(key) else { return false };
+        let Some(door) = self.shared.living(key).filter(|_| !self.shared.kind.is_closed()) else { return false };
         door.admit().is_ok_and(|permit| door.send(make(Reply::unheard(permit))).is_ok())
     }
 
@@ -190,7 +190,7 @@ impl<K: Key, A: Actor> Directory<K, A> {
             let arguments = loaded.map_err(AskError::Load)?.ok_or(AskError::Unknown)?;
             let activate =
                 |reply| FamilyMessage::Activate(Activation { key: key.clone(), departures, arguments, reply });
-            match self.shared.family.ask(activate, until.saturating_duration_since(Instant::now())).await? {
+            match self.shared.family.ask_uncounted(activate, until).await? {
                 Ok(door) => return Ok(door),
                 Err(NotActivated::OutOfDate) => {}
                 Err(NotActivated::Unavailable(refusal)) => return Err(refusal.into()),

@@ -117,14 +117,21 @@ impl<M: Message> Handle<M> {
     ///
     /// A caller that stops waiting (drops the future) takes nothing back: the message stays in the queue.
     pub async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> M, deadline: Duration) -> Result<T, Unavailable> {
-        let until = Instant::now() + deadline;
-        let asked = async {
-            let door = self.door()?;
-            let (reply, answer) = Reply::awaited(door.admit()?);
-            door.send(make(reply)).map_err(|_| self.down())?;
-            door.answer(answer, until).await
-        };
-        asked.await.inspect_err(|refusal| self.shared.kind.refused(refusal))
+        self.ask_uncounted(make, Instant::now() + deadline)
+            .await
+            .inspect_err(|refusal| self.shared.kind.refused(refusal))
+    }
+
+    /// For a caller that counts its refusals itself.
+    pub(crate) async fn ask_uncounted<T>(
+        &self,
+        make: impl FnOnce(Reply<T>) -> M,
+        until: Instant,
+    ) -> Result<T, Unavailable> {
+        let door = self.door()?;
+        let (reply, answer) = Reply::awaited(door.admit()?);
+        door.send(make(reply)).map_err(|_| self.down())?;
+        door.answer(answer, until).await
     }
 
     /// Sends the message and waits for nothing but a place in the queue; the [`Reply`] in the message has nobody behind it.

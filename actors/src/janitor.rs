@@ -24,7 +24,7 @@ pub struct JanitorSettings {
 
 impl Default for JanitorSettings {
     fn default() -> Self {
-        Self { every: Duration::from_secs(600), purge: PurgeSettings::default() }
+        Self { every: Duration::from_mins(10), purge: PurgeSettings::default() }
     }
 }
 

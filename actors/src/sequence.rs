@@ -2,7 +2,7 @@
 //!
 //! **If it crashes:** the next pass goes on where the log stands; events wait as `pending` a little longer.
 
-use statistics::Log;
+use statistics::log::Log;
 
 use crate::periodic::Pass;
 

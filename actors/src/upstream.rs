@@ -103,6 +103,7 @@ impl Upstream {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` takes")]
 fn unreachable(error: statistics::log::LogError) -> contract::Unavailable {
     contract::Unavailable::Log(error.to_string())
 }

@@ -49,7 +49,8 @@ impl Pass for Watch {
     async fn run(&self, seen: &mut Seen) -> Result<bool, String> {
         let now = self.clock.now();
         let since = seen.until.unwrap_or(now) - OVERLAP;
-        let changed = self.store.registrations_changed_since(since, CHANGES_MAX).await.map_err(|error| error.to_string())?;
+        let changed =
+            self.store.registrations_changed_since(since, CHANGES_MAX).await.map_err(|error| error.to_string())?;
         seen.told.retain(|_, changed_at| *changed_at >= since);
         let whole = changed.len() < CHANGES_MAX;
         let mut until = now;

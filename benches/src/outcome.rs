@@ -68,9 +68,9 @@ impl Outcome {
         self.statuses.get(&status)
     }
 
-    /// In words, what else came than `status`.
-    pub fn surprises(&self, status: u16) -> Option<String> {
-        let others = self.statuses.iter().filter(|(other, _)| **other != status);
+    /// In words, what came that is none of the `expected` statuses.
+    pub fn surprises(&self, expected: &[u16]) -> Option<String> {
+        let others = self.statuses.iter().filter(|(status, _)| !expected.contains(status));
         let mut words: Vec<String> =
             others.map(|(other, answers)| format!("{} × {other} {}", answers.count, answers.sample)).collect();
         if let Some(first) = &self.first_failure {

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
+/// The warm-up is this part of a measurement's length.
+const WARM_UP_PART: f64 = 16.0;
+
 /// A run of the generator.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -37,7 +40,7 @@ pub struct Pace {
 impl Pace {
     /// As fast as answers come, each request once.
     pub fn of(seconds: f64) -> Self {
-        Self { seconds, warm_up_seconds: seconds.min(0.5), cycle: false, rate: None, again_after: None }
+        Self { seconds, warm_up_seconds: seconds / WARM_UP_PART, cycle: false, rate: None, again_after: None }
     }
 }
 

@@ -98,9 +98,17 @@ pub fn measure(arguments: &[&str]) -> Result<Outcome> {
 
 /// This program, with another command.
 pub fn myself(arguments: &[&str]) -> Result<Command> {
-    let mut command = Command::new(env::current_exe()?);
+    let mut command = roomy(&env::current_exe()?);
     command.args(arguments);
     Ok(command)
+}
+
+/// A program that may have as many files open as the system lets it: thousands of connections need them, and the usual
+/// limit is a thousand. The shell becomes the program, so the process stays the same.
+pub fn roomy(program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -n "$(ulimit -Hn)"; exec "$0" "$@""#]).arg(program);
+    command
 }
 
 fn outcome(mut child: Child) -> Result<Outcome> {

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::client::{self, Answer};
 use crate::event::Machine;
-use crate::process::{Server, myself};
+use crate::process::{Server, myself, roomy};
 use crate::{Options, Result, plan};
 
 /// Long enough for a start that misses its goal tenfold to be measured all the same.
@@ -132,17 +132,19 @@ pub fn program(options: &Options) -> Result<PathBuf> {
 }
 
 fn serve(program: &Path, folder: &Path) -> Result<Server> {
-    let mut command = Command::new(program);
+    let mut command = roomy(program);
     command.args(["serve", "--config"]).arg(folder.join("config.toml")).current_dir(folder);
     Server::start(&mut command, &folder.join("server.log"), PATIENCE)
 }
 
-/// Everything at its default but places, and what keeps one sender from being the whole world: all requests of the
-/// harness come from one address.
+/// Everything at its default but the places, and the limits per address: all requests of the harness come from one.
 fn configuration(folder: &Path, address: SocketAddr, admin: SocketAddr, upstream: Option<SocketAddr>) -> String {
+    let data = folder.join("data").display().to_string();
     let mut text = format!(
-        "[data]\ndir = \"{}\"\n\n[http]\nbind = \"{address}\"\nbase_url = \"http://{address}\"\n\n[admin]\nbind = \"{admin}\"\n",
-        folder.join("data").display()
+        "[data]\ndir = \"{data}\"\n\n\
+         [http]\nbind = \"{address}\"\nbase_url = \"http://{address}\"\n\n\
+         [admin]\nbind = \"{admin}\"\n\n\
+         [limits]\nregistrations_per_minute = 0\nclaim_starts_per_minute = 0\ncode_guesses_per_minute = 0\n"
     );
     if let Some(upstream) = upstream {
         // Writing to a string cannot fail.

@@ -139,7 +139,7 @@ pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
-    if let Some(surprises) = outcome.surprises(status) {
+    if let Some(surprises) = outcome.surprises(&[status]) {
         say(&format!("  SURPRISES: {surprises}"));
     }
     let answers = outcome.of(status).ok_or_else(|| format!("no answer {status}"))?;

@@ -41,7 +41,7 @@ impl Chance {
 
     /// A number in `[0, 1)`, for jitter.
     pub fn fraction(&self) -> f64 {
-        self.with(|rng| rng.random())
+        self.with(RngExt::random)
     }
 
     /// A UUIDv7 for the moment `now`.

@@ -252,20 +252,20 @@ pub struct Unreadable {
     /// Why and where.
     pub fault: Malformed,
     /// What could be named.
-    pub outline: Outline,
+    pub outline: Box<Outline>,
 }
 
 impl Sealed {
     /// Reads the bytes of one envelope. Whether the seal is right is not judged here: see [`Self::seal_is_right`].
     pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
-        let unnamed = |fault| Unreadable { fault, outline: Outline::default() };
+        let unnamed = |fault| Unreadable { fault, outline: Box::default() };
         let mut members = canonical::parse_object(body, bytes_max).map_err(unnamed)?;
         let claimed = members.get_mut("hash_chain").and_then(|chain| chain.as_object_mut()?.remove("self"));
         let canonical = canonical::canonical_bytes(&members);
         if let (Some(claimed), Some(chain)) = (claimed, members.get_mut("hash_chain").and_then(Value::as_object_mut)) {
             chain.insert("self".into(), claimed);
         }
-        let outline = Outline::of(&members);
+        let outline = Box::new(Outline::of(&members));
         match typed(members, agents) {
             Ok(envelope) => Ok(Self { envelope, seal: Digest::of(&canonical), canonical }),
             Err(fault) => Err(Unreadable { fault, outline }),

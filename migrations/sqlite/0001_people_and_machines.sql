@@ -71,7 +71,7 @@ CREATE INDEX sessions_by_end ON sessions (expires_at);
 
 -- Touched to learn whether the database takes writes.
 CREATE TABLE heartbeat (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     beats INTEGER NOT NULL
 ) STRICT;
 

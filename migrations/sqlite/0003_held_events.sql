@@ -30,19 +30,21 @@ CREATE TABLE held_events (
     CHECK ((state = 'held') = (state_at IS NULL))
 ) STRICT;
 
--- The same bytes from the same sender are one entry while they are held.
-CREATE UNIQUE INDEX held_events_body ON held_events (sender, body_sha256) WHERE state = 'held';
+-- The same bytes from the same sender are one entry while they are held. Event ids grow with time, digests do not: the
+-- one index is written at its end, the other all over, so it holds only what could not be named.
+CREATE UNIQUE INDEX held_events_event ON held_events (event_id, sender, body_sha256)
+    WHERE state = 'held' AND event_id IS NOT NULL;
+CREATE UNIQUE INDEX held_events_body ON held_events (sender, body_sha256) WHERE state = 'held' AND event_id IS NULL;
 CREATE INDEX held_events_by_machine ON held_events (machine_uuid, id) WHERE state = 'held' AND machine_uuid IS NOT NULL;
 CREATE INDEX held_events_by_account ON held_events (account_id, id) WHERE state = 'held' AND account_id IS NOT NULL;
 CREATE INDEX held_events_by_registration ON held_events (registration_id, received_at, charged_bytes)
     WHERE registration_id IS NOT NULL;
-CREATE INDEX held_events_by_event ON held_events (event_id) WHERE state = 'held' AND event_id IS NOT NULL;
 CREATE INDEX held_events_by_end ON held_events (state_at) WHERE state_at IS NOT NULL;
 
 -- The sum of charged_bytes of what is held. Whoever changes what is held changes this row first, so that sums and quotas
 -- are exact between processes.
 CREATE TABLE held_totals (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
+    id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     bytes INTEGER NOT NULL
 ) STRICT;
 

@@ -62,7 +62,8 @@ struct Office<'s> {
 
 /// Does it.
 pub async fn run(command: Command, settings: &Settings) -> Done {
-    let office = Office { settings, store: open_store(settings).await?, clock: Clock::system(), chance: Chance::system() };
+    let office =
+        Office { settings, store: open_store(settings).await?, clock: Clock::system(), chance: Chance::system() };
     let done = match command {
         Command::Account(command) => account::run(command, &office).await,
         Command::Session(command) => session::run(command, &office).await,

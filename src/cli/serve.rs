@@ -17,10 +17,7 @@ pub async fn serve(settings: Settings) -> Done {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
 
     let server = Server::start(settings, Clock::system(), Chance::system()).await.map_err(Failure::refused)?;
-    output::say(&format!(
-        "attache is ready at {} (operator: http://{})",
-        server.house.base_url, server.admin_address
-    ));
+    output::say(&format!("attache is ready at {} (operator: http://{})", server.house.base_url, server.admin_address));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -34,7 +31,7 @@ pub async fn serve(settings: Settings) -> Done {
             Outcome::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was cut off")),
             outcome => Err(gave_up(&outcome)),
         },
-        _ = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+        () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
             root.kill_now();
             Err(Failure::refused("ended at once by a second signal"))
         }

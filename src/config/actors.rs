@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_kind_has_its_own_then_its_built_in_then_the_common_value() {
-        let settings = read(r#"{"queue_max": 7, "restart": {"restarts_max": 9}, "intake": {"restart": {"jitter": 0.5}}}"#);
+        let settings =
+            read(r#"{"queue_max": 7, "restart": {"restarts_max": 9}, "intake": {"restart": {"jitter": 0.5}}}"#);
         assert_eq!(settings.of("watch").restart.restarts_max, 9);
         assert_eq!(settings.of("intake").restart.restarts_max, 9);
         assert_eq!(settings.of("intake").queue_max, 4096);

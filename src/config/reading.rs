@@ -74,11 +74,7 @@ pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, Stri
 }
 
 /// Reads the text of a file named `name`, then the environment.
-pub fn read(
-    name: &str,
-    text: &str,
-    environment: impl Iterator<Item = (String, String)>,
-) -> Result<Settings, Problems> {
+pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, String)>) -> Result<Settings, Problems> {
     let schema = schema();
     let mut problems = Vec::new();
     let mut given = from_file(name, text, &schema, &mut problems);
@@ -86,12 +82,11 @@ pub fn read(
 
     let mut tree = Value::Object(Map::new());
     for value in &given {
-        match value.readings.iter().find(|reading| tried(value, reading).is_ok()) {
-            Some(fitting) => put(&mut tree, &value.path, fitting.clone()),
-            None => {
-                let reason = value.readings.first().and_then(|reading| tried(value, reading).err()).unwrap_or_default();
-                problems.push(Problem { place: value.place.clone(), path: value.path.join("."), reason });
-            }
+        if let Some(fitting) = value.readings.iter().find(|reading| tried(value, reading).is_ok()) {
+            put(&mut tree, &value.path, fitting.clone());
+        } else {
+            let reason = value.readings.first().and_then(|reading| tried(value, reading).err()).unwrap_or_default();
+            problems.push(Problem { place: value.place.clone(), path: value.path.join("."), reason });
         }
     }
     let settings: Settings = serde_json::from_value(tree).unwrap_or_default();
@@ -216,7 +211,8 @@ fn unknown(schema: &Value, place: String, path: &[String]) -> Problem {
     });
     let nearest = sections.min_by_key(|known| strsim::damerau_levenshtein(known, &path));
     let near = nearest.filter(|known| strsim::damerau_levenshtein(known, &path) <= 3.max(path.len() / 3));
-    let hint = near.map_or_else(|| "see config.toml for what may be set".to_owned(), |known| format!("did you mean {known}?"));
+    let hint =
+        near.map_or_else(|| "see config.toml for what may be set".to_owned(), |known| format!("did you mean {known}?"));
     Problem { place, path, reason: format!("is not a setting; {hint}") }
 }
 
@@ -241,7 +237,8 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str) -> Result<Settings, Vec<String>> {
-        read("config.toml", text, std::iter::empty()).map_err(|problems| problems.0.iter().map(ToString::to_string).collect())
+        read("config.toml", text, std::iter::empty())
+            .map_err(|problems| problems.0.iter().map(ToString::to_string).collect())
     }
 
     #[test]

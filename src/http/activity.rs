@@ -119,17 +119,25 @@ mod tests {
             assert_eq!(code(&format!("limit={limit}")).unwrap_err(), Code::InvalidLimit, "{limit}");
         }
         assert!(code(&format!("cursor={}", "é".repeat(512).replace('é', "%C3%A9"))).is_ok());
-        assert_eq!(code(&format!("cursor={}x", "é".repeat(512).replace('é', "%C3%A9"))).unwrap_err(), Code::CursorTooLong);
+        assert_eq!(
+            code(&format!("cursor={}x", "é".repeat(512).replace('é', "%C3%A9"))).unwrap_err(),
+            Code::CursorTooLong
+        );
         assert_eq!(code("lane=dream").unwrap_err(), Code::LaneNotInEnum);
     }
 
     #[test]
     fn members_are_added_and_nothing_else_is_touched() {
-        let added = |body: &str| String::from_utf8(with_unclassified(&Bytes::from(body.to_owned()), &[], false).to_vec()).unwrap();
+        let added = |body: &str| {
+            String::from_utf8(with_unclassified(&Bytes::from(body.to_owned()), &[], false).to_vec()).unwrap()
+        };
         let members = r#""unclassified":[],"unclassified_truncated":false"#;
         assert_eq!(added("{}"), format!("{{{members}}}"));
         assert_eq!(added(" { } \n"), format!(" {{ {members}}}"));
-        assert_eq!(added(r#"{"b":1e400, "a" : 12345678901234567890123}"#), format!(r#"{{"b":1e400, "a" : 12345678901234567890123,{members}}}"#));
+        assert_eq!(
+            added(r#"{"b":1e400, "a" : 12345678901234567890123}"#),
+            format!(r#"{{"b":1e400, "a" : 12345678901234567890123,{members}}}"#)
+        );
         assert_eq!(added(r#"{"unclassified":9,"a":1}"#), format!(r#"{{"a":1,{members}}}"#));
         assert!(!is_object(b"[]") && !is_object(b"{} x") && !is_object(b"<html>") && is_object(b" {\"a\":{}} "));
     }

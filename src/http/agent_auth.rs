@@ -27,7 +27,9 @@ pub async fn identity(
 ) -> Answer {
     let login_hint = match body.get("type").map(Value::as_str) {
         Some(Some("anonymous")) => None,
-        Some(Some("service_auth")) => Some(email(&body, "login_hint")?.ok_or_else(|| ApiError::invalid("login_hint", "is required"))?),
+        Some(Some("service_auth")) => {
+            Some(email(&body, "login_hint")?.ok_or_else(|| ApiError::invalid("login_hint", "is required"))?)
+        }
         Some(Some(_)) => return Err(Code::UnsupportedIdentityType.into()),
         Some(None) => return Err(ApiError::invalid("type", "must be a string")),
         None => return Err(ApiError::invalid("type", "is required: anonymous or service_auth")),
@@ -187,7 +189,9 @@ pub fn date_time(moment: Timestamp) -> String {
 fn email(body: &Value, name: &str) -> Result<Option<Email>, ApiError> {
     match body.get(name) {
         None => Ok(None),
-        Some(Value::String(text)) => text.parse().map(Some).map_err(|error| ApiError::invalid(name, format!("{error}"))),
+        Some(Value::String(text)) => {
+            text.parse().map(Some).map_err(|error| ApiError::invalid(name, format!("{error}")))
+        }
         Some(_) => Err(ApiError::invalid(name, "must be a string")),
     }
 }
@@ -201,7 +205,6 @@ fn filled(name: &str, value: String) -> Result<String, ApiError> {
     if value.is_empty() { Err(ApiError::invalid(name, "must not be empty")) } else { Ok(value) }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,7 +214,12 @@ mod tests {
         for good in ["urn:svc:agent-auth:grant-type:claim", "urn:workos:agent-auth:grant-type:claim"] {
             assert!(is_claim_grant(good), "{good}");
         }
-        for bad in ["", "urn::agent-auth:grant-type:claim", "urn:a:b:agent-auth:grant-type:claim", "agent-auth:grant-type:claim"] {
+        for bad in [
+            "",
+            "urn::agent-auth:grant-type:claim",
+            "urn:a:b:agent-auth:grant-type:claim",
+            "agent-auth:grant-type:claim",
+        ] {
             assert!(!is_claim_grant(bad), "{bad}");
         }
     }

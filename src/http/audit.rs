@@ -12,7 +12,8 @@ use crate::house::House;
 
 /// `GET /api/v1/audit/verify?event_id=`: the proof, passed through unchanged.
 pub async fn verify(State(house): State<House>, caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query.as_deref().unwrap_or_default()).unwrap_or_default();
+    let pairs: Vec<(String, String)> =
+        serde_urlencoded::from_str(query.as_deref().unwrap_or_default()).unwrap_or_default();
     let event_id = pairs.into_iter().find(|(name, _)| name == "event_id").map(|(_, value)| value);
     let event_id = event_id.filter(|id| !id.is_empty()).ok_or(Code::MissingEventId)?;
     let event_id: EventId = event_id.parse().map_err(|_| Code::InvalidEventId)?;

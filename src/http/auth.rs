@@ -9,10 +9,10 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
+use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::token::TokenScope;
-use domain::held::MachineFacts;
 
 use super::error::{ApiError, Code};
 use crate::house::House;
@@ -160,7 +160,7 @@ pub fn bearer_token(header: &HeaderValue) -> Option<Secret> {
 
 async fn session(secret: &Secret, house: &House) -> Result<Caller, ApiError> {
     /// A session that was prolonged less than this long ago is not written again.
-    const SLIDE_AFTER: Duration = Duration::from_secs(3600);
+    const SLIDE_AFTER: Duration = Duration::from_hours(1);
     let now = house.clock.now();
     let hash = secret.hash();
     let session = house.store.session_by_hash(&hash, now).await?;
@@ -180,8 +180,10 @@ fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Secret> {
     let plain = format!("{auth_name}.session_token");
     let secure = format!("__Secure-{plain}");
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let pairs: Vec<(&str, &str)> = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('=')).collect();
-    let named = |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| Secret::presented(*value));
+    let pairs: Vec<(&str, &str)> =
+        lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('=')).collect();
+    let named =
+        |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| Secret::presented(*value));
     named(&secure).or_else(|| named(&plain))
 }
 
@@ -195,9 +197,8 @@ fn same_site(parts: &Parts, house: &House) -> Result<(), ApiError> {
     let site = header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
     let origin = header(ORIGIN.as_str()).is_none_or(|origin| origin == house.origin());
     // A form of a foreign page can send three content types without asking first, and this is none of them.
-    let json = header(CONTENT_TYPE.as_str()).is_some_and(|kind| {
-        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
-    });
+    let json = header(CONTENT_TYPE.as_str())
+        .is_some_and(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
     let no_body = parts.method == Method::DELETE;
     if site && origin && (json || no_body) { Ok(()) } else { Err(Code::CrossSiteRequest.into()) }
 }
@@ -228,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_bearer_token_is_read_whatever_the_case_of_its_scheme() {
-        let token = |text: &'static str| bearer_token(&HeaderValue::from_static(text)).map(|token| token.expose().to_owned());
+        let token =
+            |text: &'static str| bearer_token(&HeaderValue::from_static(text)).map(|token| token.expose().to_owned());
         assert_eq!(token("bearer  at_1 ").as_deref(), Some("at_1"));
         for wrong in ["", "Bearer", "Bearer ", "Basic at_1", "at_1"] {
             assert_eq!(token(wrong), None, "{wrong}");

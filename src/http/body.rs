@@ -125,7 +125,12 @@ mod tests {
 
     #[test]
     fn a_form_parameter_is_there_once_or_refused() {
-        let form = FormBody(vec![("a".into(), "1".into()), ("b".into(), String::new()), ("c".into(), "1".into()), ("c".into(), "2".into())]);
+        let form = FormBody(vec![
+            ("a".into(), "1".into()),
+            ("b".into(), String::new()),
+            ("c".into(), "1".into()),
+            ("c".into(), "2".into()),
+        ]);
         assert_eq!(form.get("a").unwrap(), Some("1"));
         assert_eq!(form.get("b").unwrap(), None);
         assert!(form.get("c").is_err());

@@ -24,7 +24,9 @@ pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): R
         Caller::Session { account: None, .. } => return Err(unauthorized(Code::Unauthorized, true, &house)),
     };
     Ok(match house.intake.submit(sender, body).await? {
-        Verdict::Forwarded(receipt) => (StatusCode::ACCEPTED, axum::Json(json!({ "receipt_id": receipt }))).into_response(),
+        Verdict::Forwarded(receipt) => {
+            (StatusCode::ACCEPTED, axum::Json(json!({ "receipt_id": receipt }))).into_response()
+        }
         Verdict::Held { warning } => {
             (StatusCode::ACCEPTED, axum::Json(json!({ "held": true, "warning": warning }))).into_response()
         }
@@ -35,5 +37,5 @@ pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): R
 
 /// `GET /api/v1/events/registry`
 pub async fn registry(State(house): State<House>) -> Answer {
-    Ok(axum::Json(&*house.registry_description).into_response())
+    Ok(axum::Json(&house.registry_description).into_response())
 }

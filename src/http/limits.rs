@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_network_count_together_and_zero_is_no_limit() {
-        let settings = LimitSettings { registrations_per_minute: 1, claim_starts_per_minute: 0, code_guesses_per_minute: 1 };
+        let settings =
+            LimitSettings { registrations_per_minute: 1, claim_starts_per_minute: 0, code_guesses_per_minute: 1 };
         let limits = Limits::new(&settings);
         assert!(limits.registration("2001:db8::1".parse().unwrap()).is_ok());
         assert!(limits.registration("2001:db8::2".parse().unwrap()).is_err());

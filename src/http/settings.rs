@@ -62,7 +62,11 @@ impl Settings {
         let base_url = self.base_url.as_deref().is_none_or(is_base_url);
         rule(base_url, "base_url", "must be like https://attache.example.com, without a slash or query at the end");
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        rule(!self.auth_name.is_empty() && self.auth_name.bytes().all(token), "auth_name", "must be of letters, digits, '-' and '_'");
+        rule(
+            !self.auth_name.is_empty() && self.auth_name.bytes().all(token),
+            "auth_name",
+            "must be of letters, digits, '-' and '_'",
+        );
         rule(self.connections_max > 0, "connections_max", "must be at least 1");
         rule(self.requests_max > 0, "requests_max", "must be at least 1");
         rule(!self.head_deadline.is_zero(), "head_deadline", "must be longer than 0s");

@@ -16,7 +16,7 @@ async fn main() {
     let dir = std::env::args().nth(1).unwrap();
     let chance = Chance::system();
     let sources: u64 = std::env::args().nth(2).unwrap().parse().unwrap();
-    for (variant, n) in [("values",1),("values",8),("values",32),("values", 64),("values",256),("json",32),("json", 64),("packed",8),("packed",32),("packed", 64),("packed",256)] {
+    for (variant, n) in [("values",1),("values",8),("values",32),("values", 64),("values",256),("json",1),("json",8),("json",32),("json", 64),("json",256),("bin",1),("bin",8),("bin",32),("bin", 64),("bin",256),("packed",8),("packed",32),("packed", 64),("packed",256)] {
         let path = format!("{dir}/{variant}{n}.db");
         for s in ["","-wal","-shm"] { let _=std::fs::remove_file(format!("{path}{s}")); }
         let opts = SqliteConnectOptions::from_str(&path).unwrap().create_if_missing(true).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full).pragma("cache_size","-16384").pragma("temp_store","MEMORY");
@@ -32,10 +32,6 @@ async fn main() {
                 "values" => {
                     let mut q: QueryBuilder<Sqlite> = QueryBuilder::new("INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted, chain_epoch, seq, self, prev_event_id, received_at_ms, canonical) ");
                     q.push_values(&rows, |mut b, r| { b.push_bind(r.0).push_bind(r.1).push_bind(r.2).push_bind("memory.stored").push_bind(1767225600000i64).push_bind("full").push_bind(false).push_bind(0i64).push_bind(77i64).push_bind(&r.4[..]).push_bind(r.1).push_bind(1767225600000i64).push_bind(&r.3[..]); });
-                    q.push(" RETURNING id");
-                    let ids: Vec<i64> = q.build().fetch_all(&mut *tx).await.unwrap().iter().map(|r| r.get(0)).collect();
-                    let mut q: QueryBuilder<Sqlite> = QueryBuilder::new("INSERT INTO unsequenced (event, leaf_hash) ");
-                    q.push_values(rows.iter().zip(ids), |mut b, (r,id)| { b.push_bind(id).push_bind(&r.4[..]); });
                     q.build().execute(&mut *tx).await.unwrap();
                 }
                 "json" => {
@@ -50,7 +46,20 @@ async fn main() {
                     sqlx::query("INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted, chain_epoch, seq, self, prev_event_id, received_at_ms, canonical)
                       SELECT substr($2, o, 16), substr($2, o+16, 16), value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, substr($2, o+32, 32), substr($2, o+64,16), value->>9, substr($2,o+80, value->>1) FROM (SELECT value, value->>0 AS o FROM json_each($1)) WHERE true")
                       .bind(meta).bind(&blob[..]).execute(&mut *tx).await.unwrap();
-                    sqlx::query("INSERT INTO unsequenced (event, leaf_hash) SELECT id, self FROM events WHERE id > (SELECT coalesce(max(event),0) FROM unsequenced)").execute(&mut *tx).await.unwrap();
+                }
+                "bin" => {
+                    // json array of lengths+ints flat, one value per row: text 'a|b|c'
+                    let mut meta = String::from("["); let mut blob = Vec::new();
+                    for (i,r) in rows.iter().enumerate() {
+                        if i>0 {meta.push(',');}
+                        let off = blob.len()+1;
+                        blob.extend_from_slice(r.0.as_bytes()); blob.extend_from_slice(r.1.as_bytes()); blob.extend_from_slice(&r.4); blob.extend_from_slice(r.1.as_bytes()); blob.extend_from_slice(&r.3);
+                        write!(meta, "{{\"a\":{},\"b\":{},\"c\":{},\"d\":\"memory.stored\",\"e\":1767225600000,\"f\":77}}", off, r.3.len(), r.2).unwrap();
+                    }
+                    meta.push(']');
+                    sqlx::query("INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted, chain_epoch, seq, self, prev_event_id, received_at_ms, canonical)
+                      SELECT substr($2, o, 16), substr($2, o+16, 16), value->>'c', value->>'d', value->>'e', 'full', 0, 0, value->>'f', substr($2, o+32, 32), substr($2, o+64,16), 1767225600000, substr($2,o+80, value->>'b') FROM (SELECT value, value->>'a' AS o FROM json_each($1)) WHERE true")
+                      .bind(meta).bind(&blob[..]).execute(&mut *tx).await.unwrap();
                 }
                 _ => {
                     // fixed-width columns in one blob per row via VALUES of few binds
@@ -58,7 +67,6 @@ async fn main() {
                     q.push_values(&rows, |mut b, r| { let mut blob=Vec::with_capacity(1300); blob.extend_from_slice(r.0.as_bytes()); blob.extend_from_slice(r.1.as_bytes()); blob.extend_from_slice(&r.4); blob.extend_from_slice(r.1.as_bytes()); blob.extend_from_slice(&r.3); b.push_bind(blob).push_bind(r.2).push_bind("memory.stored").push_bind(1767225600000i64).push_bind(77i64); });
                     q.push(")");
                     q.build().execute(&mut *tx).await.unwrap();
-                    sqlx::query("INSERT INTO unsequenced (event, leaf_hash) SELECT id, self FROM events WHERE id > (SELECT coalesce(max(event),0) FROM unsequenced)").execute(&mut *tx).await.unwrap();
                 }
             }
             tx.commit().await.unwrap();

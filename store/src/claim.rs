@@ -6,7 +6,7 @@
 mod row;
 
 use chrono::TimeDelta;
-use domain::{Digest, Timestamp};
+use domain::Timestamp;
 use domain::claim::{Attempt, AttemptState, Claim, Registration};
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use self::row::{RegistrationRow, StandingRow};
 use crate::error::{Corrupt, During, StoreError};
 use crate::held::TOTALS_LOCK;
-use crate::row::{bytes, limit, parsed, storable};
+use crate::row::{limit, parsed, secret_hash, storable};
 use crate::{Store, in_transaction, on_reader};
 
 /// What became of a claim start.
@@ -256,8 +256,8 @@ impl Store {
         .during("revoke a registration")
     }
 
-    /// Registrations that changed at `since` or later, by their claim token, the earliest change first: what another process did is
-    /// to be read again.
+    /// The claim tokens of registrations that changed at `since` or later, the earliest change first: what another process
+    /// did is to be read again.
     pub async fn registrations_changed_since(
         &self,
         since: Timestamp,
@@ -268,8 +268,8 @@ impl Store {
         let rows: Vec<(Vec<u8>, Timestamp)> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
                 .during("list registrations that changed")?;
-        let token = |hash: &[u8]| bytes("registrations.claim_token_hash", hash).map(|hash: [u8; 32]| SecretHash::from(Digest::from(hash)));
-        Ok(rows.iter().map(|(hash, at)| Ok((token(hash)?, *at))).collect::<Result<_, Corrupt>>()?)
+        let read = |(hash, at): (Vec<u8>, Timestamp)| Ok((secret_hash("registrations.claim_token_hash", &hash)?, at));
+        Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
     }
 
     /// The agents that an account claimed, revoked ones too, newest first.

@@ -120,7 +120,7 @@ impl Store {
         let rows: Vec<KnownRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(secret.as_bytes()).fetch_all(db))
                 .during("find a machine by its secret")?;
-        Ok(known(rows)?)
+        Ok(known(&rows)?)
     }
 
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
@@ -134,7 +134,7 @@ impl Store {
         let rows: Vec<KnownRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(machine.as_uuid()).fetch_all(db))
                 .during("read a machine")?;
-        Ok(known(rows)?)
+        Ok(known(&rows)?)
     }
 
     /// Attaches a computer to an account and links its identity, both or neither.
@@ -290,7 +290,7 @@ struct KnownRow {
 }
 
 /// One computer out of its rows, which differ in the level only.
-fn known(rows: Vec<KnownRow>) -> Result<Option<KnownMachine>, Corrupt> {
+fn known(rows: &[KnownRow]) -> Result<Option<KnownMachine>, Corrupt> {
     let Some(first) = rows.first() else {
         return Ok(None);
     };
@@ -304,7 +304,7 @@ fn known(rows: Vec<KnownRow>) -> Result<Option<KnownMachine>, Corrupt> {
         has_held: first.has_held,
         last_seen_at: first.last_seen_at,
     };
-    for row in &rows {
+    for row in rows {
         if let Some(level) = &row.rule_level {
             machine.facts.consent.push(ConsentRule {
                 machine: row.rule_machine_uuid.map(MachineUuid::from),

@@ -29,13 +29,12 @@ pub struct ClaimSettings {
 
 impl Default for ClaimSettings {
     fn default() -> Self {
-        const HOUR: u64 = 3600;
         Self {
-            claim_token_valid_for: Duration::from_secs(24 * HOUR),
+            claim_token_valid_for: Duration::from_hours(24),
             starts_per_hour: 10,
-            access_token_valid_for: Duration::from_secs(HOUR),
-            assertion_unclaimed_valid_for: Duration::from_secs(24 * HOUR),
-            assertion_claimed_valid_for: Duration::from_secs(30 * 24 * HOUR),
+            access_token_valid_for: Duration::from_hours(1),
+            assertion_unclaimed_valid_for: Duration::from_hours(24),
+            assertion_claimed_valid_for: Duration::from_hours(30 * 24),
             require_session: false,
         }
     }
@@ -56,7 +55,7 @@ impl ClaimSettings {
             ("assertion_unclaimed_valid_for", self.assertion_unclaimed_valid_for),
             ("assertion_claimed_valid_for", self.assertion_claimed_valid_for),
         ];
-        let century = Duration::from_secs(100 * 365 * 24 * 3600);
+        let century = Duration::from_hours(100 * 365 * 24);
         let odd = lifetimes.into_iter().filter(|(_, lifetime)| lifetime.as_secs() == 0 || *lifetime > century);
         let odd = odd.map(|(field, _)| (field.to_owned(), "must be from 1s to 100 years".to_owned()));
         let starts = (self.starts_per_hour == 0).then(|| ("starts_per_hour".into(), "must be at least 1".into()));

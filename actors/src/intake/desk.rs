@@ -122,7 +122,7 @@ impl Desk {
     ) -> Verdict {
         let (outline, seal) = match opened {
             Ok(sealed) => (Outline::from(&sealed.envelope), Some(sealed.seal)),
-            Err(unreadable) => (unreadable.outline.clone(), None),
+            Err(unreadable) => ((*unreadable.outline).clone(), None),
         };
         self.keep(self.entry(sender, standing, body, outline, seal, &hold), hold).await
     }

@@ -20,9 +20,7 @@ impl Ledger for HeldLedger {
 
     async fn commit(&self, items: &[NewHeld]) -> Result<Vec<HeldOutcome>, CommitError> {
         let committed = self.store.held_insert(items, &self.quotas).await;
-        committed.map_err(|error: StoreError| CommitError {
-            unavailable: error.is_unavailable(),
-            detail: error.to_string(),
-        })
+        committed
+            .map_err(|error: StoreError| CommitError { unavailable: error.is_unavailable(), detail: error.to_string() })
     }
 }

@@ -12,6 +12,12 @@ use crate::world::{Alive, Census, PATIENCE, World};
 
 pub type Account = u64;
 
+/// Its teller panics when it is started.
+pub const UNSTARTABLE: Account = 666;
+
+/// The start of its teller hangs.
+pub const NEVER_STARTED: Account = 667;
+
 #[derive(Clone, Default)]
 pub struct Ledger {
     rows: Arc<Mutex<HashMap<Account, u64>>>,
@@ -95,6 +101,11 @@ impl Teller {
         (account, count): (Account, u64),
     ) -> Result<TellerState, ActorProcessingErr> {
         self.starts.fetch_add(1, Ordering::SeqCst);
+        match account {
+            UNSTARTABLE => panic!("told to panic at its start"),
+            NEVER_STARTED => std::future::pending().await,
+            _ => {}
+        }
         Ok(TellerState { account, count, _alive: self.census.born() })
     }
 

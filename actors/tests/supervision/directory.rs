@@ -8,7 +8,7 @@ use actors::{ActorSettings, AskError, Outcome, RestartSettings, Unavailable};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::crowd::{Bank, Tell};
+use crate::crowd::{Bank, NEVER_STARTED, Tell, UNSTARTABLE};
 use crate::world::{World, eventually, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -117,6 +117,23 @@ async fn a_poison_key_is_quarantined_alone_and_released_after_its_time() {
     assert_eq!((tree.restarts, tree.live, tree.quarantined), (0, 1, 1));
     tokio::time::sleep(retry_after).await;
     assert_eq!(bank.ask(0, Tell::Add).await, Ok(1), "released");
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_actor_that_cannot_be_started_counts_as_crashed() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 660..670, &ActorSettings { quarantine_after: 2, ..settings() });
+    let root = world.root(vec![child]).await;
+    for account in [UNSTARTABLE, NEVER_STARTED] {
+        let start = Instant::now();
+        let (first, sibling) = tokio::join!(bank.ask(account, Tell::Add), bank.ask(660, Tell::Add));
+        assert_eq!(first, Err(CRASHED));
+        assert!(sibling.is_ok() && start.elapsed() <= SECOND, "{sibling:?} after {:?}", start.elapsed());
+        assert_eq!(bank.ask(account, Tell::Add).await, Err(CRASHED));
+        let third = bank.ask(account, Tell::Add).await;
+        assert!(matches!(third, Err(AskError::Unavailable(Unavailable::Quarantined { .. }))), "{third:?}");
+    }
     world.end(root).await;
 }
 

@@ -68,12 +68,12 @@ async fn a_full_queue_refuses_at_once_and_counts_messages_whose_senders_left() {
     world.end(root).await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_of_one_serves_one_caller_after_the_other_without_refusals() {
     let world = World::new();
     let handle = Handle::new("probe", &ActorSettings { queue_max: 1, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    for _ in 0..1000 {
+    for _ in 0..10_000 {
         assert_eq!(handle.ask(Do::Count, PATIENCE).await, Ok(1));
     }
     world.end(root).await;

@@ -7,5 +7,6 @@ mod crowd;
 mod directory;
 mod drain;
 mod handle;
+mod metrics;
 mod restart;
 mod world;

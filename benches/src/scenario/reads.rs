@@ -61,7 +61,7 @@ impl Scenario for AuditProof {
         let machines = product.register(options.connections, options)?;
         let (ids, lanes) = plan_of_events(&machines, "memory.stored", 0, options.requests_max, options.seed);
         let sent = process::send(&Plan { pace: Pace::of(options.seconds), lanes }, product.address)?;
-        if let Some(surprises) = sent.surprises(202) {
+        if let Some(surprises) = sent.surprises(&[202]) {
             return Err(surprises.into());
         }
         for ((machine, ids), done) in machines.iter().zip(ids).zip(sent.lanes_done) {

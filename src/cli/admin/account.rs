@@ -35,7 +35,8 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     let Office { store, clock, chance, .. } = office;
     match command {
         Command::Create { user_cuid, email, name, format } => {
-            let made = store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), chance);
+            let made =
+                store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), chance);
             match made.await.map_err(Failure::refused)? {
                 Provision::Created(id) => {
                     output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is made"));
@@ -59,7 +60,11 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
                     })
                 })
                 .collect();
-            output::list(listing.format.json, &rows, &["user_account_id", "plan", "balance_cents", "name", "created_at"]);
+            output::list(
+                listing.format.json,
+                &rows,
+                &["user_account_id", "plan", "balance_cents", "name", "created_at"],
+            );
             Ok(())
         }
     }

@@ -88,7 +88,9 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
         return Err(Failure::refused(format!("it is {} already", entry.state.as_str())));
     }
     let body = body.ok_or_else(|| {
-        Failure::refused("its payload was not kept, because the person does not allow it; the sender has to send it again")
+        Failure::refused(
+            "its payload was not kept, because the person does not allow it; the sender has to send it again",
+        )
     })?;
     let settings = office.settings.clone();
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));

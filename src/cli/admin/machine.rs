@@ -55,8 +55,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     match command {
         Command::Add { user_cuid, machine_uuid, name, format } => {
             let secret = Secret::mint(SecretKind::Machine, chance);
-            let new =
-                NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
+            let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
             match store.machine_register(&new, clock.now()).await.map_err(Failure::refused)? {
                 Register::Registered => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_cuid": user_cuid, "machine_secret": secret.expose() });
@@ -76,6 +75,9 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
                 Attach::MachineNotRegistered => Err(Failure::refused("no such computer is registered")),
                 Attach::MachineAlreadyClaimed => Err(Failure::refused("it is attached to another account")),
                 Attach::CuidAlreadyClaimed => Err(Failure::refused("its identity is linked to another account")),
+                Attach::PersonBoundToOtherAccount => {
+                    Err(Failure::refused("its identity has an account of its own, and this person another one"))
+                }
             }
         }
         Command::List(listing) => {

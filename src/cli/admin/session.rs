@@ -35,7 +35,8 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);
     let cookie = format!("{name}={}", secret.expose());
-    let value = json!({ "name": name, "value": secret.expose(), "person_id": person.id, "user_account_id": person.account });
+    let value =
+        json!({ "name": name, "value": secret.expose(), "person_id": person.id, "user_account_id": person.account });
     output::show(format.json, &value, || cookie);
     Ok(())
 }

@@ -1,0 +1,169 @@
+//! Accounts, people, identities, consent, sessions.
+
+use domain::consent::{ConsentLevel, ConsentRule};
+use domain::envelope::Lane;
+use store::account::{Plan, Provision};
+
+use crate::world::{World, at, email, laws, now};
+
+laws! {
+    async fn a_first_sign_in_makes_a_person_and_if_wanted_an_account(world: &World) {
+        let store = &world.store;
+        let ada = store.person_sign_in(&email("ada@example.com"), false, now(), &world.chance).await.unwrap();
+        assert_eq!((ada.account.as_ref(), ada.email.as_str()), (None, "ada@example.com"));
+        let again = store.person_sign_in(&email("Ada@Example.com"), true, at(1), &world.chance).await.unwrap();
+        assert_eq!(again.id, ada.id);
+        let account = again.account.clone().unwrap();
+        assert_eq!(store.person_sign_in(&email("ada@example.com"), true, at(2), &world.chance).await.unwrap(), again);
+        let found = store.account_by_id(&account).await.unwrap().unwrap();
+        assert_eq!((found.plan, found.balance_cents, found.created_at), (Plan::Free, 0, at(1)));
+        assert_eq!(found.owner, Some((ada.id, ada.email.clone())));
+        assert_eq!(store.persons(10).await.unwrap(), [again]);
+        assert_eq!(store.accounts(10).await.unwrap(), [found]);
+    }
+
+    async fn people_who_sign_in_at_once_with_one_address_are_one(world: &World) {
+        let second = world.second().await;
+        let address = email("ada@example.com");
+        let mut signing = tokio::task::JoinSet::new();
+        for round in 0..8 {
+            let store = if round % 2 == 0 { world.store.clone() } else { second.clone() };
+            let (address, chance) = (address.clone(), world.chance.clone());
+            signing.spawn(async move { store.person_sign_in(&address, true, now(), &chance).await.unwrap() });
+        }
+        let people = signing.join_all().await;
+        assert!(people.iter().all(|person| *person == people[0] && person.account.is_some()));
+        assert_eq!(world.store.persons(10).await.unwrap().len(), 1);
+        assert_eq!(world.store.accounts(10).await.unwrap().len(), 1);
+    }
+
+    async fn an_account_is_provisioned_once_for_an_identity_and_once_for_a_person(world: &World) {
+        let store = &world.store;
+        let (cuid, ada) = (world.cuid(), email("ada@example.com"));
+        let made = store.account_provision(Some(&cuid), None, Some("Lab"), now(), &world.chance).await.unwrap();
+        let Provision::Created(account) = made else { panic!("{made:?}") };
+        let found = store.account_by_id(&account).await.unwrap().unwrap();
+        assert_eq!((found.name.as_deref(), found.owner), (Some("Lab"), None));
+        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(account.clone()));
+        assert_eq!(store.identities_of_account(&account).await.unwrap(), [cuid.clone()]);
+
+        let refused = store.account_provision(Some(&cuid), Some(&ada), None, now(), &world.chance).await.unwrap();
+        assert_eq!(refused, Provision::IdentityLinked);
+        assert_eq!(store.accounts(10).await.unwrap().len(), 1, "a refusal leaves nothing");
+        assert!(store.persons(10).await.unwrap().is_empty());
+
+        let made = store.account_provision(None, Some(&ada), None, now(), &world.chance).await.unwrap();
+        assert!(matches!(made, Provision::Created(_)));
+        let other = world.cuid();
+        let refused = store.account_provision(Some(&other), Some(&ada), None, now(), &world.chance).await.unwrap();
+        assert_eq!(refused, Provision::PersonHasAccount);
+        assert_eq!(store.identity(&other).await.unwrap(), None);
+    }
+
+    async fn an_account_has_the_plan_that_it_was_given(world: &World) {
+        let account = world.account("ada@example.com").await;
+        for plan in Plan::ALL {
+            assert!(world.store.account_plan_set(&account, plan).await.unwrap());
+            assert_eq!(world.store.account_by_id(&account).await.unwrap().unwrap().plan, plan);
+        }
+        assert!(!world.store.account_plan_set(&"nobody".parse().unwrap(), Plan::Max).await.unwrap());
+        assert_eq!(world.store.account_by_id(&"nobody".parse().unwrap()).await.unwrap(), None);
+    }
+
+    async fn an_identity_has_one_control_machine_for_ever(world: &World) {
+        let (_, cuid, _) = world.machine().await;
+        let store = &world.store;
+        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().control_machine, None);
+        let (one, two) = tokio::join!(
+            store.identity_control_machine(&cuid, now(), &world.chance),
+            store.identity_control_machine(&cuid, now(), &world.chance),
+        );
+        let machine = one.unwrap().unwrap();
+        assert_eq!(two.unwrap(), Some(machine));
+        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().control_machine, Some(machine));
+        assert_eq!(store.identity_control_machine(&world.cuid(), now(), &world.chance).await.unwrap(), None);
+    }
+
+    async fn a_level_is_one_row_for_its_scope_and_only_changes_count(world: &World) {
+        let store = &world.store;
+        let ((machine, cuid, _), (_, other, _)) = (world.machine().await, world.machine().await);
+        let rule = |machine, lane, level| ConsentRule { machine, lane, level };
+        let scopes = [(None, None), (None, Some(Lane::Memory)), (Some(machine), None), (Some(machine), Some(Lane::Memory))];
+        for (machine, lane) in scopes {
+            let both = [cuid.clone(), other.clone()];
+            let off = rule(machine, lane, ConsentLevel::Off);
+            assert_eq!(store.consent_set(&both, &off, Some("because\0"), now()).await.unwrap(), both);
+            assert_eq!(store.consent_set(&both, &off, None, at(1)).await.unwrap(), []);
+            let full = rule(machine, lane, ConsentLevel::Full);
+            assert_eq!(store.consent_set(&both[..1], &full, None, at(2)).await.unwrap(), both[..1]);
+        }
+        let rules = store.consent_rules(&cuid).await.unwrap();
+        assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Full)));
+        let rules = store.consent_rules(&other).await.unwrap();
+        assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Off)));
+        assert!(store.consent_set(&[world.cuid()], &rules[0], None, now()).await.unwrap_err().is_foreign_key_violation());
+    }
+
+    async fn levels_that_are_set_at_once_are_one_row(world: &World) {
+        let (_, cuid, _) = world.machine().await;
+        let second = world.second().await;
+        let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
+        let mut setting = tokio::task::JoinSet::new();
+        for round in 0..9 {
+            let (store, cuid) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone());
+            let rule = ConsentRule { machine: None, lane: None, level: levels[round % 3] };
+            setting.spawn(async move { store.consent_set(&[cuid], &rule, None, now()).await.unwrap().len() });
+        }
+        assert!(setting.join_all().await.into_iter().sum::<usize>() >= 1);
+        assert_eq!(world.store.consent_rules(&cuid).await.unwrap().len(), 1);
+    }
+
+    async fn an_account_sees_the_levels_of_its_own_identities(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (_, cuid, _) = world.attached(&ada).await;
+        let (_, strange, _) = world.attached(&bob).await;
+        let rule = ConsentRule { machine: None, lane: Some(Lane::Llm), level: ConsentLevel::Off };
+        store.consent_set(&[cuid.clone(), strange], &rule, None, now()).await.unwrap();
+        let records = store.consent_of_account(&ada).await.unwrap();
+        assert_eq!(records.len(), 1);
+        assert_eq!((&records[0].user_cuid, &records[0].rule), (&cuid, &rule));
+    }
+
+    async fn a_session_holds_until_it_ends(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let token = world.secret();
+        store.session_create(&token, ada.id, now(), at(100)).await.unwrap();
+        let facts = store.session_by_hash(&token, at(99)).await.unwrap().unwrap();
+        assert_eq!((facts.person, &facts.email, &facts.account), (ada.id, &ada.email, &ada.account));
+        assert_eq!((facts.created_at, facts.expires_at), (now(), at(100)));
+        assert_eq!(store.session_by_hash(&token, at(100)).await.unwrap(), None);
+        assert_eq!(store.session_by_hash(&world.secret(), now()).await.unwrap(), None);
+
+        assert!(store.session_slide(&token, at(200), at(50)).await.unwrap());
+        assert!(!store.session_slide(&token, at(150), at(60)).await.unwrap(), "never shorter");
+        assert!(store.session_by_hash(&token, at(199)).await.unwrap().is_some());
+        assert!(!store.session_slide(&token, at(400), at(200)).await.unwrap(), "never again after its end");
+
+        assert!(store.session_revoke(&token, at(60)).await.unwrap());
+        assert!(!store.session_revoke(&token, at(61)).await.unwrap());
+        assert_eq!(store.session_by_hash(&token, at(62)).await.unwrap(), None);
+        assert!(!store.session_slide(&token, at(400), at(62)).await.unwrap());
+    }
+
+    async fn a_person_sees_and_ends_their_own_sessions(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let tokens = [world.secret(), world.secret(), world.secret()];
+        store.session_create(&tokens[0], ada.id, now(), at(100)).await.unwrap();
+        store.session_create(&tokens[1], ada.id, at(1), at(100)).await.unwrap();
+        store.session_create(&tokens[2], bob.id, now(), at(100)).await.unwrap();
+        let listed = store.sessions_of_person(ada.id, at(2), 10).await.unwrap();
+        assert_eq!(listed.iter().map(|session| session.token).collect::<Vec<_>>(), [tokens[1], tokens[0]]);
+        assert_eq!(store.sessions_of_person(ada.id, at(2), 1).await.unwrap().len(), 1);
+        assert_eq!(store.sessions_revoke(ada.id, at(3)).await.unwrap(), 2);
+        assert!(store.sessions_of_person(ada.id, at(4), 10).await.unwrap().is_empty());
+        assert!(store.session_by_hash(&tokens[2], at(4)).await.unwrap().is_some());
+    }
+}

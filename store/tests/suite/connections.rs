@@ -1,0 +1,242 @@
+//! Opening, closing, and what a dropped future leaves behind.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use store::{DatabaseSettings, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
+
+use crate::world::{World, email, laws, now};
+
+laws! {
+    async fn a_store_takes_writes_and_says_so(world: &World) {
+        world.store.writable().await.unwrap();
+        let (open, _) = world.store.pool().idle();
+        assert!(open >= 1);
+        assert_eq!(world.store.pool().is_postgres(), world.settings.url.is_some());
+    }
+
+    async fn facts_outlive_the_connections(world: &World) {
+        let person = world.person("ada@example.com").await;
+        world.store.close().await;
+        assert!(world.store.writable().await.unwrap_err().is_unavailable());
+        let again = world.second().await;
+        again.migrate().await.unwrap();
+        assert_eq!(again.person_by_id(person.id).await.unwrap(), Some(person));
+    }
+
+    async fn processes_that_start_together_migrate_once(world: &World) {
+        let (one, two) = (world.second().await, world.second().await);
+        match world.store.pool() {
+            Pool::Sqlite { .. } => {
+                let path = world.folder.path().join("fresh.db");
+                let (one, two) = (fresh(world, &path).await, fresh(world, &path).await);
+                let (first, second) = tokio::join!(one.migrate(), two.migrate());
+                first.and(second).unwrap();
+            }
+            Pool::Postgres(_) => {
+                world.tamper("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;
+                let (first, second) = tokio::join!(one.migrate(), two.migrate());
+                first.and(second).unwrap();
+            }
+        }
+        world.second().await.check_schema().await.unwrap();
+    }
+
+    async fn tables_of_another_version_are_refused(world: &World) {
+        world.tamper("UPDATE _sqlx_migrations SET version = 9999 WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)").await;
+        assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooNew { found: 9999, .. })));
+        assert!(matches!(world.store.migrate().await, Err(StoreError::SchemaTooNew { found: 9999, .. })));
+        world.tamper("DELETE FROM _sqlx_migrations WHERE version = 9999").await;
+        assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { .. })));
+        world.tamper("DROP TABLE _sqlx_migrations").await;
+        assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
+    }
+
+    async fn an_outcome_that_is_not_good_is_given_and_not_written(world: &World) {
+        let pool = world.store.pool();
+        for (good, beats) in [(false, 0_i64), (true, 1)] {
+            let value = in_transaction!(pool, |tx| {
+                sqlx::query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
+                Ok(7)
+            }, commit if |_| good);
+            assert_eq!(value.unwrap(), 7);
+            assert_eq!(beats_of(pool).await, beats);
+        }
+        let refused: Result<i32, sqlx::Error> = in_transaction!(pool, |tx| {
+            sqlx::query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await?;
+            sqlx::query("INSERT INTO heartbeat (id, beats) VALUES (1, 0)").execute(&mut *tx).await?;
+            Ok(7)
+        });
+        assert!(refused.is_err());
+        assert_eq!(beats_of(pool).await, 1);
+    }
+
+    /// A future may be dropped at any await; the next user of its connection must find it clean.
+    async fn a_transaction_that_was_dropped_half_way_swallows_nobody_elses_writes(world: &World) {
+        let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
+        let store = Store::open(&settings, &world.path()).await.unwrap();
+        for polls in 1..12 {
+            {
+                let mut dropped = pin!(async {
+                    let done: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
+                        sqlx::query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
+                            .bind(now())
+                            .execute(&mut *tx)
+                            .await?;
+                        Ok(())
+                    }, commit if |()| false);
+                    done
+                });
+                for _ in 0..polls {
+                    let mut context = Context::from_waker(Waker::noop());
+                    if dropped.as_mut().poll(&mut context).is_ready() {
+                        break;
+                    }
+                    // A while, measured in round trips.
+                    world.store.check_schema().await.unwrap();
+                }
+            }
+            let expected = beats_of(world.store.pool()).await + 1;
+            store.writable().await.unwrap();
+            // Through other connections: inside its own transaction the write would show in any case.
+            assert_eq!(beats_of(world.store.pool()).await, expected, "after {polls} polls");
+            assert!(world.store.accounts(1).await.unwrap().is_empty());
+        }
+    }
+
+    async fn damage_is_named_and_not_shown(world: &World) {
+        let person = world.person("ada@example.com").await;
+        world.tamper("UPDATE persons SET email = 'not an address'").await;
+        let error = world.store.person_by_id(person.id).await.unwrap_err();
+        assert_eq!(error.to_string(), "the database is damaged: persons.email cannot be read");
+        assert!(!error.is_unavailable());
+        assert!(matches!(error, StoreError::Corrupt(_)));
+    }
+
+    async fn a_key_that_exists_is_a_unique_violation(world: &World) {
+        let registration = world.new_registration();
+        world.store.registration_create(&registration, None).await.unwrap();
+        let error = world.store.registration_create(&registration, None).await.unwrap_err();
+        assert!(error.is_unique_violation() && !error.is_foreign_key_violation() && !error.is_unavailable());
+        let stranger = world.chance.uuid_v7(now()).into();
+        let error = world.store.session_create(&world.secret(), stranger, now(), now()).await.unwrap_err();
+        assert!(error.is_foreign_key_violation() && !error.is_unique_violation());
+        assert_eq!(error.to_string(), "cannot create a session");
+    }
+}
+
+async fn fresh(world: &World, path: &std::path::Path) -> Store {
+    Store::open(&world.settings, path).await.unwrap()
+}
+
+async fn beats_of(pool: &Pool) -> i64 {
+    on_reader!(pool, |db| sqlx::query_scalar("SELECT beats FROM heartbeat").fetch_one(db)).unwrap()
+}
+
+#[tokio::test]
+async fn a_reader_of_a_file_cannot_write() {
+    let world = World::sqlite().await;
+    let sql = "UPDATE heartbeat SET beats = 1";
+    let written = on_reader!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) });
+    assert!(written.is_err());
+    on_writer!(world.store.pool(), |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn only_its_owner_may_read_the_file_and_what_lies_beside_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::sqlite().await;
+    world.person("ada@example.com").await;
+    let mut files = 0;
+    for file in std::fs::read_dir(world.folder.path()).unwrap() {
+        assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o077, 0);
+        files += 1;
+    }
+    assert!(files >= 2, "the database and its log");
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("folder");
+    std::fs::create_dir(&path).unwrap();
+    let error = Store::open(&DatabaseSettings::default(), &path).await.unwrap_err();
+    assert!(matches!(error, StoreError::Open { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_wait_for_its_disk_is_refused() {
+    let Some(world) = World::postgres().await else { return };
+    world
+        .tamper(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit TO off', current_database()); END $$",
+        )
+        .await;
+    let error = Store::open(&world.settings, &world.path()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unsafe { setting: "synchronous_commit", .. }), "{error}");
+    assert!(error.to_string().contains("must be on"));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_an_error_that_may_pass() {
+    let settings =
+        DatabaseSettings { url: Some("postgres://user:hunter2@127.0.0.1:1/none".into()), ..Default::default() };
+    let error = Store::open(&settings, std::path::Path::new("unused")).await.unwrap_err();
+    assert!(error.is_unavailable());
+    assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_schema_of_its_own_keeps_the_same_names_apart() {
+    let Some(world) = World::postgres().await else { return };
+    let other = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
+    let again = Pool::open(&world.settings, &world.path(), Some("statistics")).await.unwrap();
+    let make = "CREATE TABLE heartbeat (id BIGINT, beats BIGINT)";
+    on_writer!(&other, |db| async { sqlx::query(make).execute(db).await.map(drop) }).unwrap();
+    let rows: i64 =
+        on_reader!(&again, |db| sqlx::query_scalar("SELECT COUNT(*) FROM heartbeat").fetch_one(db)).unwrap();
+    assert_eq!(rows, 0);
+    world.store.writable().await.unwrap();
+    assert_eq!(beats_of(world.store.pool()).await, 1);
+}
+
+#[tokio::test]
+async fn the_server_may_end_every_connection_and_is_used_again() {
+    let Some(world) = World::postgres().await else { return };
+    let person = world.person("ada@example.com").await;
+    let Pool::Postgres(pool) = world.store.pool() else { unreachable!() };
+    let second = world.second().await;
+    let Pool::Postgres(other) = second.pool() else { unreachable!() };
+    sqlx::raw_sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+    .execute(other)
+    .await
+    .unwrap();
+    // Each connection that was cut is noticed once at most; every failure tells that it may pass.
+    for _ in 0..=pool.size() {
+        match world.store.person_by_id(person.id).await {
+            Ok(found) => return assert_eq!(found, Some(person)),
+            Err(error) => assert!(error.is_unavailable(), "{error:?}"),
+        }
+    }
+    panic!("the pool never found a new connection");
+}
+
+#[tokio::test]
+async fn a_writer_in_another_process_is_waited_for_only_so_long() {
+    let world = World::sqlite().await;
+    let settings =
+        DatabaseSettings { busy_timeout: std::time::Duration::from_millis(20), ..DatabaseSettings::default() };
+    let hasty = Store::open(&settings, &world.path()).await.unwrap();
+    let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
+    let holder = writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    assert!(hasty.writable().await.unwrap_err().is_unavailable());
+    let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.chance).await;
+    assert!(found.unwrap_err().is_unavailable());
+    holder.rollback().await.unwrap();
+    hasty.writable().await.unwrap();
+}

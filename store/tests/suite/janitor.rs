@@ -1,0 +1,76 @@
+//! What may be forgotten.
+
+use chrono::TimeDelta;
+use domain::token::TokenScope;
+use store::held::{HeldFilter, HeldQuotas, Sender};
+use store::janitor::{PurgeSettings, Purged};
+
+use crate::held::new_held;
+use crate::world::{World, at, laws, now};
+
+const DAY: i64 = 24 * 60 * 60;
+
+laws! {
+    async fn what_is_over_for_long_is_deleted_and_nothing_else(world: &World) {
+        let store = &world.store;
+        let settings = PurgeSettings::default();
+        let person = world.person("ada@example.com").await;
+        let session = world.secret();
+        store.session_create(&session, person.id, now(), at(DAY)).await.unwrap();
+        let abandoned = world.registration().await;
+        let (claimed, _) = world.claimed("ada@example.com").await;
+        let token = world.secret();
+        store.token_issue(&token, claimed, TokenScope::Account, now(), at(3600)).await.unwrap();
+        let held = [
+            new_held(world, Sender::Account(person.account.clone().unwrap()), "1", now()),
+            new_held(world, Sender::Account(person.account.unwrap()), "2", now()),
+        ];
+        store.held_insert(&held, &HeldQuotas::default()).await.unwrap();
+        store.held_discard(held[0].id, now()).await.unwrap();
+
+        assert_eq!(store.purge(at(DAY), &settings).await.unwrap(), Purged::default());
+        let purged = store.purge(at(10 * DAY), &settings).await.unwrap();
+        assert_eq!(purged, Purged { sessions: 1, tokens: 1, attempts: 1, registrations: 1, held: 0 });
+        assert!(store.registration_by_id(claimed).await.unwrap().is_some());
+        assert!(store.registration_by_id(abandoned).await.unwrap().is_none());
+        let purged = store.purge(at(40 * DAY), &settings).await.unwrap();
+        assert_eq!(purged, Purged { held: 1, ..Purged::default() });
+        let left = store.held_list(&HeldFilter::default(), 10).await.unwrap();
+        assert_eq!(left.iter().map(|entry| entry.id).collect::<Vec<_>>(), [held[1].id]);
+    }
+
+    async fn an_agent_can_ask_for_the_end_of_its_claim_as_long_as_its_token_is_good(world: &World) {
+        let store = &world.store;
+        let id = world.registration().await;
+        let attempt = world.new_attempt(id, now());
+        store.attempt_start(&attempt, 10, TimeDelta::hours(1), now()).await.unwrap();
+        let hasty = PurgeSettings { attempts_kept: std::time::Duration::ZERO, ..PurgeSettings::default() };
+        assert_eq!(store.purge(at(DAY - 1), &hasty).await.unwrap().attempts, 0);
+        assert_eq!(store.purge(at(DAY + 1), &hasty).await.unwrap().attempts, 1);
+    }
+
+    async fn an_agent_of_whom_something_is_held_stays(world: &World) {
+        let store = &world.store;
+        let id = world.registration().await;
+        let held = new_held(world, Sender::Registration(id), "1", now());
+        store.held_insert(std::slice::from_ref(&held), &HeldQuotas::default()).await.unwrap();
+        let settings = PurgeSettings::default();
+        assert_eq!(store.purge(at(100 * DAY), &settings).await.unwrap(), Purged::default());
+        store.held_discard(held.id, at(100 * DAY)).await.unwrap();
+        assert_eq!(store.purge(at(100 * DAY), &settings).await.unwrap().registrations, 1);
+    }
+
+    async fn batches_are_small_and_bounded(world: &World) {
+        let store = &world.store;
+        let person = world.person("ada@example.com").await;
+        for _ in 0..10 {
+            store.session_create(&world.secret(), person.id, now(), at(1)).await.unwrap();
+        }
+        let settings = PurgeSettings { batch_rows: 3, batches_max: 2, ..PurgeSettings::default() };
+        let mut purged = vec![];
+        for _ in 0..3 {
+            purged.push(store.purge(at(30 * DAY), &settings).await.unwrap().sessions);
+        }
+        assert_eq!(purged, [6, 4, 0]);
+    }
+}

@@ -1,0 +1,205 @@
+//! Computers.
+
+use domain::consent::{ConsentLevel, ConsentRule};
+use domain::envelope::Lane;
+use store::account::Provision;
+use store::machine::{Attach, NewMachine, Register};
+
+use crate::held::new_held;
+use crate::world::{World, at, laws, now};
+
+laws! {
+    async fn a_computer_registers_once(world: &World) {
+        let store = &world.store;
+        let (machine_uuid, user_cuid, secret) = world.machine().await;
+        let thief = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
+        assert_eq!(store.machine_register(&thief, now()).await.unwrap(), Register::AlreadyRegistered);
+        assert_eq!(store.machine_by_secret(&thief.secret).await.unwrap(), None);
+        assert_eq!(store.identity(thief.user_cuid).await.unwrap(), None, "a refusal leaves nothing");
+        let known = store.machine_by_secret(&secret).await.unwrap().unwrap();
+        assert_eq!((known.facts.machine_uuid, &known.facts.user_cuid), (machine_uuid, &user_cuid));
+        assert_eq!((known.facts.account.as_ref(), known.has_held, known.last_seen_at), (None, false, now()));
+        assert_eq!(store.machine_facts(machine_uuid).await.unwrap(), Some(known));
+        assert_eq!(store.machine_facts(world.chance.uuid_v7(now()).into()).await.unwrap(), None);
+    }
+
+    async fn computers_that_register_at_once_under_one_id_are_one(world: &World) {
+        let second = world.second().await;
+        let machine_uuid = world.chance.uuid_v7(now()).into();
+        let mut registering = tokio::task::JoinSet::new();
+        for round in 0..6 {
+            let store = if round % 2 == 0 { &world.store } else { &second }.clone();
+            let (user_cuid, secret) = (world.cuid(), world.secret());
+            registering.spawn(async move {
+                let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
+                store.machine_register(&new, now()).await.unwrap()
+            });
+        }
+        let outcomes = registering.join_all().await;
+        assert_eq!(outcomes.iter().filter(|outcome| **outcome == Register::Registered).count(), 1);
+        assert_eq!(world.store.machines(10).await.unwrap().len(), 1);
+    }
+
+    async fn a_secret_brings_the_levels_that_concern_the_computer(world: &World) {
+        let store = &world.store;
+        let (machine, cuid, secret) = world.machine().await;
+        let (other, ..) = world.machine().await;
+        let rules = [
+            ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::Full },
+            ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off },
+        ];
+        for rule in &rules {
+            store.consent_set(&[cuid.clone()], rule, None, now()).await.unwrap();
+        }
+        let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full };
+        store.consent_set(&[cuid], &elsewhere, None, now()).await.unwrap();
+        let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap();
+        known.facts.consent.sort_by_key(|rule| rule.machine);
+        assert_eq!(known.facts.consent, rules);
+    }
+
+    async fn a_secret_tells_whether_something_is_held(world: &World) {
+        let store = &world.store;
+        let (machine, _, secret) = world.machine().await;
+        let held = new_held(world, store::held::Sender::Machine(machine), "x", now());
+        store.held_insert(std::slice::from_ref(&held), &store::held::HeldQuotas::default()).await.unwrap();
+        assert!(store.machine_by_secret(&secret).await.unwrap().unwrap().has_held);
+        store.held_discard(held.id, now()).await.unwrap();
+        assert!(!store.machine_by_secret(&secret).await.unwrap().unwrap().has_held);
+    }
+
+    async fn attaching_links_the_identity_and_may_be_repeated(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let (machine, cuid, secret) = world.machine().await;
+        assert_eq!(store.machine_attach(machine, &ada, at(5)).await.unwrap(), Attach::Attached);
+        assert_eq!(store.machine_attach(machine, &ada, at(9)).await.unwrap(), Attach::Attached);
+        let known = store.machine_by_secret(&secret).await.unwrap().unwrap();
+        assert_eq!(known.facts.account, Some(ada.clone()));
+        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(ada.clone()));
+        let computers = store.computers_of_account(&ada, 10).await.unwrap();
+        assert_eq!(computers.len(), 1);
+        assert_eq!((computers[0].machine_uuid, computers[0].attached_at), (machine, Some(at(5))));
+        assert_eq!((computers[0].name.as_deref(), computers[0].has_secret), (Some("laptop"), true));
+    }
+
+    async fn attaching_is_refused_in_the_documented_order(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let nobody = world.chance.uuid_v7(now()).into();
+        assert_eq!(store.machine_attach(nobody, &ada, now()).await.unwrap(), Attach::MachineNotRegistered);
+
+        let (machine, cuid, _) = world.attached(&bob).await;
+        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::MachineAlreadyClaimed);
+
+        // The identity of an attached computer, on another one.
+        let second = NewMachine {
+            machine_uuid: world.chance.uuid_v7(now()).into(),
+            user_cuid: &cuid,
+            name: None,
+            secret: world.secret(),
+        };
+        store.machine_register(&second, now()).await.unwrap();
+        let refused = store.machine_attach(second.machine_uuid, &ada, now()).await.unwrap();
+        assert_eq!(refused, Attach::CuidAlreadyClaimed);
+        assert_eq!(store.machine_attach(second.machine_uuid, &bob, now()).await.unwrap(), Attach::Attached);
+
+        // An identity for which an account was provisioned that nobody owns yet.
+        let (machine, cuid, secret) = {
+            let cuid = world.cuid();
+            let new = NewMachine {
+                machine_uuid: world.chance.uuid_v7(now()).into(),
+                user_cuid: &cuid,
+                name: None,
+                secret: world.secret(),
+            };
+            store.machine_register(&new, now()).await.unwrap();
+            (new.machine_uuid, cuid.clone(), new.secret)
+        };
+        let made = store.account_provision(Some(&cuid), None, None, now(), &world.chance).await.unwrap();
+        let Provision::Created(provisioned) = made else { panic!("{made:?}") };
+        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::PersonBoundToOtherAccount);
+        assert_eq!(store.machine_by_secret(&secret).await.unwrap().unwrap().facts.account, None);
+        assert_eq!(store.machine_attach(machine, &provisioned, now()).await.unwrap(), Attach::Attached);
+    }
+
+    async fn of_two_accounts_that_attach_at_once_exactly_one_wins(world: &World) {
+        let second = world.second().await;
+        for round in 0..10 {
+            let ada = world.account(&format!("ada{round}@example.com")).await;
+            let bob = world.account(&format!("bob{round}@example.com")).await;
+            let (machine, cuid, secret) = world.machine().await;
+            let (one, two) = tokio::join!(
+                world.store.machine_attach(machine, &ada, now()),
+                second.machine_attach(machine, &bob, now()),
+            );
+            let winner = match (one.unwrap(), two.unwrap()) {
+                (Attach::Attached, Attach::MachineAlreadyClaimed) => ada,
+                (Attach::MachineAlreadyClaimed, Attach::Attached) => bob,
+                other => panic!("{other:?}"),
+            };
+            let known = world.store.machine_by_secret(&secret).await.unwrap().unwrap();
+            assert_eq!(known.facts.account.as_ref(), Some(&winner));
+            assert_eq!(world.store.identity(&cuid).await.unwrap().unwrap().account, Some(winner));
+        }
+    }
+
+    async fn only_the_owner_detaches_and_the_secret_dies_with_it(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (machine, _, secret) = world.attached(&ada).await;
+        assert!(!store.machine_detach(machine, &bob).await.unwrap());
+        assert!(store.machine_by_secret(&secret).await.unwrap().is_some());
+        assert!(store.machine_detach(machine, &ada).await.unwrap());
+        assert!(!store.machine_detach(machine, &ada).await.unwrap());
+        assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
+        assert!(store.computers_of_account(&ada, 10).await.unwrap().is_empty());
+        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::MachineNotRegistered);
+    }
+
+    async fn computers_are_listed_newest_first_and_by_owner(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let mut registered = Vec::new();
+        for seconds in [0, 10, 5] {
+            let machine_uuid = world.chance.uuid_v7(now()).into();
+            let new = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
+            store.machine_register(&new, at(seconds)).await.unwrap();
+            store.machine_attach(machine_uuid, &ada, at(20)).await.unwrap();
+            registered.push(machine_uuid);
+        }
+        world.attached(&bob).await;
+        let listed = store.computers_of_account(&ada, 10).await.unwrap();
+        let order: Vec<_> = listed.iter().map(|computer| computer.machine_uuid).collect();
+        assert_eq!(order, [registered[1], registered[2], registered[0]]);
+        assert_eq!(store.computers_of_account(&ada, 2).await.unwrap(), listed[..2]);
+        assert_eq!(store.machines(10).await.unwrap().len(), 4);
+    }
+
+    async fn last_seen_moves_forward_only(world: &World) {
+        let store = &world.store;
+        let mut seen = Vec::new();
+        for seconds in 0..90 {
+            let (machine, _, secret) = world.machine().await;
+            seen.push((machine, at(seconds), secret));
+        }
+        let touches: Vec<_> = seen.iter().map(|(machine, at, _)| (*machine, *at)).collect();
+        store.machines_touch(&touches).await.unwrap();
+        let back: Vec<_> = seen.iter().map(|(machine, ..)| (*machine, at(-60))).collect();
+        store.machines_touch(&back).await.unwrap();
+        store.machines_touch(&[]).await.unwrap();
+        for (_, at, secret) in &seen {
+            assert_eq!(store.machine_by_secret(secret).await.unwrap().unwrap().last_seen_at, *at);
+        }
+    }
+
+    async fn a_removed_computer_may_register_again(world: &World) {
+        let store = &world.store;
+        let (machine_uuid, user_cuid, secret) = world.machine().await;
+        assert!(store.machine_remove(machine_uuid).await.unwrap());
+        assert!(!store.machine_remove(machine_uuid).await.unwrap());
+        assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
+        let again = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
+        assert_eq!(store.machine_register(&again, now()).await.unwrap(), Register::Registered);
+    }
+}

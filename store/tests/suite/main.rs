@@ -1,0 +1,12 @@
+//! One suite for both databases: every law here runs on SQLite and on PostgreSQL, and every method of the store is in it.
+
+mod accounts;
+mod agents;
+mod completeness;
+mod connections;
+mod held;
+mod janitor;
+mod machines;
+mod schemas;
+mod tokens;
+mod world;

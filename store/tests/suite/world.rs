@@ -1,0 +1,195 @@
+//! A database of one's own, and facts to begin with.
+
+use std::path::PathBuf;
+
+use chrono::TimeDelta;
+use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, Claim, Registration, RegistrationType};
+use domain::ids::{Email, EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserAccountId, UserCuid};
+use domain::secret::{Secret, SecretHash, SecretKind};
+use domain::{Chance, Timestamp};
+use harness::postgres::TestDatabase;
+use store::account::Person;
+use store::machine::{Attach, NewMachine, Register};
+use store::{DatabaseSettings, Pool, Store};
+use tempfile::TempDir;
+
+/// Writes each law once and runs it on both databases.
+macro_rules! laws {
+    ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
+        $($(#[$doc])* async fn $name($world: &World) $body)*
+
+        mod sqlite {
+            use crate::world::World;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(&World::sqlite().await).await;
+            })*
+        }
+
+        mod postgres {
+            use crate::world::World;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let Some(world) = World::postgres().await else { return };
+                super::$name(&world).await;
+            })*
+        }
+    };
+}
+pub(crate) use laws;
+
+/// A store on an empty database that is gone with it.
+pub struct World {
+    pub store: Store,
+    pub chance: Chance,
+    pub settings: DatabaseSettings,
+    pub folder: TempDir,
+    /// Dropped last: whoever is still connected is cut off.
+    _database: Option<TestDatabase>,
+}
+
+impl World {
+    pub async fn sqlite() -> Self {
+        Self::open(DatabaseSettings::default(), None).await
+    }
+
+    pub async fn postgres() -> Option<Self> {
+        let database = harness::postgres::database().await?;
+        let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
+        Some(Self::open(settings, Some(database)).await)
+    }
+
+    async fn open(settings: DatabaseSettings, database: Option<TestDatabase>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
+        store.migrate().await.unwrap();
+        store.check_schema().await.unwrap();
+        Self { store, chance: Chance::seeded(1), settings, folder, _database: database }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("attache.db")
+    }
+
+    /// The same facts through connections of their own, as another process has them.
+    pub async fn second(&self) -> Store {
+        Store::open(&self.settings, &self.path()).await.unwrap()
+    }
+
+    /// Runs a statement that the store would never run.
+    pub async fn tamper(&self, sql: &'static str) {
+        match self.store.pool() {
+            Pool::Sqlite { writer, .. } => sqlx::raw_sql(sql).execute(writer).await.map(drop),
+            Pool::Postgres(pool) => sqlx::raw_sql(sql).execute(pool).await.map(drop),
+        }
+        .unwrap();
+    }
+
+    pub fn secret(&self) -> SecretHash {
+        Secret::mint(SecretKind::Session, &self.chance).hash()
+    }
+
+    pub fn event(&self) -> EventId {
+        self.chance.uuid_v7(now()).into()
+    }
+
+    pub fn receipt(&self) -> ReceiptId {
+        self.chance.uuid_v7(now()).into()
+    }
+
+    /// Ids of later moments sort later.
+    pub fn held_id(&self, at: Timestamp) -> HeldId {
+        self.chance.uuid_v7(at).into()
+    }
+
+    pub fn cuid(&self) -> UserCuid {
+        self.chance.cuid2().parse().unwrap()
+    }
+
+    pub async fn person(&self, address: &str) -> Person {
+        self.store.person_sign_in(&email(address), true, now(), &self.chance).await.unwrap()
+    }
+
+    /// The account of a person.
+    pub async fn account(&self, address: &str) -> UserAccountId {
+        self.person(address).await.account.unwrap()
+    }
+
+    /// A registered computer, with its identity and its secret.
+    pub async fn machine(&self) -> (MachineUuid, UserCuid, SecretHash) {
+        let (machine_uuid, user_cuid, secret) = (self.chance.uuid_v7(now()).into(), self.cuid(), self.secret());
+        let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: Some("laptop"), secret };
+        assert_eq!(self.store.machine_register(&new, now()).await.unwrap(), Register::Registered);
+        (machine_uuid, user_cuid, secret)
+    }
+
+    /// A computer that is attached to an account.
+    pub async fn attached(&self, account: &UserAccountId) -> (MachineUuid, UserCuid, SecretHash) {
+        let machine = self.machine().await;
+        assert_eq!(self.store.machine_attach(machine.0, account, now()).await.unwrap(), Attach::Attached);
+        machine
+    }
+
+    /// An anonymous registration that is not stored yet.
+    pub fn new_registration(&self) -> Registration {
+        Registration {
+            id: self.chance.uuid_v7(now()).into(),
+            registration_type: RegistrationType::Anonymous,
+            login_hint: None,
+            claim_token: self.secret(),
+            claim_token_expires: now() + TimeDelta::hours(24),
+            created_at: now(),
+            ip_address: Some("192.0.2.1".into()),
+            last_token_at: None,
+            claim: None,
+            revoked_at: None,
+        }
+    }
+
+    pub async fn registration(&self) -> RegistrationId {
+        let registration = self.new_registration();
+        self.store.registration_create(&registration, None).await.unwrap();
+        registration.id
+    }
+
+    pub fn new_attempt(&self, registration: RegistrationId, at: Timestamp) -> Attempt {
+        Attempt {
+            token: self.secret(),
+            registration,
+            sealed_code: self.chance.bytes(),
+            email: None,
+            expires_at: at + TimeDelta::seconds(ATTEMPT_SECONDS),
+            wrong_tries: 0,
+            state: AttemptState::Live,
+        }
+    }
+
+    pub async fn claim_of(&self, address: &str) -> Claim {
+        let person = self.person(address).await;
+        Claim { account: person.account.unwrap(), person: person.id, email: person.email, at: now() }
+    }
+
+    /// A registration that was claimed by the person behind an address.
+    pub async fn claimed(&self, address: &str) -> (RegistrationId, Claim) {
+        let registration = self.registration().await;
+        let attempt = self.new_attempt(registration, now());
+        self.store.attempt_start(&attempt, 10, TimeDelta::hours(1), now()).await.unwrap();
+        let claim = self.claim_of(address).await;
+        assert!(self.store.attempt_complete(&attempt.token, &claim, "session", now()).await.unwrap());
+        (registration, claim)
+    }
+}
+
+/// A moment with milliseconds, as the clock gives them.
+pub fn now() -> Timestamp {
+    Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
+}
+
+/// `now` moved by seconds.
+pub fn at(seconds: i64) -> Timestamp {
+    now() + TimeDelta::seconds(seconds)
+}
+
+pub fn email(text: &str) -> Email {
+    text.parse().unwrap()
+}

@@ -1,0 +1,135 @@
+//! Audit proofs: that each event was recorded can be checked by anyone, offline (decisions, section 9).
+
+use serde_json::Value;
+use statistics::checkpoint::VerifierKey;
+use statistics::proof::{AuditProof, verify};
+
+use crate::event::Chain;
+use crate::world::{Credential, World, both};
+
+async fn vkey(world: &World) -> VerifierKey {
+    let keys = world.get("/api/v1/audit/keys", &Credential::None).await.expect(200);
+    keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap()
+}
+
+both! {
+    async fn every_event_that_was_taken_has_a_proof_that_holds(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let mut sent = Vec::new();
+        for _ in 0..9 {
+            let event = chain.next();
+            let receipt = world.event(&machine, &event).await.receipt();
+            sent.push((event, receipt));
+        }
+        let vkey = vkey(&world).await;
+        for (event, receipt) in &sent {
+            let id = event["event_id"].as_str().unwrap();
+            let proof = world.included(&machine, id).await;
+            assert_eq!(proof["schema"], "audit-proof/v1");
+            assert_eq!(proof["hash_alg"], "sha256-jcs-v1");
+            assert_eq!(proof["receipt_id"], *receipt);
+            assert_eq!(proof["self"], event["hash_chain"]["self"]);
+            let proof = AuditProof::parse(proof.to_string().as_bytes()).unwrap();
+            let verified = verify(&proof, &vkey).unwrap();
+            assert_eq!(verified.event_id.to_string(), id);
+        }
+    }
+
+    async fn a_proof_is_for_whom_the_event_belongs_to(world: World) {
+        let person = world.person("ada@example.com").await;
+        let stranger = world.person("bob@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let other = world.machine().await;
+        let event = Chain::new(&machine).next();
+        world.event(&machine, &event).await.receipt();
+        let id = event["event_id"].as_str().unwrap();
+        assert_eq!(world.proof(&machine, id).await.status, 200);
+        assert_eq!(world.proof(person.cookie, id).await.status, 200);
+        world.proof(stranger.cookie, id).await.refused(404, "event_not_found");
+        world.proof(&other, id).await.refused(404, "event_not_found");
+        world.proof(&machine, "019b76da-a800-7a67-8a14-94a3f41b0634").await.refused(404, "event_not_found");
+    }
+
+    async fn checkpoints_grow_and_each_begins_with_the_one_before(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let vkey = vkey(&world).await;
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            let event = chain.next();
+            world.event(&machine, &event).await.receipt();
+            world.included(&machine, event["event_id"].as_str().unwrap()).await;
+            let answer = world.get("/api/v1/audit/checkpoint", &Credential::None).await;
+            assert!(answer.header("content-type").unwrap().starts_with("text/plain"));
+            seen.push(vkey.open(std::str::from_utf8(&answer.body).unwrap()).unwrap());
+        }
+        assert!(seen.is_sorted_by(|a, b| a.size < b.size));
+        for (older, newer) in seen.iter().zip(&seen[1..]) {
+            let path = format!("/api/v1/audit/consistency?from={}&to={}", older.size, newer.size);
+            let proof = world.get(&path, &Credential::None).await.expect(200);
+            let path: Vec<domain::Digest> = serde_json::from_value(proof["proof"].clone()).unwrap();
+            assert!(statistics::merkle::verify_consistency(older.size, newer.size, &older.root, &newer.root, &path).is_ok());
+        }
+        for wrong in ["", "?from=2&to=1", "?from=x&to=1", "?from=1&to=1000000"] {
+            let answer = world.get(&format!("/api/v1/audit/consistency{wrong}"), &Credential::None).await;
+            assert_eq!(answer.status, 400, "{wrong}");
+        }
+    }
+
+    async fn a_log_goes_on_where_it_stood_before_a_restart(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let first = chain.next();
+        world.event(&machine, &first).await.receipt();
+        let before = vkey(&world).await;
+        let world = world.restart().await;
+        assert_eq!(vkey(&world).await.to_string(), before.to_string());
+        let second = chain.next();
+        world.event(&machine, &second).await.receipt();
+        for event in [&first, &second] {
+            let proof = world.included(&machine, event["event_id"].as_str().unwrap()).await;
+            verify(&AuditProof::parse(proof.to_string().as_bytes()).unwrap(), &before).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_question_must_name_an_event() {
+    let world = World::new().await;
+    let machine = Credential::from(&world.machine().await);
+    world.get("/api/v1/audit/verify", &machine).await.refused(400, "missing_event_id");
+    world.get("/api/v1/audit/verify?event_id=", &machine).await.refused(400, "missing_event_id");
+    for wrong in ["x", "019B76DA-A800-7A67-8A14-94A3F41B0634", "019b76da-a800-4a67-8a14-94a3f41b0634"] {
+        world.proof(machine.clone(), wrong).await.refused(400, "invalid_event_id");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_that_was_touched_names_what_is_wrong() {
+    let world = World::new().await;
+    let machine = world.machine().await;
+    let event = Chain::new(&machine).next();
+    world.event(&machine, &event).await.receipt();
+    let proof = world.included(&machine, event["event_id"].as_str().unwrap()).await;
+    let vkey = vkey(&world).await;
+    let touched = |member: &str, value: Value| {
+        let mut proof = proof.clone();
+        *proof.pointer_mut(member).unwrap() = value;
+        let read = AuditProof::parse(proof.to_string().as_bytes());
+        read.map_err(|fault| fault.to_string())
+            .and_then(|proof| verify(&proof, &vkey).map_err(|fault| fault.to_string()))
+    };
+    assert!(touched("/schema", "audit-proof/v1".into()).is_ok());
+    for (member, value) in [
+        ("/receipt_id", "019b76da-a800-7a67-8a14-94a3f41b0634".into()),
+        ("/self", "0".repeat(64).into()),
+        ("/chain/seq", 7.into()),
+        ("/leaf_hash", "0".repeat(64).into()),
+        ("/root_hash", "0".repeat(64).into()),
+        ("/tree_size", 99.into()),
+        ("/checkpoint", "nothing".into()),
+    ] {
+        assert!(touched(member, value).is_err(), "{member}");
+    }
+}

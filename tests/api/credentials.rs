@@ -1,0 +1,153 @@
+//! The matrix of endpoint × credential (specification, *Authentication*), generated from the table that the router is built from.
+
+use attache::http::{Accepts, routes};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::world::{Credential, World, both};
+
+/// What a route of the specification accepts, written out by hand: the table in the code must say the same.
+const SPECIFIED: &[(&str, &str, &[&str])] = &[
+    ("POST", "/api/v1/agent-auth/identity", &[]),
+    ("POST", "/api/v1/agent-auth/claim", &[]),
+    ("POST", "/api/v1/agent-auth/token", &[]),
+    ("POST", "/api/v1/agent-auth/revoke", &[]),
+    ("POST", "/api/v1/agent-auth/claim/complete", &["account", "session"]),
+    ("GET", "/api/v1/activity", &["machine", "account", "session"]),
+    ("GET", "/api/v1/audit/verify", &["machine", "account", "session"]),
+    ("POST", "/api/v1/events", &["machine", "account", "session", "pre_claim"]),
+];
+
+fn kinds() -> [(&'static str, Accepts); 4] {
+    [
+        ("account", Accepts::ACCOUNT),
+        ("session", Accepts::SESSION),
+        ("machine", Accepts::MACHINE),
+        ("pre_claim", Accepts::PRE_CLAIM),
+    ]
+}
+
+#[test]
+fn the_table_of_routes_says_what_the_specification_says() {
+    for (method, path, accepted) in SPECIFIED {
+        let route = routes().into_iter().find(|route| route.method.as_str() == *method && route.path == *path);
+        let route = route.unwrap_or_else(|| panic!("{method} {path} is missing"));
+        for (name, kind) in kinds() {
+            assert_eq!(route.accepts.includes(kind), accepted.contains(&name), "{method} {path} and {name}");
+        }
+    }
+}
+
+both! {
+    async fn every_route_takes_the_credentials_of_its_rule_and_no_other(world: World) {
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let machine = world.attached_machine(&person).await;
+        let (_, pre_claim) = world.unclaimed().await;
+        let credentials = [
+            (Accepts::ACCOUNT, agent.token.clone()),
+            (Accepts::SESSION, person.cookie.clone()),
+            (Accepts::MACHINE, Credential::from(&machine)),
+            (Accepts::PRE_CLAIM, pre_claim),
+        ];
+        let bad = [
+            (Credential::None, "unauthorized"),
+            (Credential::Bearer("at_unknown".into()), "unauthorized"),
+            (Credential::Bearer("nonsense".into()), "unauthorized"),
+            (Credential::Bearer(format!("msk_{}", "A".repeat(43))), "machine_unknown"),
+            (Credential::Cookie("attache.session_token=ses_unknown".into()), "unauthorized"),
+        ];
+        let mut checked = 0;
+        for route in routes() {
+            // Ids that nobody has: what is accepted then fails for another reason than its credential.
+            let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634")
+                .replace("{machine_uuid}", "019b76da-a800-7a67-8a14-94a3f41b0634");
+            let ask = async |credential: &Credential| {
+                let request = world.request(route.method.clone(), &path, credential);
+                world.send(if route.method == Method::POST { request.json(&json!({})) } else { request }).await
+            };
+            let open = route.accepts == Accepts::NONE;
+            for (kind, credential) in &credentials {
+                let answer = ask(credential).await;
+                let accepted = open || route.accepts.includes(*kind);
+                assert_eq!(answer.status != 401, accepted, "{} {path} with {kind:?}: {}", route.method, answer.status);
+                if !accepted {
+                    answer.refused(401, "unauthorized");
+                }
+                checked += 1;
+            }
+            for (credential, code) in &bad {
+                let answer = ask(credential).await;
+                if open {
+                    assert_ne!(answer.status, 401, "{} {path}", route.method);
+                    continue;
+                }
+                answer.refused(401, code);
+                let challenge = answer.header("www-authenticate").unwrap();
+                let metadata = format!("resource_metadata=\"{}/.well-known/oauth-protected-resource\"", world.url);
+                assert!(challenge.starts_with("Bearer ") && challenge.contains(&metadata), "{challenge}");
+                let sent = !matches!(credential, Credential::None);
+                assert_eq!(challenge.contains("error=\"invalid_token\""), sent, "{challenge}");
+                checked += 1;
+            }
+        }
+        assert!(checked > 60, "{checked}");
+    }
+
+    async fn with_an_authorization_header_the_cookie_is_ignored(world: World) {
+        let person = world.person("ada@example.com").await;
+        let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
+        let request = world.request(Method::GET, "/api/v1/activity", &person.cookie);
+        assert_eq!(world.send(request).await.status, 200);
+        let request = world.request(Method::GET, "/api/v1/activity", &Credential::Bearer("nonsense".into())).header("cookie", pair);
+        world.send(request).await.refused(401, "unauthorized");
+        let request = world.request(Method::GET, "/api/v1/activity", &person.cookie).header("authorization", "Basic eDp5");
+        world.send(request).await.refused(401, "unauthorized");
+    }
+
+    async fn a_session_ends_when_it_is_not_used_and_slides_when_it_is(world: World) {
+        let day = std::time::Duration::from_secs(24 * 3600);
+        let person = world.person("ada@example.com").await;
+        let other = world.person("bob@example.com").await;
+        for _ in 0..4 {
+            world.advance(2 * day);
+            assert_eq!(world.activity(person.cookie.clone(), "").await.status, 200);
+        }
+        world.activity(other.cookie.clone(), "").await.refused(401, "unauthorized");
+        world.advance(7 * day);
+        world.activity(person.cookie.clone(), "").await.refused(401, "unauthorized");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_cannot_act_with_a_persons_cookie() {
+    let world = World::new().await;
+    let person = world.person("ada@example.com").await;
+    let agent = world.agent_of(&person).await;
+    let body = json!({ "claim_attempt_token": "cat_x", "user_code": "123456" });
+    let path = "/api/v1/agent-auth/claim/complete";
+    let post = || world.request(Method::POST, path, &person.cookie);
+
+    for (name, value) in [
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        world.send(post().header(name, value).json(&body)).await.refused(403, "cross_site_request");
+    }
+    world
+        .send(post().header("content-type", "text/plain").body(body.to_string()))
+        .await
+        .refused(403, "cross_site_request");
+    world
+        .send(post().header("origin", &world.url).header("sec-fetch-site", "same-origin").json(&body))
+        .await
+        .refused(400, "expired_token");
+    // A delete has no body whose type could show it, so the origin alone decides.
+    let delete = world.request(Method::DELETE, &format!("/api/v1/agents/{}", agent.id), &person.cookie);
+    world.send(delete.header("origin", "https://evil.example")).await.refused(403, "cross_site_request");
+    // Bearer tokens are never sent by a browser on its own.
+    let bearer = world.request(Method::POST, path, &agent.token).header("origin", "https://evil.example");
+    world.send(bearer.json(&body)).await.refused(400, "expired_token");
+}

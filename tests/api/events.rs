@@ -1,0 +1,337 @@
+//! Specification, *Events*: forwarded, held, refused, resent (decisions, sections 6 to 8).
+
+use std::time::Duration;
+
+use domain::consent::{ConsentLevel, ConsentRule};
+use domain::envelope::Lane;
+use serde_json::{Value, json};
+
+use crate::event::{Chain, Machine, seal};
+use crate::world::{Credential, World, both};
+
+/// Types and lanes of the vectors, with payloads left free: the vectors are about hashes, not about the registry.
+const VECTOR_REGISTRY: &str = "mode = \"replace\"\n";
+
+fn vectors() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/chain.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+async fn world_of_vectors() -> (World, Machine, Value) {
+    let vectors = vectors();
+    let mut types = std::collections::BTreeSet::new();
+    let variants = vectors["variants"].as_array().unwrap().iter();
+    let events = vectors["chain"].as_array().unwrap().iter().map(|link| &link["event"]);
+    for event in events.chain(variants.map(|variant| &variant["event"])) {
+        types.insert((event["event_type"].as_str().unwrap(), event["lane"].as_str().unwrap()));
+    }
+    let entry = |(name, lane): &(&str, &str)| format!("[[event]]\nevent_type = \"{name}\"\nlane = \"{lane}\"\n");
+    let registry: String = types.iter().map(entry).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{VECTOR_REGISTRY}{registry}")).unwrap();
+    let world = World::with(|settings| settings.events.registry = Some(file.path().to_owned())).await;
+    let body =
+        json!({ "user_cuid": vectors["machine"]["user_cuid"], "machine_uuid": vectors["machine"]["machine_uuid"] });
+    let made = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
+    let field = |name: &str| made[name].as_str().unwrap().to_owned();
+    let machine =
+        Machine { user_cuid: field("user_cuid"), uuid: field("machine_uuid"), secret: field("machine_secret") };
+    (world, machine, vectors)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_variant_of_the_vectors_has_its_outcome() {
+    let variants = vectors()["variants"].as_array().unwrap().clone();
+    assert_eq!(variants.len(), 13);
+    for variant in variants {
+        let (world, machine, vectors) = world_of_vectors().await;
+        let name = &variant["name"];
+        let mut receipts = std::collections::BTreeMap::new();
+        let after = usize::try_from(variant["after"].as_u64().unwrap()).unwrap();
+        let chain = vectors["chain"].as_array().unwrap()[..after].iter().map(|link| &link["event"]);
+        for event in chain.chain(variant["then"].as_array().into_iter().flatten()) {
+            let receipt = world.event(&machine, event).await.receipt();
+            receipts.insert(event["event_id"].to_string(), receipt);
+        }
+        let answer = world.event(&machine, &variant["event"]).await;
+        assert_eq!(answer.status, variant["status"].as_u64().unwrap() as u16, "{name}");
+        match variant["outcome"].as_str().unwrap() {
+            "forward" => drop(answer.receipt()),
+            "held" => drop(answer.held(variant["reason"].as_str().unwrap())),
+            "same_receipt" => {
+                assert_eq!(Some(&answer.receipt()), receipts.get(&variant["event"]["event_id"].to_string()))
+            }
+            "refused" => {
+                let body = answer.json();
+                assert_eq!(body["error"], variant["error"], "{name}");
+                for member in ["expected", "received"] {
+                    if let Some(wanted) = variant.get(member) {
+                        assert_eq!(&body[member], wanted, "{name}");
+                    }
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_malformed_text_of_the_vectors_is_held_and_said_why() {
+    let world = World::new().await;
+    let machine = world.machine().await;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/canonical.json");
+    let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let mut malformed = 0;
+    for case in vectors["cases"].as_array().unwrap() {
+        let (Some(reason), Some(raw)) = (case["malformed"].as_str(), case["raw_b64"].as_str()) else { continue };
+        let raw = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, raw).unwrap();
+        let warning = world.event_bytes(&machine, raw).await.held("malformed_envelope");
+        assert!(warning.contains(reason), "{}: {warning}", case["name"]);
+        malformed += 1;
+    }
+    assert!(malformed > 25, "{malformed}");
+}
+
+both! {
+    async fn an_event_in_order_is_forwarded_and_a_resend_has_the_same_receipt(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let events: Vec<Value> = (0..5).map(|_| chain.next()).collect();
+        let mut receipts = Vec::new();
+        for event in &events {
+            let receipt = world.event(&machine, event).await.receipt();
+            assert!(receipt.parse::<domain::ids::ReceiptId>().is_ok());
+            receipts.push(receipt);
+        }
+        for (event, receipt) in events.iter().zip(&receipts) {
+            assert_eq!(world.event(&machine, event).await.receipt(), *receipt);
+        }
+        receipts.sort();
+        receipts.dedup();
+        assert_eq!(receipts.len(), 5);
+    }
+
+    async fn fifty_resends_at_once_count_once(world: World) {
+        let machine = world.machine().await;
+        let event = Chain::new(&machine).next();
+        let sends = (0..50).map(|_| world.event(&machine, &event));
+        let answers = futures_util::future::join_all(sends).await;
+        let mut receipts: Vec<String> = answers.iter().map(|answer| answer.receipt()).collect();
+        receipts.dedup();
+        assert_eq!(receipts.len(), 1);
+        let activity = world.activity(&machine, "").await.expect(200);
+        assert_eq!(activity["events"].as_array().unwrap().len(), 1);
+    }
+
+    async fn a_new_epoch_closes_the_one_before(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        world.event(&machine, &chain.next()).await.receipt();
+        let mut later = chain.clone();
+        later.begin_epoch();
+        world.event(&machine, &later.next()).await.receipt();
+        let refused = world.event(&machine, &chain.next()).await.refused(409, "chain_conflict");
+        assert_eq!(refused["expected"], json!({ "chain_epoch": 1, "seq": 1, "prev": later.prev }));
+        assert_eq!(refused["received"]["chain_epoch"], 0);
+        world.event(&machine, &later.next()).await.receipt();
+    }
+
+    async fn every_reason_to_hold_is_told_with_its_place(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let other = world.machine().await;
+        let chain = Chain::new(&machine);
+        let peek = |change: fn(&mut Value)| chain.peek_with(change);
+
+        let (_, pre_claim) = world.unclaimed().await;
+        world.event(pre_claim, &chain.peek_with(|_| {})).await.held("unattributed");
+        assert!(world.event(&machine, &json!([1])).await.held("malformed_envelope").contains("not_an_object"));
+        assert!(world.event(&machine, &peek(|event| event["extra"] = json!(1))).await.held("malformed_envelope").contains("/extra"));
+        assert!(world.event(&other, &peek(|_| {})).await.held("identity_mismatch").contains("/scope/machine_id"));
+        assert!(world.event(&machine, &peek(|event| event["scope"]["user_id"] = json!("someoneelse"))).await.held("identity_mismatch").contains("/scope/user_id"));
+        assert!(world.event(&machine, &peek(|event| event["scope"]["user_account_id"] = json!("strangersaccount"))).await.held("identity_mismatch").contains("/scope/user_account_id"));
+        assert!(world.event(&machine, &peek(|event| event["event_type"] = json!("memory.dreamt"))).await.held("unknown_event_type").contains("/event_type"));
+        assert!(world.event(&machine, &peek(|event| event["lane"] = json!("llm"))).await.held("lane_mismatch").contains("/lane"));
+        assert!(world.event(&machine, &peek(|event| event["payload"]["content"] = json!(1))).await.held("payload_invalid").contains("/payload/content"));
+        assert!(world.event(&machine, &peek(|event| event["consent_level"] = json!("off"))).await.held("payload_invalid").contains("/payload/content"));
+        let mut forged = chain.peek_with(|_| {});
+        forged["ts_edge_ms"] = json!(1);
+        assert!(world.event(&machine, &forged).await.held("hash_mismatch").contains("/hash_chain/self"));
+        let rule = ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::MetadataOnly };
+        let cuid = machine.user_cuid.parse().unwrap();
+        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now()).await.unwrap();
+        assert!(world.event(&machine, &peek(|_| {})).await.held("consent_exceeded").contains("/consent_level"));
+        // Another lane is not meant, and a lower level is fine.
+        let metadata = peek(|event| { event["consent_level"] = json!("metadata-only"); event["payload"] = json!({ "memory_id": "m" }); });
+        world.event(&machine, &metadata).await.receipt();
+
+        let entries = world.activity(&machine, "").await.expect(200)["unclassified"].as_array().unwrap().clone();
+        let mut reasons: Vec<&str> = entries.iter().map(|entry| entry["reason"].as_str().unwrap()).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        let all = ["consent_exceeded", "hash_mismatch", "identity_mismatch", "lane_mismatch", "malformed_envelope", "payload_invalid", "unknown_event_type"];
+        assert_eq!(reasons, all);
+    }
+
+    async fn an_account_sends_for_its_attached_computers_and_no_other(world: World) {
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let (mine, foreign) = (world.attached_machine(&person).await, world.machine().await);
+        let mut chain = Chain::new(&mine);
+        world.event(agent.token.clone(), &chain.next()).await.receipt();
+        world.event(person.cookie.clone(), &chain.next()).await.receipt();
+        let account = person.account.to_string();
+        let mut event = chain.next_with(|event| event["scope"]["user_account_id"] = json!(account));
+        world.event(&mine, &event).await.receipt();
+        event = Chain::new(&foreign).next();
+        assert!(world.event(agent.token, &event).await.held("identity_mismatch").contains("/scope/machine_id"));
+        world.event(person.cookie, &event).await.held("identity_mismatch");
+    }
+
+    async fn a_resend_that_is_right_heals_what_was_held(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let good = chain.next();
+        let mut bad = good.clone();
+        bad["hash_chain"]["self"] = json!("0".repeat(64));
+        world.event(&machine, &bad).await.held("hash_mismatch");
+        world.event(&machine, &bad).await.held("hash_mismatch");
+        let listed = async || world.activity(&machine, "").await.expect(200)["unclassified"].as_array().unwrap().len();
+        assert_eq!(listed().await, 1, "the same bytes are held once");
+        world.event(&machine, &good).await.receipt();
+        assert_eq!(listed().await, 0);
+    }
+
+    async fn held_events_are_judged_anew_when_the_cause_is_gone(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let account = person.account.to_string();
+        let event = chain.next_with(|event| event["scope"]["user_account_id"] = json!(account));
+        world.event(&machine, &event).await.held("identity_mismatch");
+        let uuid = machine.uuid.parse().unwrap();
+        world.server.house.store.machine_attach(uuid, &person.account, world.clock().now()).await.unwrap();
+        world.event(&machine, &event).await.receipt();
+        assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
+    }
+
+    async fn what_a_person_did_not_consent_to_is_in_no_file(world: World) {
+        let machine = world.machine().await;
+        let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off };
+        let cuid = machine.user_cuid.parse().unwrap();
+        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now()).await.unwrap();
+        let canary = "canary-that-nobody-may-keep";
+        let event = Chain::new(&machine).peek_with(|event| event["payload"]["content"] = json!(canary));
+        world.event(&machine, &event).await.held("consent_exceeded");
+        let entry = &world.activity(&machine, "").await.expect(200)["unclassified"][0];
+        assert_eq!(entry["event_id"], event["event_id"]);
+        let held = world.server.house.store.held_list(&store::held::HeldFilter::default(), 10).await.unwrap();
+        let (entry, body) = world.server.house.store.held_show(held[0].id).await.unwrap().unwrap();
+        assert_eq!(body, None);
+        assert_eq!(entry.seal.unwrap().to_string(), event["hash_chain"]["self"].as_str().unwrap());
+        for file in files(&world.dir.path().join("data")) {
+            let bytes = std::fs::read(&file).unwrap();
+            let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
+            assert!(!found, "{}", file.display());
+        }
+    }
+
+    async fn an_unclaimed_agent_may_leave_so_much_and_no_more(world: World) {
+        let (_, token) = world.unclaimed().await;
+        let large = |n: u32| json!({ "n": n, "text": "x".repeat(200 * 1024) });
+        for n in 0..5 {
+            world.event(token.clone(), &large(n)).await.held("unattributed");
+        }
+        let refused = world.event(token.clone(), &large(5)).await.refused(424, "temporarily_unavailable");
+        assert_eq!((&refused["retryable"], &refused["reason"]), (&json!(true), &json!("held_quota_exceeded")));
+        // What is held already is not refused when it comes again, and others are not concerned.
+        world.event(token.clone(), &large(0)).await.held("unattributed");
+        let (_, other) = world.unclaimed().await;
+        world.event(other, &large(6)).await.held("unattributed");
+        world.advance(Duration::from_secs(24 * 3600 + 60));
+        let (_, fresh) = world.unclaimed().await;
+        world.event(fresh, &large(7)).await.held("unattributed");
+    }
+
+    async fn chains_of_one_machine_do_not_wait_for_each_other(world: World) {
+        let machine = world.machine().await;
+        let agents = ["svc-cli", "codex", "cursor", "opencode"];
+        let sends = agents.iter().map(|agent| async {
+            let mut chain = Chain::of_agent(&machine, agent);
+            for _ in 0..10 {
+                world.event(&machine, &chain.next()).await.receipt();
+            }
+        });
+        futures_util::future::join_all(sends).await;
+        let activity = world.activity(&machine, "?limit=500").await.expect(200);
+        assert_eq!(activity["events"].as_array().unwrap().len(), 40);
+    }
+
+    async fn events_sent_side_by_side_on_one_chain_are_taken_or_told_their_place(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let mut left: Vec<Value> = (0..12).map(|_| chain.next()).collect();
+        // Whoever came too early is told 409 and comes again, unchanged.
+        while !left.is_empty() {
+            let answers = futures_util::future::join_all(left.iter().map(|event| world.event(&machine, event))).await;
+            let mut waiting = Vec::new();
+            for (event, answer) in left.iter().zip(answers) {
+                match answer.status {
+                    202 => drop(answer.receipt()),
+                    409 => {
+                        answer.refused(409, "chain_conflict");
+                        waiting.push(event.clone());
+                    }
+                    other => panic!("{other}"),
+                }
+            }
+            assert!(waiting.len() < left.len(), "each round takes at least one");
+            left = waiting;
+        }
+        assert_eq!(world.activity(&machine, "").await.expect(200)["events"].as_array().unwrap().len(), 12);
+    }
+}
+
+fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    entries
+        .map(|entry| entry.unwrap().path())
+        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_over_the_limit_is_held_up_to_the_hard_cap_and_then_refused() {
+    let world = World::new().await;
+    let machine = world.machine().await;
+    let of_size = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - 8));
+    assert!(world.event_bytes(&machine, of_size(262_144)).await.held("malformed_envelope").contains("/"));
+    assert!(world.event_bytes(&machine, of_size(262_145)).await.held("malformed_envelope").contains("too_large"));
+    assert!(world.event_bytes(&machine, of_size(1_048_576)).await.held("malformed_envelope").contains("too_large"));
+    world.event_bytes(&machine, of_size(1_048_577)).await.refused(413, "payload_too_large");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_registry_is_public_and_can_be_extended() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mine = "[[event]]\nevent_type = \"memory.dreamt\"\nlane = \"memory\"\n[event.payload_schema]\nrequired = [\"dream\"]\n";
+    std::fs::write(file.path(), mine).unwrap();
+    let world = World::with(|settings| settings.events.registry = Some(file.path().to_owned())).await;
+    let described = world.get("/api/v1/events/registry", &Credential::None).await.expect(200);
+    let types = described["event_types"].as_array().unwrap();
+    assert_eq!(types.len(), 17);
+    let dreamt = types.iter().find(|kind| kind["event_type"] == "memory.dreamt").unwrap();
+    assert_eq!((&dreamt["lane"], &dreamt["payload_schema"]["required"]), (&json!("memory"), &json!(["dream"])));
+
+    let machine = world.machine().await;
+    let mut chain = Chain::new(&machine);
+    let dream = |event: &mut Value| {
+        event["event_type"] = json!("memory.dreamt");
+        event["payload"] = json!({ "dream": "sheep" });
+    };
+    world.event(&machine, &chain.next_with(dream)).await.receipt();
+    let mut empty = chain.peek_with(dream);
+    empty["payload"] = json!({});
+    seal(&mut empty);
+    world.event(&machine, &empty).await.held("payload_invalid");
+}

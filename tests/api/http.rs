@@ -1,0 +1,116 @@
+//! What every route has in common: errors that are JSON, limits, ids, the operator's listener.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::world::{Credential, World, both};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_paths_and_methods_are_told_as_json() {
+    let world = World::new().await;
+    world.get("/nothing/here", &Credential::None).await.refused(404, "not_found");
+    let answer = world.get("/api/v1/events", &Credential::None).await;
+    answer.refused(405, "method_not_allowed");
+    assert_eq!(answer.header("allow"), Some("POST"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_has_a_request_id() {
+    let world = World::new().await;
+    let made = world.get("/nothing", &Credential::None).await;
+    assert!(made.header("x-request-id").is_some_and(|id| id.len() == 36));
+    let request = || world.request(Method::GET, "/nothing", &Credential::None);
+    let kept = world.send(request().header("x-request-id", "mine-1")).await;
+    assert_eq!(kept.header("x-request-id"), Some("mine-1"));
+    let odd = world.send(request().header("x-request-id", "not a \"word\"")).await;
+    assert_ne!(odd.header("x-request-id"), Some("not a \"word\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_and_huge_bodies_are_refused_on_every_route() {
+    let world = World::new().await;
+    let post = |path: &str| world.request(Method::POST, path, &Credential::None);
+    for path in ["/api/v1/agent-auth/identity", "/api/v1/agent-auth/token", "/api/v1/machines"] {
+        let compressed = post(path).header("content-encoding", "gzip").body("x");
+        world.send(compressed).await.refused(415, "unsupported_content_encoding");
+        let huge = post(path).header("content-type", "application/x-www-form-urlencoded").body(vec![b'a'; 1_048_577]);
+        world.send(huge).await.refused(413, "payload_too_large");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_requests_than_fit_are_refused_at_once() {
+    let world = World::with(|settings| settings.http.requests_max = 1).await;
+    let machine = world.machine().await;
+    // A request whose body does not come holds the only place.
+    let mut held = TcpStream::connect(world.server.address).await.unwrap();
+    let head = format!(
+        "POST /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 10\r\n\r\n",
+        machine.secret
+    );
+    held.write_all(head.as_bytes()).await.unwrap();
+    let refused = world
+        .eventually("the gate is full", async || {
+            let answer = world.get("/nothing", &Credential::None).await;
+            (answer.status == 424).then_some(answer)
+        })
+        .await;
+    assert_eq!(refused.json()["reason"], "overloaded");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    drop(held);
+    world
+        .eventually("the place is free again", async || {
+            (world.get("/nothing", &Credential::None).await.status == 404).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_never_finishes_its_head_or_body_is_cut_off() {
+    let world = World::with(|settings| {
+        settings.http.head_deadline = Duration::from_millis(200);
+        settings.http.body_deadline = Duration::from_millis(200);
+    })
+    .await;
+    let ending = async |text: &str| {
+        let mut stream = TcpStream::connect(world.server.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    };
+    let head = ending("GET /nothing HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
+    assert!(head.is_empty() || head.starts_with("HTTP/1.1 408"), "{head}");
+    let body = ending(
+        "POST /api/v1/agent-auth/identity HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{",
+    )
+    .await;
+    assert!(body.starts_with("HTTP/1.1 424") && body.contains("body_too_slow"), "{body}");
+}
+
+both! {
+    async fn health_tells_the_truth(world: World) {
+        let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
+        let get = async |path: &str| {
+            let response = reqwest::get(admin(path)).await.unwrap();
+            (response.status().as_u16(), response.text().await.unwrap())
+        };
+        assert_eq!(get("/healthz").await, (200, json!({ "status": "ok" }).to_string()));
+        let (status, body) = get("/readyz").await;
+        let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &body["status"], &body["store"], &body["actors"]), (200, &json!("ready"), &json!("ok"), &json!("ok")));
+        world.get("/nothing", &Credential::None).await;
+        let (status, metrics) = get("/metrics").await;
+        assert_eq!(status, 200);
+        assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
+        let (status, tree) = get("/actors").await;
+        assert_eq!(status, 200);
+        for kind in ["append", "sequence", "hold", "claims", "intake", "watch", "janitor"] {
+            assert!(tree.contains(&format!("\"{kind}\"")), "{kind} in {tree}");
+        }
+    }
+}

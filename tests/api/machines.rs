@@ -1,0 +1,66 @@
+//! Computers register and are detached (decisions, section 3).
+
+use attache::config::MachineRegistration;
+use serde_json::json;
+
+use crate::event::Chain;
+use crate::world::{Credential, World, both};
+
+const UUID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
+
+both! {
+    async fn a_computer_registers_once_and_is_shown_its_secret_once(world: World) {
+        let body = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": UUID, "name": " Ada's laptop " });
+        let made = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
+        assert_eq!((&made["machine_uuid"], &made["user_cuid"]), (&body["machine_uuid"], &body["user_cuid"]));
+        assert!(made["machine_secret"].as_str().unwrap().starts_with("msk_"));
+        assert!(made["first_seen_at"].as_str().unwrap().parse::<domain::Timestamp>().is_ok());
+        world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
+        let machines = world.server.house.store.machines(10).await.unwrap();
+        assert_eq!(machines[0].name.as_deref(), Some("Ada's laptop"));
+    }
+
+    async fn its_owner_detaches_it_and_its_secret_dies(world: World) {
+        let person = world.person("ada@example.com").await;
+        let stranger = world.person("bob@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let path = format!("/api/v1/machines/{}", machine.uuid);
+        world.delete(&path, &stranger.cookie).await.refused(404, "not_found");
+        world.event(&machine, &Chain::new(&machine).next()).await.receipt();
+        assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));
+        world.activity(&machine, "").await.refused(401, "machine_unknown");
+        world.delete(&path, &person.cookie).await.refused(404, "not_found");
+        world.delete("/api/v1/machines/nonsense", &person.cookie).await.refused(404, "not_found");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_is_named() {
+    let world = World::new().await;
+    let bad = [
+        (json!({}), "missing field"),
+        (json!({ "user_cuid": "NOT", "machine_uuid": UUID }), "CUID2"),
+        (json!({ "user_cuid": "abc", "machine_uuid": UUID.to_uppercase() }), "UUIDv7"),
+        (json!({ "user_cuid": "abc", "machine_uuid": UUID, "name": "x".repeat(101) }), "100 characters"),
+    ];
+    for (body, hint) in bad {
+        let refused = world.post("/api/v1/machines", &Credential::None, &body).await.refused(400, "invalid_request");
+        assert!(refused["issues"][0]["message"].as_str().unwrap().contains(hint), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_decides_who_registers() {
+    let body = json!({ "user_cuid": "abc", "machine_uuid": UUID });
+    let world = World::with(|settings| settings.machines.registration = MachineRegistration::Off).await;
+    world.post("/api/v1/machines", &Credential::None, &body).await.refused(403, "registration_closed");
+
+    let world = World::with(|settings| {
+        settings.machines.registration = MachineRegistration::Key;
+        settings.machines.enrolment_key = Some("the-key".into());
+    })
+    .await;
+    world.post("/api/v1/machines", &Credential::None, &body).await.refused(401, "unauthorized");
+    world.post("/api/v1/machines", &Credential::Bearer("another".into()), &body).await.refused(401, "unauthorized");
+    world.post("/api/v1/machines", &Credential::Bearer("the-key".into()), &body).await.expect(201);
+}

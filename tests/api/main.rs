@@ -1,0 +1,16 @@
+//! Black box: the real server on a free port, real sockets, one test binary.
+//!
+//! Every file is a noun of the specification; every test is a row of its tables, named by the law it shows. `both!` runs a law on SQLite
+//! and on PostgreSQL.
+
+mod event;
+mod world;
+
+mod activity;
+mod agent_auth;
+mod audit;
+mod credentials;
+mod events;
+mod http;
+mod machines;
+mod upstream;

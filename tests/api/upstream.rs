@@ -1,0 +1,224 @@
+//! An external statistics service: what it answers passes through, what it does not is 424, and nothing is counted twice.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use harness::upstream::{Answer, Reply, TOKEN, Upstream};
+use serde_json::json;
+
+use crate::event::Chain;
+use crate::world::World;
+
+async fn world_over(upstream: &Upstream) -> World {
+    let url = upstream.url();
+    World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_goes_out_byte_for_byte_with_its_scope() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let person = world.person("ada@example.com").await;
+    let machine = world.attached_machine(&person).await;
+    let event = Chain::new(&machine).next();
+    let body = format!("  {event}\n");
+    let receipt = world.event_bytes(&machine, body.clone()).await.receipt();
+    let request = upstream.requests().into_iter().next().unwrap();
+    assert_eq!(request.body, body.as_bytes());
+    let header = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    assert_eq!(header("idempotency-key").as_deref(), event["event_id"].as_str());
+    assert_eq!(header("attache-machine"), Some(machine.uuid.clone()));
+    assert_eq!(header("attache-identity"), Some(machine.user_cuid.clone()));
+    assert_eq!(header("attache-account"), Some(person.account.to_string()));
+    assert_eq!(world.event_bytes(&machine, body).await.receipt(), receipt);
+    upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_service_says_of_a_position_passes_through_byte_for_byte() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let odd = Bytes::from_static(b"{\"error\" :\t\"chain_conflict\", \"n\": 1.00e0}\n");
+    let cases: [(u16, Option<&str>, Option<&str>, Bytes); 7] = [
+        (409, Some("application/json"), None, odd.clone()),
+        (409, Some("application/problem+json; charset=utf-8"), None, odd.clone()),
+        (422, Some("text/html"), None, Bytes::from_static(b"<h1>No</h1><script>alert(1)</script>")),
+        (422, None, None, Bytes::new()),
+        (429, Some("application/json"), Some("17"), odd),
+        (
+            429,
+            Some("application/octet-stream"),
+            Some("Fri, 31 Dec 1999 23:59:59 GMT"),
+            Bytes::from_static(&[0, 255, 1, 254]),
+        ),
+        (424, Some("text/plain"), Some("3"), Bytes::from_static(b"not now")),
+    ];
+    for (status, content_type, retry_after, body) in cases {
+        let mut reply =
+            Reply::new(status).body(body.clone()).header("Set-Cookie", "stolen=1").header("Server", "upstream");
+        if let Some(content_type) = content_type {
+            reply = reply.header("Content-Type", content_type);
+        }
+        if let Some(retry_after) = retry_after {
+            reply = reply.header("Retry-After", retry_after);
+        }
+        let event = Chain::new(&machine).next();
+        upstream.for_event(event["event_id"].as_str().unwrap(), Answer::reply(reply));
+        let answer = world.event(&machine, &event).await;
+        assert_eq!((answer.status, &answer.body), (status, &body));
+        assert_eq!(answer.header("content-type"), content_type);
+        assert_eq!(answer.header("retry-after"), retry_after);
+        assert_eq!((answer.header("set-cookie"), answer.header("server")), (None, None));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+        // A 429 concerns its own sender only, and nobody was counted: the event may come again.
+        world.event(&machine, &event).await.receipt();
+    }
+    upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_fails_upstream_is_424_and_may_be_resent() {
+    let upstream = Upstream::start().await;
+    let url = upstream.url();
+    let world = World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+        settings.upstream.timeout = Duration::from_millis(400);
+        settings.upstream.breaker.failures = 1000;
+    })
+    .await;
+    let machine = world.machine().await;
+    let mut chain = Chain::new(&machine);
+    let late = Answer::late(Duration::from_secs(2));
+    let failures = [
+        Answer::reset(),
+        Answer::reset().having_stored(),
+        Answer::hang(),
+        Answer::hang().having_stored(),
+        late,
+        Answer::broken(500),
+        Answer::broken(503).having_stored(),
+        Answer::garbage(),
+        Answer::reply(Reply::new(401)),
+        Answer::reply(Reply::new(403)),
+        Answer::reply(Reply::new(407)),
+    ];
+    for failure in failures {
+        let described = format!("{failure:?}");
+        let event = chain.next();
+        upstream.for_event(event["event_id"].as_str().unwrap(), failure);
+        let answer = world.event(&machine, &event).await;
+        let refused = answer.refused(424, "temporarily_unavailable");
+        assert_eq!(
+            (&refused["retryable"], answer.header("retry-after").is_some()),
+            (&json!(true), true),
+            "{described}"
+        );
+        let receipt = world.event(&machine, &event).await.receipt();
+        assert_eq!(world.event(&machine, &event).await.receipt(), receipt, "{described}");
+        assert_eq!(upstream.taken()[event["event_id"].as_str().unwrap()].receipt_id, receipt, "{described}");
+    }
+    assert_eq!(upstream.taken().len(), 11);
+    upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_service_cannot_take_as_it_is_is_held() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    for status in [400, 404, 410, 413] {
+        let event = Chain::new(&machine).next();
+        upstream.for_event(event["event_id"].as_str().unwrap(), Answer::reply(Reply::new(status).body("too odd")));
+        let warning = world.event(&machine, &event).await.held("upstream_refused");
+        assert!(warning.contains(&status.to_string()), "{warning}");
+        // A resend is judged anew, and heals.
+        world.event(&machine, &event).await.receipt();
+    }
+    upstream.always(Answer::reply(Reply::json(200, &json!({ "events": [] }))));
+    assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_down_is_left_alone_and_found_again() {
+    let upstream = Upstream::start().await;
+    let url = upstream.url();
+    let world = World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+        settings.upstream.breaker.failures = 3;
+        settings.upstream.breaker.open = Duration::from_secs(1);
+    })
+    .await;
+    let machine = world.machine().await;
+    let event = Chain::new(&machine).next();
+    let ready = async || {
+        let response = reqwest::get(format!("http://{}/readyz", world.server.admin_address)).await.unwrap();
+        (response.status().as_u16(), response.json::<serde_json::Value>().await.unwrap()["upstream"].clone())
+    };
+    upstream.go_down();
+    for _ in 0..4 {
+        world.event(&machine, &event).await.refused(424, "temporarily_unavailable");
+    }
+    assert_eq!(ready().await, (200, json!("degraded")), "degraded is not unready");
+    upstream.come_back().await;
+    world.event(&machine, &event).await.refused(424, "temporarily_unavailable");
+    assert!(upstream.requests().is_empty(), "the breaker is open");
+    world
+        .eventually("the service is tried again", async || {
+            (world.event(&machine, &event).await.status == 202).then_some(())
+        })
+        .await;
+    assert_eq!(ready().await, (200, json!("ok")));
+    upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_pass_through_whatever_they_are() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let held = json!({ "n": 1 });
+    world.event(&machine, &held).await.held("malformed_envelope");
+
+    let page = "{ \"events\": [], \"total\": 1e400 }";
+    upstream.next(Answer::reply(Reply::new(200).header("Content-Type", "application/json").body(page)));
+    let answer = world.activity(&machine, "?limit=7&since=x").await;
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    assert!(text.starts_with("{ \"events\": [], \"total\": 1e400 ,\"unclassified\":[{"), "{text}");
+    assert!(text.ends_with("\"unclassified_truncated\":false}"), "{text}");
+    let request = upstream.requests().pop().unwrap();
+    assert_eq!(request.target, "/v1/activity?limit=7&since=x");
+
+    // Not the first page, not an object, not a success: as it came.
+    for (query, status, body) in [
+        ("?cursor=c", 200, "{}"),
+        ("", 200, "[1]"),
+        ("", 200, "<p>hello</p>"),
+        ("", 503, "{}"),
+        ("", 404, "gone"),
+        ("", 500, ""),
+    ] {
+        upstream.next(Answer::reply(Reply::new(status).header("Content-Type", "text/html; charset=x").body(body)));
+        let answer = world.activity(&machine, query).await;
+        assert_eq!((answer.status, &answer.body[..]), (status, body.as_bytes()), "{query}");
+        assert_eq!(answer.header("content-type"), Some("text/html; charset=x"));
+    }
+    for (status, body) in [(200, "a proof"), (404, "{}"), (502, "")] {
+        upstream.next(Answer::reply(Reply::new(status).header("Content-Type", "text/x-proof").body(body)));
+        let answer = world.proof(&machine, "019b76da-a800-7a67-8a14-94a3f41b0634").await;
+        assert_eq!(
+            (answer.status, &answer.body[..], answer.header("content-type")),
+            (status, body.as_bytes(), Some("text/x-proof"))
+        );
+    }
+    upstream.go_down();
+    world.activity(&machine, "").await.refused(424, "temporarily_unavailable");
+    world.proof(&machine, "019b76da-a800-7a67-8a14-94a3f41b0634").await.refused(424, "temporarily_unavailable");
+    upstream.assert_no_surprises();
+}

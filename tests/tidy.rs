@@ -1,0 +1,140 @@
+//! The walls of the house, kept by tests: floors look down only, every route has its rule and its test, the configuration file tells the
+//! truth, both migration folders agree.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use attache::config::reading::{environment_name, paths, read, schema};
+use attache::config::{ActorsSettings, Settings};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+#[test]
+fn every_floor_names_only_floors_below_it() {
+    let below: [(&str, &[&str]); 5] = [
+        ("domain", &[]),
+        ("store", &["domain"]),
+        ("statistics", &["domain", "store"]),
+        ("actors", &["domain", "store", "statistics"]),
+        (".", &["domain", "store", "statistics", "actors"]),
+    ];
+    let floors = ["domain", "store", "statistics", "actors"];
+    for (floor, allowed) in below {
+        let manifest: toml::Table = toml::from_str(&text(&format!("{floor}/Cargo.toml"))).unwrap();
+        let named = manifest["dependencies"].as_table().unwrap();
+        for other in floors {
+            assert!(!named.contains_key(other) || allowed.contains(&other), "{floor} must not know {other}");
+        }
+    }
+}
+
+#[test]
+fn the_ground_floor_does_no_io_and_waits_for_nothing() {
+    for path in sources(&root().join("domain/src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for banned in ["std::fs", "std::net", "tokio", "async fn", "std::env"] {
+            assert!(!code.contains(banned), "{}: {banned}", path.display());
+        }
+    }
+}
+
+#[test]
+fn panics_unwind_in_every_profile() {
+    let manifest: toml::Table = toml::from_str(&text("Cargo.toml")).unwrap();
+    for (name, profile) in manifest["profile"].as_table().unwrap() {
+        let panic = profile.get("panic").map(|value| value.as_str().unwrap());
+        assert!(panic.is_none_or(|panic| panic == "unwind"), "supervision catches panics: {name}");
+    }
+    assert!(std::panic::catch_unwind(|| panic!("caught")).is_err());
+}
+
+#[test]
+fn the_configuration_file_is_the_defaults() {
+    let settings =
+        read("config.toml", &text("config.toml"), std::iter::empty()).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(settings, Settings::default());
+}
+
+#[test]
+fn the_configuration_file_shows_every_knob_with_its_environment_name() {
+    let file = text("config.toml");
+    let actors = serde_json::to_value(ActorsSettings::default()).unwrap();
+    let mut section = String::new();
+    let mut shown = BTreeSet::new();
+    for line in file.lines() {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            name.clone_into(&mut section);
+        } else if let Some((assignment, variable)) = line.rsplit_once(" # ATTACHE_") {
+            let key = assignment.trim_start_matches("# ").split(" = ").next().unwrap();
+            let path = format!("{section}.{key}");
+            assert_eq!(format!("ATTACHE_{variable}"), environment_name(&path), "{line}");
+            assert!(shown.insert(path), "{line} stands twice");
+        } else {
+            assert!(line.is_empty() || line.starts_with('#'), "no environment name: {line}");
+        }
+    }
+    // A kind of actor shows what it has otherwise; the rest it has from [actors].
+    let kinds: Vec<&String> = actors
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(_, value)| value.get("queue_max").is_some())
+        .map(|(kind, _)| kind)
+        .collect();
+    let inherited = |path: &str| kinds.iter().any(|kind| path.starts_with(&format!("actors.{kind}.")));
+    for path in paths(&schema()) {
+        assert!(shown.contains(&path) || inherited(&path), "{path} is missing in config.toml");
+    }
+    for kind in kinds {
+        assert!(file.contains(&format!("[actors.{kind}]")), "[actors.{kind}] is missing in config.toml");
+    }
+}
+
+#[test]
+fn both_migration_folders_have_the_same_files() {
+    let names = |folder: &str| -> BTreeSet<String> {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    for (sqlite, postgres) in [
+        ("migrations/sqlite", "migrations/postgres"),
+        ("migrations/statistics/sqlite", "migrations/statistics/postgres"),
+    ] {
+        assert!(!names(sqlite).is_empty());
+        assert_eq!(names(sqlite), names(postgres));
+    }
+}
+
+#[test]
+fn every_route_is_named_in_a_black_box_test() {
+    let tests: String =
+        sources(&root().join("tests/api")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for route in attache::http::routes() {
+        let fixed = route.path.split("/{").next().unwrap();
+        assert!(tests.contains(fixed), "no test mentions {} {}", route.method, route.path);
+    }
+}
+
+#[test]
+fn every_dependency_of_the_workspace_has_a_reason() {
+    let manifest = text("Cargo.toml");
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    for line in section.lines().filter(|line| line.contains(" = ") && !line.contains("path = ")) {
+        assert!(line.split(" # ").nth(1).is_some_and(|reason| reason.len() > 8), "{line}");
+    }
+}
