@@ -13,17 +13,17 @@ run:
 test: export ATTACHE_TEST_REQUIRE_ALL = 1
 test: tools
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 	$(MAKE) --no-print-directory deny
-	cargo test --locked --workspace --doc
-	cargo nextest run --locked --workspace
+	cargo test --locked --workspace --all-features --doc
+	cargo nextest run --locked --workspace --all-features
 
 # The tests whose names say soak, with rounds of minutes instead of seconds.
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
 soak: tools
-	cargo nextest run --locked --workspace --profile soak -E 'test(soak)'
+	cargo nextest run --locked --workspace --all-features --profile soak -E 'test(soak)'
 
 # Server and floors in turn, as ratios; writes benches/results.md. Takes a while and wants a quiet machine.
 bench:

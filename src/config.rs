@@ -295,6 +295,7 @@ impl Settings {
             inner.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
         };
         problems.extend(within("http", self.http.problems()));
+        problems.extend(within("upstream", self.upstream.problems()));
         problems.extend(within("limits", self.limits.problems()));
         problems.extend(within("claims", self.claims.problems()));
         problems.extend(within("actors", self.actors.problems()));

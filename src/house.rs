@@ -96,7 +96,7 @@ pub async fn open_store(settings: &Settings) -> Result<Store, BuildError> {
 /// Opens the embedded log, or makes the client of the external service; the log's writer is not running yet.
 pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) -> Result<Upstream, BuildError> {
     if settings.upstream.url.is_some() {
-        return Ok(Upstream::External(Client::new(&settings.upstream, clock, chance)?));
+        return Ok(Upstream::External(Client::new(&settings.upstream, chance)?));
     }
     let pool = Pool::open(&settings.database, &settings.data.dir.join("statistics.db"), Some("statistics")).await?;
     let log = Log::open(pool, &settings.log.origin, clock, chance).await?;

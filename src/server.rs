@@ -56,6 +56,7 @@ pub enum StartError {
 impl Server {
     /// Binds, builds the house, and begins to answer.
     pub async fn start(settings: Settings, clock: Clock, chance: Chance) -> Result<Self, StartError> {
+        crate::telemetry::begin_counting();
         let public = listen(settings.http.bind, "http.bind").await?;
         let admin = listen(settings.admin.bind, "admin.bind").await?;
         let address = public.local_addr().unwrap_or(settings.http.bind);

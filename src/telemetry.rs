@@ -70,7 +70,8 @@ pub fn begin(settings: &Settings) {
     begin_counting();
 }
 
-fn begin_counting() -> Option<&'static PrometheusHandle> {
+/// Begins to count. Before the first actor is made: addresses take their counters when they are made.
+pub fn begin_counting() -> Option<&'static PrometheusHandle> {
     /// Seconds; from a poll answered out of memory to a request that waited for its deadline.
     const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0];
     let install = || {

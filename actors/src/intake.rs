@@ -203,6 +203,7 @@ impl Worker for IntakeWorker {
         Job { msg, key, .. }: Job<ChainSlot, Submit>,
         (): &mut (),
     ) -> Result<ChainSlot, ActorProcessingErr> {
+        domain::failpoint!("intake.worker");
         let Submit { sender, body, opened, reply } = msg;
         reply.send(self.desk.handle(&sender, &body, opened).await);
         Ok(key)

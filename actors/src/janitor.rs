@@ -43,6 +43,7 @@ impl Pass for Janitor {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        domain::failpoint!("janitor.pass");
         let purged = self.store.purge(self.clock.now(), &self.settings).await.map_err(|error| error.to_string())?;
         tracing::debug!(?purged, "a round of cleaning up is done");
         Ok(false)

@@ -19,6 +19,7 @@ impl Pass for Sequence {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        domain::failpoint!("sequence.pass");
         let sequenced = self.log.sequence(self.events_max).await.map_err(|error| error.to_string())?;
         metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
         metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));

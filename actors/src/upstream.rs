@@ -31,10 +31,10 @@ impl Ledger for LogLedger {
     type Outcome = AppendOutcome;
 
     async fn commit(&self, items: &[Append]) -> Result<Vec<AppendOutcome>, CommitError> {
-        self.0
-            .append(items)
-            .await
-            .map_err(|error| CommitError { detail: error.to_string(), unavailable: error.is_unavailable() })
+        domain::failpoint!("append.before");
+        let committed = self.0.append(items).await;
+        domain::failpoint!("append.after");
+        committed.map_err(|error| CommitError { detail: error.to_string(), unavailable: error.is_unavailable() })
     }
 }
 

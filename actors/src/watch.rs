@@ -47,6 +47,7 @@ impl Pass for Watch {
     type Memory = Seen;
 
     async fn run(&self, seen: &mut Seen) -> Result<bool, String> {
+        domain::failpoint!("watch.pass");
         let now = self.clock.now();
         let since = seen.until.unwrap_or(now) - OVERLAP;
         let changed =

@@ -41,7 +41,9 @@ pub use digest::Digest;
 #[macro_export]
 macro_rules! failpoint {
     ($name:literal) => {
-        $crate::fail::fail_point!($name, |_| std::process::abort())
+        if $crate::fail::eval($name, |_| ()).is_some() {
+            std::process::abort();
+        }
     };
 }
 

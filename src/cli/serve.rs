@@ -12,6 +12,9 @@ use crate::telemetry;
 /// Runs the server.
 pub async fn serve(settings: Settings) -> Done {
     telemetry::begin(&settings.telemetry);
+    // Reads FAILPOINTS; the points stay set for as long as this value lives.
+    #[cfg(feature = "failpoints")]
+    let _failpoints = domain::fail::FailScenario::setup();
     let unwatched = |error: std::io::Error| Failure::Refused(format!("signals cannot be watched: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;

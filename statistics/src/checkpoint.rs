@@ -142,7 +142,7 @@ impl FromStr for VerifierKey {
         let mut parts = text.splitn(3, '+');
         let mut part = || parts.next().ok_or(NotAKey("a part is missing"));
         let (name, id, key) = (part()?, part()?, part()?);
-        if !is_name(name) {
+        if !is_valid_name(name) {
             return Err(NotAKey("the name is empty, or holds a space or a plus"));
         }
         let bytes = BASE64_STANDARD.decode(key).map_err(|_| NotAKey("the key is not base64"))?;
@@ -178,7 +178,7 @@ impl SignerKey {
 
     /// The key that has this Ed25519 seed.
     pub fn from_seed(name: &str, seed: &[u8; 32]) -> Result<Self, NotAName> {
-        if !is_name(name) {
+        if !is_valid_name(name) {
             return Err(NotAName);
         }
         let key = SigningKey::from_bytes(seed);
@@ -211,8 +211,8 @@ impl fmt::Debug for SignerKey {
     }
 }
 
-/// Unicode spaces and plus delimit the parts of keys and signature lines.
-fn is_name(name: &str) -> bool {
+/// Whether a text can name a log. Spaces and plus delimit the parts of keys and signature lines.
+pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '+')
 }
 
@@ -242,7 +242,7 @@ fn parse_signature(line: &str) -> Result<SignatureLine<'_>, NoteFault> {
     let (name, signed) = line.strip_prefix("— ").and_then(|rest| rest.split_once(' ')).ok_or(fault)?;
     let bytes = BASE64_STANDARD.decode(signed).map_err(|_| fault)?;
     let (id, signature) = bytes.split_first_chunk().ok_or(fault)?;
-    if is_name(name) && !signature.is_empty() { Ok((name, *id, signature.to_vec())) } else { Err(fault) }
+    if is_valid_name(name) && !signature.is_empty() { Ok((name, *id, signature.to_vec())) } else { Err(fault) }
 }
 
 #[cfg(test)]

@@ -164,8 +164,8 @@ pub fn verify_inclusion(
 /// Whether `path` shows that the tree of `first` leaves is the beginning of the tree of `size` leaves (RFC 9162, 2.1.4.2).
 pub fn verify_consistency(
     first: u64,
-    first_root: &Digest,
     size: u64,
+    first_root: &Digest,
     root: &Digest,
     path: &[Digest],
 ) -> Result<(), PathFault> {

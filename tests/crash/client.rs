@@ -94,7 +94,9 @@ impl Client {
     }
 
     pub async fn get(&self, url: &str, credential: impl Into<Credential>) -> Answer {
-        self.try_send(self.request(Method::GET, url, &credential.into())).await.unwrap_or_else(|| panic!("no answer: {url}"))
+        self.try_send(self.request(Method::GET, url, &credential.into()))
+            .await
+            .unwrap_or_else(|| panic!("no answer: {url}"))
     }
 
     pub async fn post(&self, url: &str, credential: impl Into<Credential>, body: &Value) -> Answer {

@@ -4,6 +4,9 @@
 //! and compares that in the end with what the server shows. `ATTACHE_SOAK=1` makes the rounds many; `ATTACHE_SEED` repeats the choices
 //! of an earlier run (its scheduling it cannot).
 
+#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+
+#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod client;
 #[path = "../api/event.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]

@@ -60,8 +60,7 @@ impl Home {
     /// Runs a command to its end, with something to read on its standard input.
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Done {
         let mut command = self.command(arguments);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // A command that does not read to the end is no reason to fail here.
         let _ = child.stdin.take().unwrap().write_all(input);
         Done::of(arguments, child.wait_with_output().unwrap())
@@ -84,10 +83,15 @@ impl Home {
     /// Starts a server and waits for nothing.
     pub fn spawn(&self, failpoints: &str) -> Process {
         let mut command = self.command(&["serve"]);
-        command.env("FAILPOINTS", failpoints).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Process { child, stdout: Lines::of(stdout), stderr: Lines::of(stderr) }
+        command.env("FAILPOINTS", failpoints);
+        Process::of(command)
+    }
+
+    /// Starts a server that tells every step of its start, so that one can be chosen to kill it at; waits for nothing.
+    pub fn spawn_loud(&self) -> Process {
+        let mut command = self.command(&["serve"]);
+        command.env("ATTACHE_TELEMETRY__LOG", "trace");
+        Process::of(command)
     }
 }
 
@@ -150,6 +154,20 @@ pub struct Process {
 }
 
 impl Process {
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self { child, stdout: Lines::of(stdout), stderr: Lines::of(stderr) }
+    }
+
+    /// Waits until it has logged so many lines, or is ready, or has ended.
+    pub async fn logged_or_ready(&self, lines: usize) {
+        tokio::select! {
+            _ = self.stderr.reach(lines) => {}
+            _ = self.stdout.reach(1) => {}
+        }
+    }
+
     /// The first line of standard output.
     pub async fn ready_line(&mut self) -> String {
         if !self.stdout.reach(1).await {
@@ -227,8 +245,7 @@ impl Lines {
 
     /// Waits for this many lines; `false` when the program ended before, or took too long.
     pub async fn reach(&self, lines: usize) -> bool {
-        self.wait(|progress| progress.ended || progress.lines >= lines).await
-            && self.progress.borrow().lines >= lines
+        self.wait(|progress| progress.ended || progress.lines >= lines).await && self.progress.borrow().lines >= lines
     }
 
     async fn end(&self) -> bool {

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use crate::client::{Answer, Client};
 use crate::event::{Chain, Machine};
 use crate::oracle::{Oracle, Outgoing};
-use crate::process::PATIENCE;
 
 /// What all senders share.
 pub struct World {
@@ -60,14 +59,13 @@ pub async fn send(world: Arc<World>, chains: Vec<(usize, Chain)>, chance: Chance
         if stopping && lines.iter().all(|line| line.pending.is_none()) {
             return;
         }
-        let count = u64::try_from(lines.len()).unwrap();
-        let at = usize::try_from(chance.below(count)).unwrap();
+        let at = index(&chance, lines.len());
         let line = &mut lines[at];
         if line.pending.is_none() {
             if stopping {
                 continue;
             }
-            if let Some((machine, old)) = answered.get(usize::try_from(chance.below(400)).unwrap()) {
+            if let Some((machine, old)) = answered.get(index(&chance, 10 * REMEMBERED)) {
                 resend(&world, *machine, old).await;
             }
             line.draw(&world, &chance);
@@ -75,10 +73,15 @@ pub async fn send(world: Arc<World>, chains: Vec<(usize, Chain)>, chance: Chance
         if let Some(done) = line.advance(&world, &chance).await {
             answered.push((line.machine, done));
             if answered.len() > REMEMBERED {
-                answered.swap_remove(usize::try_from(chance.below(REMEMBERED as u64)).unwrap());
+                answered.swap_remove(index(&chance, REMEMBERED));
             }
         }
     }
+}
+
+/// A place in something of this length.
+fn index(chance: &Chance, length: usize) -> usize {
+    usize::try_from(chance.below(length as u64)).unwrap()
 }
 
 /// Asks once more for what was answered already; the oracle compares.
@@ -101,7 +104,7 @@ impl Line {
         let event = if hopeless {
             self.chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"))
         } else {
-            then.next_with(|event| event["payload"]["content"] = json!("x".repeat(chance.below(600) as usize)))
+            then.next_with(|event| event["payload"]["content"] = json!("x".repeat(index(chance, 600))))
         };
         let outgoing = world.oracle.sends(&event, self.machine);
         if !hopeless && let Some(upstream) = &world.upstream {
@@ -114,7 +117,7 @@ impl Line {
     async fn advance(&mut self, world: &World, chance: &Chance) -> Option<Outgoing> {
         let pending = self.pending.as_ref()?;
         let body = pending.outgoing.body.clone();
-        let answers = match chance.below(10) {
+        let mut answers = match chance.below(10) {
             // Hangs up somewhere between the first byte out and the last byte in.
             0 => {
                 let patience = Duration::from_micros(chance.below(4000));
@@ -126,8 +129,9 @@ impl Line {
             }
             _ => [world.post(self.machine, body).await, None],
         };
-        let mut taken = false;
-        let mut heard = false;
+        // Of two at once either may have been handled first, and one that was held may be forwarded by the other.
+        answers.sort_by_key(|answer| answer.as_ref().is_some_and(|answer| answer.json().get("receipt_id").is_some()));
+        let (mut taken, mut heard) = (false, false);
         for answer in answers.into_iter().flatten() {
             heard = true;
             match answer.status {
@@ -161,7 +165,7 @@ impl Line {
         let expected = &conflict["expected"];
         self.chain.epoch = expected["chain_epoch"].as_u64().unwrap();
         self.chain.seq = expected["seq"].as_u64().unwrap();
-        self.chain.prev = expected["prev"].as_str().unwrap().to_owned();
+        expected["prev"].as_str().unwrap().clone_into(&mut self.chain.prev);
         (self.pending, self.forgot) = (None, false);
         None
     }
@@ -180,43 +184,56 @@ impl World {
     /// A 202; says whether it brought a receipt.
     fn accepted(&self, event: &Outgoing, answer: &Answer) -> bool {
         let body = answer.json();
-        match body["receipt_id"].as_str() {
-            Some(receipt) => {
-                self.oracle.receipt(&event.id, receipt);
-                true
-            }
-            None => {
-                self.oracle.held(&event.id, body["warning"].as_str().unwrap());
-                false
-            }
+        let receipt = body["receipt_id"].as_str();
+        match receipt {
+            Some(receipt) => self.oracle.receipt(&event.id, receipt),
+            None => self.oracle.held(&event.id, body["warning"].as_str().unwrap()),
         }
+        receipt.is_some()
     }
 
     /// There was no answer: the server was killed and comes back somewhere else, or it was the network and nothing changes.
     async fn moved(&self) {
         let mut url = self.url.subscribe();
+        // Either is a reason to try again.
         let _ = tokio::time::timeout(RESEND_PAUSE, url.changed()).await;
-        assert!(!self.url.is_closed() && PATIENCE > RESEND_PAUSE);
     }
 }
 
-/// Most events go through; the others meet one or two of the ways in which a peer can fail, each of which ends in a resend.
+/// Most events go through at once; the others meet some of the ways in which a peer can fail. What is scripted after a failure that
+/// stored the event never says that it did not: such a service would not be idempotent.
 fn misbehave(upstream: &Upstream, event_id: &str, chance: &Chance) {
-    let late = Duration::from_millis(chance.below(600));
-    while chance.below(4) == 0 {
-        let script = match chance.below(12) {
-            0 => Script::reset(),
-            1 => Script::reset().having_stored(),
-            2 => Script::hang(),
-            3 => Script::hang().having_stored(),
-            4 | 5 => Script::late(late),
-            6 | 7 => Script::twice(),
-            8 => Script::broken(503),
-            9 => Script::broken(500).having_stored(),
-            10 => Script::garbage().having_stored(),
-            // Cannot be forwarded as it is, it says: held, and healed by the resend.
-            _ => Script::reply(harness::upstream::Reply::new(400)),
-        };
-        upstream.for_event(event_id, script);
+    while chance.below(8) == 0 {
+        upstream.for_event(
+            event_id,
+            match chance.below(5) {
+                0 => Script::reset(),
+                1 => Script::hang(),
+                2 => Script::broken(503),
+                3 => Script::garbage(),
+                // Cannot be forwarded as it is, it says: held, and healed by the resend.
+                _ => Script::reply(harness::upstream::Reply::new(400)),
+            },
+        );
+    }
+    while chance.below(8) == 0 {
+        upstream.for_event(
+            event_id,
+            match chance.below(4) {
+                0 => Script::reset().having_stored(),
+                1 => Script::hang().having_stored(),
+                2 => Script::broken(500).having_stored(),
+                _ => Script::garbage().having_stored(),
+            },
+        );
+    }
+    let last = match chance.below(16) {
+        0 => Some(Script::twice()),
+        // Before the client's deadline, or after it.
+        1 => Some(Script::late(Duration::from_millis(chance.below(600)))),
+        _ => None,
+    };
+    if let Some(last) = last {
+        upstream.for_event(event_id, last);
     }
 }

@@ -117,6 +117,7 @@ impl ClaimCeremony {
 
     #[ractor::message(ClaimMessage::ExchangeClaim { reply })]
     async fn on_exchange_claim(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
+        domain::failpoint!("claims.exchange");
         let now = self.wiring.clock.now();
         reply.send(match state.registration.claim_grant(state.attempt.as_ref(), now) {
             ClaimGrant::Pending => Ok(Err(ExchangeError::Pending)),
@@ -210,6 +211,7 @@ impl ClaimCeremony {
             email: confirmer.email.clone(),
             at: now,
         };
+        domain::failpoint!("claims.complete");
         let won = store.attempt_complete(&token, &claim, confirmer.via, now).await?;
         self.reload(state).await?;
         if won {

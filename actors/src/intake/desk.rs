@@ -156,7 +156,6 @@ impl Desk {
     }
 
     async fn keep(&self, item: NewHeld, hold: Hold) -> Verdict {
-        domain::failpoint!("hold.before");
         let deadline = self.hold.settings().ask_deadline;
         match self.hold.ask(|reply| CommitMessage::Add { item, reply }, deadline).await {
             Ok(Ok(HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_))) => {

@@ -19,7 +19,9 @@ impl Ledger for HeldLedger {
     type Outcome = HeldOutcome;
 
     async fn commit(&self, items: &[NewHeld]) -> Result<Vec<HeldOutcome>, CommitError> {
+        domain::failpoint!("hold.before");
         let committed = self.store.held_insert(items, &self.quotas).await;
+        domain::failpoint!("hold.after");
         committed
             .map_err(|error: StoreError| CommitError { unavailable: error.is_unavailable(), detail: error.to_string() })
     }

@@ -36,21 +36,7 @@ impl Store {
             let total: i64 = sqlx::query_scalar(TOTALS_LOCK).fetch_one(&mut *tx).await?;
             let mut ledger = Ledger::new(quotas, total);
 
-            for chunk in chunks(&keys) {
-                let mut sql = QueryBuilder::<Db>::new("WITH wanted (sender, body_sha256) AS (");
-                sql.push_values(chunk, |mut row, (sender, digest)| {
-                    row.push_bind(*sender).push_bind(&digest.as_bytes()[..]);
-                });
-                sql.push(
-                    ") SELECT h.id, h.sender, h.body_sha256 FROM wanted JOIN held_events h
-                    ON h.sender = wanted.sender AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held'",
-                );
-                let rows: Vec<(Uuid, String, Vec<u8>)> = sql.build_query_as().fetch_all(&mut *tx).await?;
-                for (id, sender, digest) in rows {
-                    ledger.is_held(&keys, &sender, &digest, id.into());
-                }
-            }
-
+            look_up!(tx, Db, ledger, new, keys);
             for held in new {
                 let (Sender::Registration(agent), None) = (&held.sender, &held.account) else { continue };
                 if ledger.agents.contains_key(agent) {
@@ -62,7 +48,8 @@ impl Store {
                 ledger.agents.insert(*agent, Agent::of(row)?);
             }
 
-            let outcomes: Vec<HeldOutcome> = new.iter().zip(&keys).map(|(held, key)| ledger.admit(held, *key)).collect();
+            let outcomes: Vec<HeldOutcome> =
+                new.iter().zip(&keys).map(|(held, key)| ledger.admit(held, *key)).collect();
             let admitted: Vec<(&NewHeld, &str)> = new
                 .iter()
                 .zip(&senders)
@@ -70,41 +57,7 @@ impl Store {
                 .filter(|(_, outcome)| matches!(outcome, HeldOutcome::Held(_)))
                 .map(|((held, sender), _)| (held, sender.as_str()))
                 .collect();
-            for chunk in chunks(&admitted) {
-                let mut sql = QueryBuilder::<Db>::new(
-                    "INSERT INTO held_events (id, sender, registration_id, machine_uuid, account_id, user_cuid, event_id,
-                    event_type, agent_id, event_machine_uuid, reason, detail, body, body_sha256, body_bytes,
-                    charged_bytes, seal, received_at, state) ",
-                );
-                sql.push_values(chunk, |mut row, (held, sender)| {
-                    let (registration, machine) = match &held.sender {
-                        Sender::Registration(id) => (Some(id.as_uuid()), None),
-                        Sender::Machine(id) => (None, Some(id.as_uuid())),
-                        Sender::Account(_) => (None, None),
-                    };
-                    let outline = &held.outline;
-                    row.push_bind(held.id.as_uuid())
-                        .push_bind(*sender)
-                        .push_bind(registration)
-                        .push_bind(machine)
-                        .push_bind(ledger.account(held).map(UserAccountId::as_str))
-                        .push_bind(held.user_cuid.as_ref().map(domain::ids::UserCuid::as_str))
-                        .push_bind(outline.event_id.map(|id| id.as_uuid()))
-                        .push_bind(outline.event_type.as_deref().map(storable))
-                        .push_bind(outline.agent_id.as_deref().map(storable))
-                        .push_bind(outline.machine_uuid.map(|id| id.as_uuid()))
-                        .push_bind(held.reason.as_str())
-                        .push_bind(storable(&held.detail))
-                        .push_bind(held.body.as_deref())
-                        .push_bind(&held.body_sha256.as_bytes()[..])
-                        .push_bind(clamped(held.body_bytes))
-                        .push_bind(charge(held))
-                        .push_bind(held.seal.as_ref().map(|seal| &seal.as_bytes()[..]))
-                        .push_bind(held.received_at)
-                        .push_bind("held");
-                });
-                sql.build().execute(&mut *tx).await?;
-            }
+            insert!(tx, Db, ledger, admitted);
             if !admitted.is_empty() {
                 let added: i64 = admitted.iter().map(|(held, _)| charge(held)).sum();
                 sqlx::query(TOTALS_ADD).bind(added).execute(&mut *tx).await?;
@@ -114,6 +67,88 @@ impl Store {
         .during("hold events")
     }
 }
+
+/// Step 2. One probe of an index for each body, and so says even a plan that PostgreSQL made when the table was empty.
+macro_rules! look_up {
+    ($tx:ident, $Db:ty, $ledger:ident, $new:ident, $keys:ident) => {
+        let (mut named, mut unnamed) = (Vec::new(), Vec::new());
+        for (place, (held, (sender, digest))) in (0_i64..).zip($new.iter().zip(&$keys)) {
+            match held.outline.event_id {
+                Some(event) => named.push((place, event.as_uuid(), *sender, *digest)),
+                None => unnamed.push((place, *sender, *digest)),
+            }
+        }
+        for chunk in chunks(&named) {
+            let mut sql = QueryBuilder::<$Db>::new("WITH wanted (place, event_id, sender, body_sha256) AS (");
+            sql.push_values(chunk, |mut row, (place, event, sender, digest)| {
+                row.push_bind(*place).push_bind(*event).push_bind(*sender).push_bind(&digest.as_bytes()[..]);
+            });
+            sql.push(
+                ") SELECT place, id FROM (SELECT place, (SELECT h.id FROM held_events h
+                    WHERE h.event_id = wanted.event_id AND h.sender = wanted.sender
+                        AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
+                FROM wanted) AS found WHERE id IS NOT NULL",
+            );
+            $ledger.are_held(&$keys, sql.build_query_as().fetch_all(&mut *$tx).await?);
+        }
+        for chunk in chunks(&unnamed) {
+            let mut sql = QueryBuilder::<$Db>::new("WITH wanted (place, sender, body_sha256) AS (");
+            sql.push_values(chunk, |mut row, (place, sender, digest)| {
+                row.push_bind(*place).push_bind(*sender).push_bind(&digest.as_bytes()[..]);
+            });
+            sql.push(
+                ") SELECT place, id FROM (SELECT place, (SELECT h.id FROM held_events h
+                    WHERE h.event_id IS NULL AND h.sender = wanted.sender
+                        AND h.body_sha256 = wanted.body_sha256 AND h.state = 'held') AS id
+                FROM wanted) AS found WHERE id IS NOT NULL",
+            );
+            $ledger.are_held(&$keys, sql.build_query_as().fetch_all(&mut *$tx).await?);
+        }
+    };
+}
+use look_up;
+
+/// Step 5.
+macro_rules! insert {
+    ($tx:ident, $Db:ty, $ledger:ident, $admitted:ident) => {
+        for chunk in chunks(&$admitted) {
+            let mut sql = QueryBuilder::<$Db>::new(
+                "INSERT INTO held_events (id, sender, registration_id, machine_uuid, account_id, user_cuid, event_id,
+                    event_type, agent_id, event_machine_uuid, reason, detail, body, body_sha256, body_bytes,
+                    charged_bytes, seal, received_at, state) ",
+            );
+            sql.push_values(chunk, |mut row, (held, sender)| {
+                let (registration, machine) = match &held.sender {
+                    Sender::Registration(id) => (Some(id.as_uuid()), None),
+                    Sender::Machine(id) => (None, Some(id.as_uuid())),
+                    Sender::Account(_) => (None, None),
+                };
+                let outline = &held.outline;
+                row.push_bind(held.id.as_uuid())
+                    .push_bind(*sender)
+                    .push_bind(registration)
+                    .push_bind(machine)
+                    .push_bind($ledger.account(held).map(UserAccountId::as_str))
+                    .push_bind(held.user_cuid.as_ref().map(domain::ids::UserCuid::as_str))
+                    .push_bind(outline.event_id.map(|id| id.as_uuid()))
+                    .push_bind(outline.event_type.as_deref().map(storable))
+                    .push_bind(outline.agent_id.as_deref().map(storable))
+                    .push_bind(outline.machine_uuid.map(|id| id.as_uuid()))
+                    .push_bind(held.reason.as_str())
+                    .push_bind(storable(&held.detail))
+                    .push_bind(held.body.as_deref())
+                    .push_bind(&held.body_sha256.as_bytes()[..])
+                    .push_bind(clamped(held.body_bytes))
+                    .push_bind(charge(held))
+                    .push_bind(held.seal.as_ref().map(|seal| &seal.as_bytes()[..]))
+                    .push_bind(held.received_at)
+                    .push_bind("held");
+            });
+            sql.build().execute(&mut *$tx).await?;
+        }
+    };
+}
+use insert;
 
 /// Sender and body: what makes two events one entry.
 type Key<'a> = (&'a str, Digest);
@@ -162,11 +197,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Takes down that a body is held already.
-    fn is_held(&mut self, keys: &[Key<'a>], sender: &str, digest: &[u8], id: HeldId) {
-        let key = keys.iter().find(|(by, body)| *by == sender && body.as_bytes() == digest);
-        if let Some(key) = key {
-            self.held.insert(*key, id);
+    /// Takes down which bodies are held already: place in the batch, entry.
+    fn are_held(&mut self, keys: &[Key<'a>], rows: Vec<(i64, Uuid)>) {
+        for (place, id) in rows {
+            if let Some(key) = usize::try_from(place).ok().and_then(|place| keys.get(place)) {
+                self.held.insert(*key, id.into());
+            }
         }
     }
 

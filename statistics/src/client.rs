@@ -1,0 +1,295 @@
+//! The client of an external statistics service (decisions, sections 8 and 9).
+//!
+//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else of what a client sent. The
+//! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes
+//! "never counted twice" true.
+
+mod settings;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use domain::Chance;
+use domain::ids::{EventId, ReceiptId};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use reqwest::redirect::Policy;
+use serde::Deserialize;
+
+use crate::breaker::{Admission, Breaker, Verdict};
+use crate::contract::{ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Outcome, Passed, Scope, Submission, Unavailable};
+
+pub use settings::{InvalidUpstream, UpstreamSettings};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Connects to one service. Clones share connections and breaker.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base_url: String,
+    authorization: Option<HeaderValue>,
+    timeout: Duration,
+    body_bytes_max: usize,
+    read_retries: u32,
+    breaker: Arc<Mutex<Breaker>>,
+    chance: Chance,
+}
+
+/// A client that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The settings name no usable service.
+    #[error(transparent)]
+    Settings(#[from] InvalidUpstream),
+    /// The HTTP library.
+    #[error("making the HTTP client: {0}")]
+    Http(#[from] reqwest::Error),
+}
+
+impl Client {
+    /// A client of the service that the settings name; nothing is sent yet.
+    pub fn new(settings: &UpstreamSettings, chance: &Chance) -> Result<Self, ClientError> {
+        let base_url = settings.base_url()?;
+        let authorization = settings.authorization()?;
+        // Fails when the process has chosen one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(settings.connect_timeout)
+            .pool_idle_timeout(settings.idle_timeout)
+            .pool_max_idle_per_host(settings.connections_idle_max)
+            .redirect(Policy::none())
+            .no_proxy()
+            .tcp_nodelay(true)
+            .build()?;
+        Ok(Self {
+            http,
+            base_url,
+            authorization,
+            timeout: settings.timeout,
+            body_bytes_max: settings.body_bytes_max,
+            read_retries: settings.read_retries,
+            breaker: Arc::new(Mutex::new(Breaker::new(settings.breaker))),
+            chance: chance.clone(),
+        })
+    }
+
+    /// `POST /v1/events`. Never retried here: the sender knows best whether to send again.
+    pub async fn submit(&self, submission: &Submission) -> Outcome {
+        let mut headers = scope_headers(&submission.scope);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(IDEMPOTENCY_KEY, value(&submission.event_id.to_string()));
+        let request = self.http.post(format!("{}/v1/events", self.base_url)).headers(headers);
+        match self.send(request.body(submission.body.clone())).await {
+            Ok(answer) => classify(answer),
+            Err(why) => Outcome::Unavailable(why),
+        }
+    }
+
+    /// `GET /v1/activity`
+    pub async fn activity(&self, scope: &Scope, query: &ActivityQuery) -> Result<Passed, Unavailable> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let pairs = [
+            ("limit", limit.as_deref()),
+            ("cursor", query.cursor.as_deref()),
+            ("since", query.since.as_deref()),
+            ("lane", query.lane.map(domain::envelope::Lane::as_str)),
+        ];
+        self.read("/v1/activity", &pairs, scope_headers(scope)).await
+    }
+
+    /// `GET /v1/audit/verify`
+    pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, Unavailable> {
+        let event_id = event_id.to_string();
+        self.read("/v1/audit/verify", &[("event_id", Some(&event_id))], scope_headers(scope)).await
+    }
+
+    /// `GET /v1/audit/checkpoint`
+    pub async fn checkpoint(&self) -> Result<Passed, Unavailable> {
+        self.read("/v1/audit/checkpoint", &[], HeaderMap::new()).await
+    }
+
+    /// `GET /v1/audit/consistency`
+    pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, Unavailable> {
+        self.read("/v1/audit/consistency", &[("from", from), ("to", to)], HeaderMap::new()).await
+    }
+
+    /// `GET /v1/audit/keys`
+    pub async fn keys(&self) -> Result<Passed, Unavailable> {
+        self.read("/v1/audit/keys", &[], HeaderMap::new()).await
+    }
+
+    /// Whether the service has failed so often that it is left alone at the moment.
+    pub fn is_failing(&self) -> bool {
+        self.breaker().is_open()
+    }
+
+    async fn read(
+        &self,
+        path: &str,
+        query: &[(&str, Option<&str>)],
+        headers: HeaderMap,
+    ) -> Result<Passed, Unavailable> {
+        let mut target = format!("{}{path}", self.base_url);
+        let given = query.iter().filter_map(|(name, value)| value.map(|value| (*name, value)));
+        for (number, (name, value)) in given.enumerate() {
+            target.push(if number == 0 { '?' } else { '&' });
+            target.push_str(name);
+            target.push('=');
+            target.extend(percent_encoding::utf8_percent_encode(value, QUERY));
+        }
+        let mut retries = self.read_retries;
+        loop {
+            match self.send(self.http.get(&target).headers(headers.clone())).await {
+                Err(Unavailable::Connect(_)) if retries > 0 => {
+                    retries -= 1;
+                    tokio::time::sleep(Duration::from_millis(50).mul_f64(0.5 + self.chance.fraction())).await;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> Result<Passed, Unavailable> {
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let attempt = Attempt::admitted(&self.breaker).ok_or(Unavailable::BreakerOpen)?;
+        let exchanged = tokio::time::timeout(self.timeout, self.exchange(request)).await;
+        let answer = exchanged.unwrap_or(Err(Unavailable::Timeout));
+        attempt.ended(match &answer {
+            Ok(passed) if passed.status.is_server_error() => Verdict::Failed,
+            Ok(_) => Verdict::Healthy,
+            // The service answered; that the answer was too large for us says nothing of its health.
+            Err(Unavailable::TooLarge) => Verdict::Unknown,
+            Err(_) => Verdict::Failed,
+        });
+        answer
+    }
+
+    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Passed, Unavailable> {
+        let mut response = request.send().await.map_err(failure)?;
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(failure)? {
+            if body.len() + chunk.len() > self.body_bytes_max {
+                return Err(Unavailable::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Passed::from_parts(response.status(), response.headers(), body.freeze()))
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        lock(&self.breaker)
+    }
+}
+
+/// What may stand in a query value as it is (RFC 3986, section 3.4), less what separates pairs.
+const QUERY: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A request under way; one that is given up tells the breaker so.
+struct Attempt<'b> {
+    breaker: &'b Mutex<Breaker>,
+    admission: Option<Admission>,
+}
+
+impl<'b> Attempt<'b> {
+    fn admitted(breaker: &'b Mutex<Breaker>) -> Option<Self> {
+        let admission = lock(breaker).admit(Instant::now())?;
+        Some(Self { breaker, admission: Some(admission) })
+    }
+
+    fn ended(mut self, verdict: Verdict) {
+        self.record(verdict);
+    }
+
+    fn record(&mut self, verdict: Verdict) {
+        if let Some(admission) = self.admission.take() {
+            lock(self.breaker).record(admission, verdict, Instant::now());
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.record(Verdict::Unknown);
+    }
+}
+
+fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
+    // Every update is one assignment: a panic in between leaves nothing half done.
+    breaker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failure(error: reqwest::Error) -> Unavailable {
+    // The URL is the operator's own; it stands in the configuration, not in every line of the log.
+    let error = error.without_url();
+    if error.is_timeout() {
+        Unavailable::Timeout
+    } else if error.is_connect() {
+        Unavailable::Connect(chain(&error))
+    } else {
+        Unavailable::Broken(chain(&error))
+    }
+}
+
+/// The error and its causes on one line: the library's own text says only that something failed.
+fn chain(error: &reqwest::Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[derive(Deserialize)]
+struct Receipt {
+    receipt_id: ReceiptId,
+}
+
+/// What an answer to a submission means.
+fn classify(answer: Passed) -> Outcome {
+    /// Characters of a refusal that an operator and the sender get to read.
+    const DETAIL_MAX: usize = 200;
+    let status = answer.status;
+    match status {
+        _ if status.is_success() => match serde_json::from_slice::<Receipt>(&answer.body) {
+            Ok(Receipt { receipt_id }) => Outcome::Receipt(receipt_id),
+            Err(_) => Outcome::Unavailable(Unavailable::Garbage(status)),
+        },
+        StatusCode::CONFLICT
+        | StatusCode::UNPROCESSABLE_ENTITY
+        | StatusCode::FAILED_DEPENDENCY
+        | StatusCode::TOO_MANY_REQUESTS => Outcome::PassThrough(answer),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            tracing::error!(
+                upstream.status = status.as_u16(),
+                "the statistics service does not accept our credential: see upstream.token"
+            );
+            Outcome::Unavailable(Unavailable::Credential(status))
+        }
+        _ if status.is_client_error() => {
+            let detail = String::from_utf8_lossy(&answer.body).chars().take(DETAIL_MAX).collect();
+            Outcome::Refused { status, detail }
+        }
+        _ => Outcome::Unavailable(Unavailable::Status(status)),
+    }
+}
+
+fn scope_headers(scope: &Scope) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(account) = &scope.account {
+        headers.insert(HeaderName::from_static(ACCOUNT), value(account.as_str()));
+    }
+    if !scope.identities.is_empty() {
+        let identities: Vec<&str> = scope.identities.iter().map(domain::ids::UserCuid::as_str).collect();
+        headers.insert(HeaderName::from_static(IDENTITY), value(&identities.join(",")));
+    }
+    if let Some(machine) = &scope.machine {
+        headers.insert(HeaderName::from_static(MACHINE), value(&machine.to_string()));
+    }
+    headers
+}
+
+/// Identifiers are ASCII words, which every header takes.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}

@@ -1,0 +1,329 @@
+//! The SQL of the log, all of it.
+//!
+//! What travels in numbers (events of a batch, tiles of a pass) travels as two parameters, however many there are: `$1` is
+//! a JSON array with an object for each row, `$2` all binary values one after the other; a row says from which byte on
+//! (`pos`, from 1) its own stand there. So each statement has one text, is prepared once, and costs the driver two
+//! parameters instead of a thousand. The two dialects differ in how they unfold JSON, in locks, and in the clock.
+
+use serde::Serialize;
+use uuid::Uuid;
+
+/// The two parameters of a statement about many rows.
+#[derive(Debug, Default)]
+pub struct Rows {
+    json: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Rows {
+    /// Where the binary values of the next row will begin.
+    pub fn pos(&self) -> usize {
+        self.bytes.len() + 1
+    }
+
+    /// Adds a row; `parts` are its binary values.
+    pub fn push(&mut self, row: &impl Serialize, parts: &[&[u8]]) {
+        self.json.push(if self.json.is_empty() { b'[' } else { b',' });
+        // Writing plain members to memory cannot fail.
+        let _ = serde_json::to_writer(&mut self.json, row);
+        for part in parts {
+            self.bytes.extend_from_slice(part);
+        }
+    }
+
+    /// `$1` and `$2`.
+    pub fn parameters(mut self) -> (String, Vec<u8>) {
+        if self.json.is_empty() {
+            self.json.push(b'[');
+        }
+        self.json.push(b']');
+        (String::from_utf8(self.json).unwrap_or_default(), self.bytes)
+    }
+}
+
+/// `{pos, agent_id}` of [`Dialect::HEADS`]; bytes: `machine_id`.
+#[derive(Debug, Serialize)]
+pub struct HeadKey<'a> {
+    pub pos: usize,
+    pub agent_id: &'a str,
+}
+
+/// A row of [`Dialect::SOURCES_ADD`] and [`Dialect::SOURCES`]; bytes: `machine_id`.
+#[derive(Debug, Serialize)]
+pub struct SourceRow<'a> {
+    pub pos: usize,
+    pub agent_id: &'a str,
+    pub user_cuid: &'a str,
+    pub lane: &'a str,
+}
+
+/// A row of [`Dialect::EVENTS_ADD`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (nought for a
+/// beginning), `canonical`.
+#[derive(Debug, Serialize)]
+pub struct EventRow<'a> {
+    pub pos: usize,
+    pub len: usize,
+    pub source_id: i64,
+    pub event_type: &'a str,
+    pub ts_edge_ms: i64,
+    pub consent_level: &'a str,
+    pub redacted: bool,
+    pub chain_epoch: u64,
+    pub seq: u64,
+    pub begins: bool,
+    pub received_at_ms: i64,
+}
+
+/// A row of [`Dialect::HEADS_MOVE`]; bytes: `machine_id`, `self`, `event_id`.
+#[derive(Debug, Serialize)]
+pub struct HeadRow<'a> {
+    pub pos: usize,
+    pub agent_id: &'a str,
+    pub chain_epoch: u64,
+    pub seq: u64,
+    pub moves: i64,
+}
+
+/// A row of [`Dialect::TILES_PUT`]; bytes: `hashes`.
+#[derive(Debug, Serialize)]
+pub struct TileRow {
+    pub pos: usize,
+    pub len: usize,
+    pub level: u8,
+    pub place: u64,
+}
+
+/// `(machine_id, agent_id, chain_epoch, seq, self, event_id, moves)` of [`Dialect::HEADS`].
+pub type FoundHead = (Uuid, String, i64, i64, Vec<u8>, Uuid, i64);
+/// `(event_id, receipt_id, self)` of [`Dialect::KNOWN`].
+pub type KnownEvent = (Uuid, Uuid, Vec<u8>);
+/// `(id, machine_id, agent_id, user_cuid, lane)` of [`Dialect::SOURCES`].
+pub type FoundSource = (i64, Uuid, String, String, String);
+/// `(level, place, hashes)` of [`Dialect::TILES`].
+pub type FoundTile = (i64, i64, Vec<u8>);
+
+/// A row of [`Dialect::STATE`].
+#[derive(Debug, sqlx::FromRow)]
+pub struct State {
+    pub size: i64,
+    pub root: Vec<u8>,
+    pub name: String,
+    pub seed: Vec<u8>,
+    pub holder: Option<Uuid>,
+    pub fence: i64,
+    pub lease_ms: i64,
+    pub waiting: bool,
+}
+
+/// A row of the pages of activity.
+#[derive(Debug, sqlx::FromRow)]
+pub struct ActivityRow {
+    pub id: i64,
+    pub event_id: Uuid,
+    pub event_type: String,
+    pub lane: String,
+    pub agent_id: String,
+    pub machine_id: Uuid,
+    pub ts_edge_ms: i64,
+    pub received_at_ms: i64,
+    pub consent_level: String,
+    pub redacted: bool,
+    pub chain_epoch: i64,
+    pub seq: i64,
+    pub receipt_id: Uuid,
+}
+
+/// An event, as its proof needs it.
+#[derive(Debug, sqlx::FromRow)]
+pub struct ProofRow {
+    pub event_id: Uuid,
+    pub receipt_id: Uuid,
+    pub machine_id: Uuid,
+    pub agent_id: String,
+    pub chain_epoch: i64,
+    pub seq: i64,
+    #[sqlx(rename = "self")]
+    pub self_hash: Vec<u8>,
+    pub prev_event_id: Option<Uuid>,
+    pub received_at_ms: i64,
+    pub leaf_hash: Vec<u8>,
+    pub canonical: Vec<u8>,
+    pub leaf_index: Option<i64>,
+}
+
+/// `(vkey, active_from, retired_at)`, oldest first.
+pub const KEYS: &str = "SELECT vkey, active_from, retired_at FROM log_keys ORDER BY active_from, vkey";
+/// The name of the key that signs.
+pub const KEY_ACTIVE: &str = "SELECT name FROM log_keys WHERE retired_at IS NULL";
+/// Adds a key, unless one signs already: vkey, name, seed, `active_from`.
+pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) VALUES ($1, $2, $3, $4)
+    ON CONFLICT DO NOTHING";
+/// The tree before its first leaf: root, checkpoint, vkey, `signed_at`.
+pub const TREE_BEGIN: &str =
+    "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
+/// `(size, root, checkpoint, vkey)` of what was signed last.
+pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
+/// Signs the next tree, if the last one is still the one that was read and the lease is still ours: size, root,
+/// checkpoint, vkey, `signed_at`; size before; holder, fence.
+pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
+    WHERE id = 1 AND size = $6 AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8)";
+
+/// The statements that differ. Those about many rows take the parameters of [`Rows`].
+pub trait Dialect: sqlx::Database {
+    /// The heads of some chain keys. On PostgreSQL they are locked, in one order everywhere, so nobody waits in a circle.
+    const HEADS: &'static str;
+    /// Those of some events (`$1`: where each id begins) that were taken already.
+    const KNOWN: &'static str;
+    /// Adds sources that are new.
+    const SOURCES_ADD: &'static str;
+    /// The ids of sources.
+    const SOURCES: &'static str;
+    /// Adds events, in the order given.
+    const EVENTS_ADD: &'static str;
+    /// Moves heads, or adds them. A head that somebody else has moved is not counted.
+    const HEADS_MOVE: &'static str;
+    /// The tree, the key, the lease (milliseconds left by the clock of the database) and whether events wait.
+    const STATE: &'static str;
+    /// Takes or renews the lease, unless another holds it: holder, milliseconds. Gives the fence.
+    const LEASE: &'static str;
+    /// `(event, leaf_hash)` of those that wait, in the order of commits, at most `$1`.
+    const WAITING: &'static str;
+    /// Gives events (`$1`: their ids) their places in the tree, from leaf `$2` on.
+    const PLACE: &'static str;
+    /// Some tiles.
+    const TILES: &'static str;
+    /// Adds tiles or rewrites them.
+    const TILES_PUT: &'static str;
+    /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit.
+    const ACTIVITY: [&'static str; 2];
+    /// An event of a computer, or of identities (JSON array): id; `$2`.
+    const PROOF: [&'static str; 2];
+}
+
+/// Columns and binary values of an event's row; `$uuid` reads an id from the bytes.
+macro_rules! events_add {
+    ($uuid:literal, $close:literal) => {
+        concat!(
+            "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
+                chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
+            SELECT ",
+            $uuid, "substr($2, pos, 16)", $close, ", ",
+            $uuid, "substr($2, pos + 16, 16)", $close, ",
+                source_id, event_type, ts_edge_ms, consent_level, redacted, chain_epoch, seq, substr($2, pos + 32, 32),
+                CASE WHEN begins THEN NULL ELSE ", $uuid, "substr($2, pos + 96, 16)", $close, " END,
+                received_at_ms, substr($2, pos + 64, 32), substr($2, pos + 112, len) FROM r"
+        )
+    };
+}
+
+const HEADS_MOVE_CONFLICT: &str = "";
+
+macro_rules! heads_move {
+    ($rows:literal, $uuid:literal, $close:literal) => {
+        concat!(
+            $rows,
+            " INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
+            SELECT ", $uuid, "substr($2, pos, 16)", $close, ", agent_id, chain_epoch, seq, substr($2, pos + 16, 32), ",
+            $uuid, "substr($2, pos + 48, 16)", $close, ", moves FROM r WHERE true
+            ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
+                self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
+            WHERE chain_heads.moves = excluded.moves - 1"
+        )
+    };
+}
+
+/// Tree, key and lease; `$now` is the clock of the database in milliseconds.
+macro_rules! state {
+    ($now:literal, $waiting:literal) => {
+        concat!(
+            "SELECT t.size, t.root, k.name, k.seed, s.holder, s.fence, s.held_until_ms - ", $now, " AS lease_ms,
+                EXISTS (", $waiting, ") AS waiting
+            FROM tree t CROSS JOIN sequencer s CROSS JOIN log_keys k WHERE k.retired_at IS NULL"
+        )
+    };
+}
+
+macro_rules! lease {
+    ($now:literal) => {
+        concat!(
+            "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN fence ELSE fence + 1 END, holder = $1,
+                held_until_ms = ", $now, " + $2
+            WHERE id = 1 AND (holder IS NULL OR holder = $1 OR held_until_ms < ", $now, ") RETURNING fence"
+        )
+    };
+}
+
+/// A page over many sources, each of which is an index that is read from its end. Only the sources with the newest events
+/// can have events in the page, so no more sources are read than the page is long.
+macro_rules! activity {
+    ($scope:literal, $newest:literal, $page:literal) => {
+        concat!(
+            "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane FROM sources s ", $newest, "
+                WHERE ", $scope, " AND ($2 IS NULL OR s.lane = $2)
+                ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $6)
+            SELECT e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms,
+                e.consent_level, e.redacted, e.chain_epoch, e.seq, e.receipt_id
+            FROM newest s ", $page, " ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $6"
+        )
+    };
+}
+
+macro_rules! proof {
+    ($scope:literal) => {
+        concat!(
+            "SELECT e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
+                e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index
+            FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
+            WHERE e.event_id = $1 AND ", $scope
+        )
+    };
+}
+
+impl Dialect for sqlx::Sqlite {
+    const HEADS: &'static str = "SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
+        FROM json_each($1) r CROSS JOIN chain_heads h
+        WHERE h.machine_id = substr($2, r.value ->> 'pos', 16) AND h.agent_id = r.value ->> 'agent_id'";
+    const KNOWN: &'static str = "SELECT e.event_id, e.receipt_id, e.self FROM json_each($1) r CROSS JOIN events e
+        WHERE e.event_id = substr($2, r.value, 16)";
+    const SOURCES_ADD: &'static str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane)
+        SELECT substr($2, value ->> 'pos', 16), value ->> 'agent_id', value ->> 'user_cuid', value ->> 'lane'
+        FROM json_each($1) WHERE true ON CONFLICT DO NOTHING";
+    const SOURCES: &'static str = "SELECT s.id, s.machine_id, s.agent_id, s.user_cuid, s.lane
+        FROM json_each($1) r CROSS JOIN sources s
+        WHERE s.machine_id = substr($2, r.value ->> 'pos', 16) AND s.agent_id = r.value ->> 'agent_id'
+            AND s.user_cuid = r.value ->> 'user_cuid' AND s.lane = r.value ->> 'lane'";
+    const EVENTS_ADD: &'static str = concat!(
+        "WITH r AS (SELECT value ->> 'pos' AS pos, value ->> 'len' AS len, value ->> 'source_id' AS source_id,
+            value ->> 'event_type' AS event_type, value ->> 'ts_edge_ms' AS ts_edge_ms,
+            value ->> 'consent_level' AS consent_level, value ->> 'redacted' AS redacted,
+            value ->> 'chain_epoch' AS chain_epoch, value ->> 'seq' AS seq, value ->> 'begins' AS begins,
+            value ->> 'received_at_ms' AS received_at_ms FROM json_each($1)) ",
+        events_add!("", "")
+    );
+    const HEADS_MOVE: &'static str = heads_move!(
+        "WITH r AS (SELECT value ->> 'pos' AS pos, value ->> 'agent_id' AS agent_id, value ->> 'chain_epoch' AS chain_epoch,
+            value ->> 'seq' AS seq, value ->> 'moves' AS moves FROM json_each($1))",
+        "",
+        ""
+    );
+    const STATE: &'static str = state!(
+        "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+        "SELECT 1 FROM events WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves)"
+    );
+    const LEASE: &'static str = lease!("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
+    const WAITING: &'static str = "SELECT id, leaf_hash FROM events
+        WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves) ORDER BY id LIMIT $1";
+    const PLACE: &'static str =
+        "INSERT INTO leaves (event, leaf_index) SELECT value, $2 + key FROM json_each($1) WHERE true";
+    const TILES: &'static str = "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
+        WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
+    const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
+        SELECT value ->> 'level', value ->> 'place', substr($2, value ->> 'pos', value ->> 'len') FROM json_each($1)
+        WHERE true ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
+    const ACTIVITY: [&'static str; 2] = [
+        sqlite_activity!("s.machine_id = $1"),
+        sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))"),
+    ];
+    const PROOF: [&'static str; 2] =
+        [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
+}

@@ -1,0 +1,156 @@
+//! `attache admin account|session|machine|agent`, beside the living server.
+
+use serde_json::json;
+
+use crate::client::{Client, Credential, eventually};
+use crate::event::{Chain, Machine};
+use crate::flow;
+use crate::process::Home;
+
+#[test]
+fn accounts_are_made_once_for_a_person_and_once_for_an_identity() {
+    let home = Home::new();
+    let create = |arguments: &[&str]| home.run(&[&["admin", "account", "create"], arguments].concat());
+    let made =
+        create(&["--email", "ada@example.com", "--user-cuid", "tz4a98xxat96iws9zmbrgj3a", "--name", "Ada", "--json"])
+            .json();
+    let id = flow::text(&made, "user_account_id");
+    create(&["--email", "ADA@example.com "]).refused(1, &["that person has an account already"]);
+    create(&["--user-cuid", "tz4a98xxat96iws9zmbrgj3a"]).refused(1, &["that identity is linked to an account already"]);
+    create(&["--email", "not an address"]).refused(2, &["--email"]);
+    create(&["--user-cuid", "NOT-A-CUID"]).refused(2, &["--user-cuid"]);
+    let done = create(&[]);
+    assert!(done.said().starts_with("account ") && done.said().ends_with(" is made"), "{done:?}");
+
+    let listed = home.run(&["admin", "account", "list", "--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    let ada = listed.as_array().unwrap().iter().find(|account| account["user_account_id"] == id).unwrap();
+    assert_eq!((&ada["name"], &ada["plan"], &ada["balance_cents"]), (&json!("Ada"), &json!("FREE"), &json!(0)));
+    let table = home.run(&["admin", "account", "list"]);
+    assert_eq!(table.said().lines().count(), 3);
+    assert!(table.said().contains(&id));
+    assert_eq!(home.run(&["admin", "account", "list", "--limit", "1", "--json"]).json().as_array().unwrap().len(), 1);
+    // The person's first sign-in finds the account that was made for them.
+    let session = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
+    assert_eq!(session["user_account_id"], id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_works_at_once_on_the_living_server() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let activity = format!("{}/api/v1/activity", server.url);
+    let done = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
+    let cookie = done.said();
+    assert!(cookie.starts_with("attache.session_token=ses_") && cookie.lines().count() == 1, "{cookie}");
+    Client::new().get(&activity, Credential::Cookie(cookie.to_owned())).await.expect(200);
+
+    let second = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
+    let cookie = format!("{}={}", flow::text(&second, "name"), flow::text(&second, "value"));
+    Client::new().get(&activity, Credential::Cookie(cookie)).await.expect(200);
+    assert_eq!(
+        home.run(&["admin", "account", "list", "--json"]).json()[0]["user_account_id"],
+        second["user_account_id"]
+    );
+    Client::new()
+        .get(&activity, Credential::Cookie("attache.session_token=ses_x".into()))
+        .await
+        .refused(401, "unauthorized");
+}
+
+#[test]
+fn over_https_the_cookie_is_a_secure_one() {
+    let home = Home::new().set("http.base_url", "https://attache.example.com");
+    let done = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
+    assert!(done.said().starts_with("__Secure-attache.session_token=ses_"), "{done:?}");
+}
+
+#[test]
+fn where_a_sign_in_makes_no_account_a_session_has_none() {
+    let home = Home::new().set("signin.create_account", "false");
+    let made = home.run(&["admin", "session", "create", "--email", "ada@example.com", "--json"]).json();
+    assert_eq!(made["user_account_id"], json!(null));
+    assert_eq!(home.run(&["admin", "account", "list"]).said(), "nothing there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_computer_is_added_attached_listed_and_removed() {
+    let home = Home::new().set("machines.registration", "off");
+    let server = home.serve().await;
+    let (cuid, uuid) = ("tz4a98xxat96iws9zmbrgj3a", flow::uuid());
+    let add = |arguments: &[&str]| home.run(&[&["admin", "machine", "add", "--user-cuid", cuid], arguments].concat());
+    let made = add(&["--machine-uuid", &uuid, "--name", "Ada's laptop", "--json"]).json();
+    let machine = Machine { user_cuid: cuid.into(), uuid: uuid.clone(), secret: flow::text(&made, "machine_secret") };
+    assert_eq!((&made["machine_uuid"], &made["user_cuid"]), (&json!(uuid), &json!(cuid)));
+    add(&["--machine-uuid", &uuid]).refused(1, &["registered already"]);
+    add(&["--machine-uuid", "019b76da-a800-4a67-8a14-94a3f41b0634"]).refused(2, &["--machine-uuid"]);
+    let mut chain = Chain::new(&machine);
+    flow::event(&server, &machine, &chain.next()).await.receipt();
+
+    let account = flow::text(
+        &home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json(),
+        "user_account_id",
+    );
+    let attach = |uuid: &str, account: &str| {
+        home.run(&["admin", "machine", "attach", "--machine-uuid", uuid, "--account", account])
+    };
+    assert_eq!(attach(&uuid, &account).said(), format!("{uuid} is attached to {account}"));
+    attach(&uuid, &account).said();
+    let other = flow::text(&home.run(&["admin", "account", "create", "--json"]).json(), "user_account_id");
+    attach(&uuid, &other).refused(1, &["attached to another account"]);
+    attach(&flow::uuid(), &account).refused(1, &["no such computer"]);
+    let second = flow::uuid();
+    add(&["--machine-uuid", &second]).said();
+    attach(&second, &other).refused(1, &["its identity is linked to another account"]);
+    attach(&second, "tz4a98xxat96iws9zmbrgj3b").refused(1, &["attache: "]);
+    // The person sees what their computer did.
+    let page = Client::new()
+        .get(&format!("{}/api/v1/activity", server.url), flow::session(&home, "ada@example.com"))
+        .await
+        .expect(200);
+    assert_eq!(page["events"].as_array().unwrap().len(), 1);
+
+    let listed = home.run(&["admin", "machine", "list", "--json"]).json();
+    let first = listed.as_array().unwrap().iter().find(|listed| listed["machine_uuid"] == uuid).unwrap();
+    assert_eq!((&first["name"], &first["user_account_id"]), (&json!("Ada's laptop"), &json!(account)));
+    let table = home.run(&["admin", "machine", "list"]);
+    assert!(table.said().contains(&uuid) && !table.said().contains("msk_"));
+
+    assert_eq!(home.run(&["admin", "machine", "remove", &uuid]).said(), format!("{uuid} is removed"));
+    home.run(&["admin", "machine", "remove", &uuid]).refused(1, &["no such computer"]);
+    flow::event(&server, &machine, &chain.next()).await.refused(401, "machine_unknown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_is_listed_and_revoked_for_ever() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let person = flow::session(&home, "ada@example.com");
+    let (id, tokens) = flow::agent(&server, &person).await;
+    let unclaimed = flow::identity(&server, &json!({ "type": "anonymous" })).await;
+    let token = Credential::Bearer(flow::text(&tokens, "access_token"));
+    let activity = format!("{}/api/v1/activity", server.url);
+    Client::new().get(&activity, token.clone()).await.expect(200);
+
+    let status = |id: &str| {
+        let listed = home.run(&["admin", "agent", "list", "--json"]).json();
+        let agent = listed.as_array().unwrap().iter().find(|agent| agent["id"] == id).cloned();
+        flow::text(&agent.unwrap(), "status")
+    };
+    assert_eq!(status(&id), "claimed");
+    assert_eq!(status(&flow::text(&unclaimed, "registration_id")), "unclaimed");
+    assert!(home.run(&["admin", "agent", "list"]).said().contains(&id));
+
+    assert_eq!(home.run(&["admin", "agent", "revoke", &id, "--json"]).json(), json!({ "revoked": id }));
+    assert_eq!(status(&id), "revoked");
+    Client::new().get(&activity, token).await.refused(401, "unauthorized");
+    let assertion = flow::text(&tokens, "identity_assertion");
+    // The ceremony that lives in the server hears of it within about a second.
+    eventually("its assertion is refused", async || {
+        let answer = flow::token_by_assertion(&server, &assertion).await;
+        (answer.status == 400 && answer.json()["error"] == "invalid_grant").then_some(())
+    })
+    .await;
+    home.run(&["admin", "agent", "revoke", &id]).refused(1, &["no such agent, or it is revoked already"]);
+    home.run(&["admin", "agent", "revoke", &flow::uuid()]).refused(1, &["no such agent"]);
+}

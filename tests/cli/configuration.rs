@@ -1,0 +1,146 @@
+//! `attache check` and `migrate`, and what every command says of its arguments and its configuration.
+
+use crate::process::Home;
+
+#[test]
+fn a_sound_configuration_is_said_to_be_sound_and_what_it_means() {
+    let home = Home::new().set("http.base_url", "https://attache.example.com");
+    let done = home.run(&["check"]);
+    let said = done.said();
+    for part in ["sound", "127.0.0.1:0", "https://attache.example.com", "SQLite in", "embedded"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let done = home
+        .set("database.url", "postgres://ada:hunter2@db.example/attache")
+        .set("upstream.url", "https://up.example")
+        .run(&["check"]);
+    let said = done.said();
+    assert!(said.contains("PostgreSQL") && said.contains("https://up.example"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn every_mistake_is_shown_at_once_with_its_line() {
+    let home = Home::new().set("events.wrkers", "3");
+    let path = home.dir.path().join("broken.toml");
+    let text = "[http]\nbind = \"nowhere\"\nbnd = 1\n\n[log]\ncheckpoint_every = \"2s\"\n[actors.intake]\nqueue_max = -1\n[evnts]\nx = 1\n";
+    std::fs::write(&path, text).unwrap();
+    let mistakes = [
+        "broken.toml:2: http.bind: ",
+        "broken.toml:3: http.bnd: is not a setting; did you mean http.bind?",
+        "broken.toml:8: actors.intake.queue_max: ",
+        "broken.toml:9: evnts: is not a setting; did you mean events?",
+        "ATTACHE_EVENTS__WRKERS: events.wrkers: is not a setting; did you mean events.workers?",
+        "configuration errors",
+    ];
+    for command in ["check", "serve", "migrate"] {
+        let done = home.run(&["--config", path.to_str().unwrap(), command]);
+        done.refused(78, &mistakes);
+        assert_eq!(done.stdout, "");
+    }
+    home.run(&["admin", "machine", "list", "--config", path.to_str().unwrap()]).refused(78, &mistakes);
+    assert!(!home.data().exists(), "nothing is touched by a configuration that is wrong");
+}
+
+#[test]
+fn values_that_do_not_go_together_are_mistakes_too() {
+    let home = Home::new().set("machines.registration", "key").set("events.third_party_agents", "[\"one\"]");
+    home.run(&["check"]).refused(
+        78,
+        &["machines.enrolment_key: ", "ATTACHE_EVENTS__THIRD_PARTY_AGENTS: events.third_party_agents: exactly six"],
+    );
+}
+
+#[test]
+fn a_file_that_was_named_must_be_there_and_be_toml() {
+    let home = Home::new();
+    home.run(&["check", "--config", "nowhere.toml"]).refused(78, &["nowhere.toml: cannot be read", "--config"]);
+    std::fs::write(home.dir.path().join("config.toml"), "[http\n").unwrap();
+    home.run(&["check"]).refused(78, &["config.toml:1: "]);
+    // The file of the working folder counts without being named.
+    std::fs::write(home.dir.path().join("config.toml"), "[http]\nauth_name = \"other\"\n").unwrap();
+    home.run(&["check"]).said();
+    let cookie = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
+    assert!(cookie.said().starts_with("other.session_token=ses_"), "{cookie:?}");
+}
+
+#[test]
+fn wrong_usage_is_2_and_help_is_help() {
+    let home = Home::new();
+    for arguments in [
+        &["--nonsense"][..],
+        &["nonsense"],
+        &["admin"],
+        &["admin", "machine", "add"],
+        &["admin", "machine", "remove", "not-a-uuid"],
+        &["admin", "session", "create", "--email", "nobody"],
+        &["admin", "held", "list", "--reason", "boredom"],
+        &["admin", "held", "show", "x"],
+        &["verify"],
+        &["keys"],
+        &["check", "--config"],
+    ] {
+        let done = home.run(arguments);
+        assert_eq!(done.code, Some(2), "{done:?}");
+        assert!(!done.stderr.is_empty(), "{done:?}");
+    }
+    assert!(home.run(&["--help"]).said().contains("Usage: attache"));
+    assert!(home.run(&["--version"]).said().starts_with("attache "));
+    assert!(!home.data().exists());
+}
+
+#[test]
+fn migrate_makes_both_databases_and_a_second_time_nothing() {
+    let home = Home::new();
+    for _ in 0..2 {
+        assert_eq!(home.run(&["migrate"]).said(), "the databases have the newest schema");
+    }
+    let files = std::fs::read_dir(home.data()).unwrap().count();
+    assert!(files >= 2, "{files} files");
+    assert_eq!(home.run(&["admin", "machine", "list"]).said(), "nothing there");
+    assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json(), serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migrate_serve_and_operators_work_on_postgres() {
+    let Some(database) = harness::postgres::database().await else { return };
+    let home = Home::new().set("database.url", &database.url);
+    home.run(&["migrate"]).said();
+    home.run(&["migrate"]).said();
+    let server = home.serve().await;
+    crate::flow::machine(&home, &server).await;
+    assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json().as_array().unwrap().len(), 1);
+    assert!(!home.data().exists(), "nothing lives in files");
+}
+
+#[test]
+fn a_database_that_cannot_be_had_is_named() {
+    let home = Home::new();
+    std::fs::write(home.data(), "in the way").unwrap();
+    for arguments in [&["migrate"][..], &["serve"], &["admin", "agent", "list"], &["keys", "list"]] {
+        home.run(arguments).refused(1, &["attache: ", "data"]);
+    }
+    // Nobody listens on port 1, and the password is nobody's business.
+    let home = Home::new()
+        .set("database.url", "postgres://ada:hunter2@127.0.0.1:1/attache")
+        .set("database.acquire_timeout", "1s");
+    for arguments in [&["migrate"][..], &["serve"]] {
+        let done = home.run(arguments);
+        let complaint = done.refused(1, &["the database"]);
+        assert!(!complaint.contains("hunter2"), "{complaint}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let home = Home::new();
+    home.run(&["migrate"]).said();
+    let files: Vec<_> = std::fs::read_dir(home.data()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for path in &files {
+        std::fs::write(path, "this is not a database, it is a letter to whoever reads it\n".repeat(200)).unwrap();
+    }
+    let before: Vec<_> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    home.run(&["serve"]).refused(1, &["attache: "]);
+    let after: Vec<_> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    assert!(before == after, "the letter was changed");
+}

@@ -1,0 +1,107 @@
+//! Steps that several commands' tests need.
+
+use domain::{Chance, Clock};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client, Credential, eventually};
+use crate::event::Machine;
+use crate::process::{Home, Server};
+
+const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
+const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// The text of a member.
+#[track_caller]
+pub fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_else(|| panic!("{name} is no text in {value}")).to_owned()
+}
+
+/// A fresh `machine_uuid`.
+pub fn uuid() -> String {
+    Chance::system().uuid_v7(Clock::system().now()).to_string()
+}
+
+/// A computer that an operator registered, and that the living server knows.
+pub async fn machine(home: &Home, server: &Server) -> Machine {
+    let (user_cuid, uuid) = (Chance::system().cuid2(), uuid());
+    let added = home.run(&["admin", "machine", "add", "--user-cuid", &user_cuid, "--machine-uuid", &uuid]);
+    let machine = Machine { user_cuid, uuid, secret: added.said().to_owned() };
+    Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await.expect(200);
+    machine
+}
+
+/// The cookie of a person whom an operator signed in.
+pub fn session(home: &Home, email: &str) -> Credential {
+    Credential::Cookie(home.run(&["admin", "session", "create", "--email", email]).said().to_owned())
+}
+
+/// An event on its way; it must be answered.
+pub async fn event(server: &Server, credential: impl Into<Credential>, event: &Value) -> Answer {
+    Client::new().post(&format!("{}/api/v1/events", server.url), credential, event).await
+}
+
+pub async fn identity(server: &Server, body: &Value) -> Value {
+    Client::new().post(&format!("{}/api/v1/agent-auth/identity", server.url), Credential::None, body).await.expect(200)
+}
+
+pub async fn claim(server: &Server, claim_token: &str) -> Value {
+    let url = format!("{}/api/v1/agent-auth/claim", server.url);
+    let answer = Client::new().post(&url, Credential::None, &json!({ "claim_token": claim_token })).await;
+    answer.expect(200)["claim"].clone()
+}
+
+/// The token in a claim's link.
+pub fn attempt_of(claim: &Value) -> String {
+    text(claim, "verification_uri").split_once("attempt=").unwrap().1.to_owned()
+}
+
+pub async fn complete(server: &Server, person: &Credential, attempt: &str, code: &str) -> Answer {
+    let body = json!({ "claim_attempt_token": attempt, "user_code": code });
+    Client::new().post(&format!("{}/api/v1/agent-auth/claim/complete", server.url), person.clone(), &body).await
+}
+
+pub async fn token_by_claim(server: &Server, claim_token: &str) -> Answer {
+    form(server, "token", &[("grant_type", CLAIM_GRANT), ("claim_token", claim_token)]).await
+}
+
+pub async fn token_by_assertion(server: &Server, assertion: &str) -> Answer {
+    form(server, "token", &[("grant_type", JWT_GRANT), ("assertion", assertion)]).await
+}
+
+/// Posts a form to one of the agents' endpoints.
+pub async fn form(server: &Server, endpoint: &str, pairs: &[(&str, &str)]) -> Answer {
+    let client = Client::new();
+    let request = client.request(
+        reqwest::Method::POST,
+        &format!("{}/api/v1/agent-auth/{endpoint}", server.url),
+        &Credential::None,
+    );
+    let body = serde_urlencoded::to_string(pairs).unwrap();
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(body);
+    client.try_send(request).await.unwrap()
+}
+
+/// A claimed agent: its registration id and the result of its first exchange.
+pub async fn agent(server: &Server, person: &Credential) -> (String, Value) {
+    let registered = identity(server, &json!({ "type": "anonymous" })).await;
+    let claim_token = text(&registered, "claim_token");
+    let claim = claim(server, &claim_token).await;
+    complete(server, person, &attempt_of(&claim), &text(&claim, "user_code")).await.expect(200);
+    (text(&registered, "registration_id"), token_by_claim(server, &claim_token).await.expect(200))
+}
+
+/// The proof of an event, once it is in the tree.
+pub async fn proof(server: &Server, credential: impl Into<Credential> + Clone, event_id: &str) -> Value {
+    let (client, url) = (Client::new(), format!("{}/api/v1/audit/verify?event_id={event_id}", server.url));
+    eventually("the event is in the tree", async || {
+        let proof = client.get(&url, credential.clone()).await.expect(200);
+        (proof["status"] == "included").then_some(proof)
+    })
+    .await
+}
+
+/// The key that the log publishes.
+pub async fn vkey(server: &Server) -> String {
+    let keys = Client::new().get(&format!("{}/api/v1/audit/keys", server.url), Credential::None).await.expect(200);
+    text(&keys["keys"][0], "vkey")
+}

@@ -1,0 +1,161 @@
+//! `attache admin held`: what could not be forwarded, and what an operator can do about it beside the living server.
+
+use domain::Clock;
+use domain::consent::{ConsentLevel, ConsentRule};
+use serde_json::{Value, json};
+use store::{DatabaseSettings, Store};
+
+use crate::client::{Client, Credential};
+use crate::event::{Chain, Machine};
+use crate::flow;
+use crate::process::{Home, Server};
+
+/// The id of the one entry that waits for this event.
+fn entry(home: &Home, event: &Value) -> String {
+    let listed = home.run(&["admin", "held", "list", "--json"]).json();
+    let found = listed.as_array().unwrap().iter().find(|entry| entry["event_id"] == event["event_id"]);
+    flow::text(found.unwrap_or_else(|| panic!("not held: {listed}")), "id")
+}
+
+fn release(home: &Home, id: &str) -> crate::process::Done {
+    home.run(&["admin", "held", "release", id])
+}
+
+async fn activity(server: &Server, who: impl Into<Credential>) -> Value {
+    Client::new().get(&format!("{}/api/v1/activity", server.url), who).await.expect(200)
+}
+
+/// A person who sends, from the browser, events of a computer that is not attached to the account yet.
+struct Early {
+    home: Home,
+    server: Server,
+    person: Credential,
+    machine: Machine,
+}
+
+impl Early {
+    async fn new() -> Self {
+        let home = Home::new();
+        let server = home.serve().await;
+        let person = flow::session(&home, "ada@example.com");
+        let machine = flow::machine(&home, &server).await;
+        Self { home, server, person, machine }
+    }
+
+    fn attach(&self) {
+        let accounts = self.home.run(&["admin", "account", "list", "--json"]).json();
+        let account = flow::text(&accounts[0], "user_account_id");
+        self.home
+            .run(&["admin", "machine", "attach", "--machine-uuid", &self.machine.uuid, "--account", &account])
+            .said();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_beside_the_living_server_forwards_and_is_proven() {
+    let early = Early::new().await;
+    let Early { home, server, person, machine } = &early;
+    let mut chain = Chain::new(machine);
+    let (first, second) = (chain.next(), chain.next());
+    for event in [&first, &second] {
+        assert!(flow::event(server, person.clone(), event).await.held().starts_with("identity_mismatch: "));
+    }
+    assert_eq!(activity(server, person.clone()).await["unclassified"].as_array().unwrap().len(), 2);
+    let id = entry(home, &first);
+    release(home, &id).refused(1, &["it is still held: identity_mismatch: "]);
+    early.attach();
+
+    // Out of order the statistics service says no, and the entry waits on.
+    release(home, &entry(home, &second)).refused(1, &["the statistics service answered 409", "chain_conflict"]);
+    let released = home.run(&["admin", "held", "release", &id, "--json"]).json();
+    assert_eq!(released["released"], id);
+    let receipt = flow::text(&released, "receipt_id");
+    let done = release(home, &entry(home, &second));
+    assert!(done.said().contains("is released, receipt "), "{done:?}");
+    release(home, &id).refused(1, &["it is released already"]);
+
+    let page = activity(server, person.clone()).await;
+    assert_eq!(page["unclassified"], json!([]));
+    assert_eq!(page["events"].as_array().unwrap().len(), 2);
+    for event in [&first, &second] {
+        flow::proof(server, machine, event["event_id"].as_str().unwrap()).await;
+    }
+    // Its sender asks again and is told the very same.
+    assert_eq!(flow::event(server, person.clone(), &first).await.receipt(), receipt);
+    assert_eq!(home.run(&["admin", "held", "list"]).said(), "nothing there");
+    let all = home.run(&["admin", "held", "list", "--all", "--json"]).json();
+    assert!(all.as_array().unwrap().iter().all(|entry| entry["state"] == "released"), "{all}");
+    // The living server goes on with the chain.
+    flow::event(server, machine, &chain.next()).await.receipt();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resend_releases_too() {
+    let early = Early::new().await;
+    let event = Chain::new(&early.machine).next();
+    flow::event(&early.server, early.person.clone(), &event).await.held();
+    early.attach();
+    flow::event(&early.server, early.person.clone(), &event).await.receipt();
+    assert_eq!(early.home.run(&["admin", "held", "list"]).said(), "nothing there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_is_listed_shown_and_discarded() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = flow::machine(&home, &server).await;
+    let chain = Chain::new(&machine);
+    let unknown = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
+    assert!(flow::event(&server, &machine, &unknown).await.held().starts_with("unknown_event_type: "));
+    flow::event(&server, &machine, &json!({ "n": 1 })).await.held();
+
+    let listed = |arguments: &[&str]| home.run(&[&["admin", "held", "list"], arguments].concat());
+    assert_eq!(listed(&["--json"]).json().as_array().unwrap().len(), 2);
+    assert_eq!(listed(&["--json", "--limit", "1"]).json().as_array().unwrap().len(), 1);
+    let malformed = listed(&["--json", "--reason", "malformed_envelope"]).json();
+    assert_eq!((malformed.as_array().unwrap().len(), &malformed[0]["event_id"]), (1, &Value::Null));
+    let done = listed(&[]);
+    assert!(done.said().contains("unknown_event_type") && done.said().contains(&machine.uuid), "{done:?}");
+
+    let id = entry(&home, &unknown);
+    let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
+    assert_eq!((&shown["reason"], &shown["event_id"]), (&json!("unknown_event_type"), &unknown["event_id"]));
+    assert_eq!(serde_json::from_str::<Value>(shown["body"].as_str().unwrap()).unwrap(), unknown);
+    assert!(home.run(&["admin", "held", "show", &id]).said().contains("what was learned"));
+    release(&home, &id).refused(1, &["it is still held: unknown_event_type: "]);
+    assert_eq!(listed(&["--json"]).json().as_array().unwrap().len(), 2, "a release in vain changes nothing");
+
+    assert_eq!(home.run(&["admin", "held", "discard", &id, "--json"]).json(), json!({ "discarded": id }));
+    home.run(&["admin", "held", "discard", &id]).refused(1, &["no such event is held"]);
+    release(&home, &id).refused(1, &["it is discarded already"]);
+    let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
+    assert_eq!((&shown["state"], &shown["body"]), (&json!("discarded"), &Value::Null));
+    let nobody = flow::uuid();
+    for command in ["show", "release", "discard"] {
+        home.run(&["admin", "held", command, &nobody]).refused(1, &["no such event is held"]);
+    }
+    assert_eq!(activity(&server, &machine).await["unclassified"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_does_not_allow_cannot_be_released_because_it_is_not_there() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = flow::machine(&home, &server).await;
+    let store = Store::open(&DatabaseSettings::default(), &home.data().join("attache.db")).await.unwrap();
+    let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly };
+    let identity = machine.user_cuid.parse().unwrap();
+    store.consent_set(&[identity], &rule, None, Clock::system().now()).await.unwrap();
+    store.close().await;
+
+    let event = Chain::new(&machine).next_with(|event| event["payload"]["content"] = json!("nobody may read this"));
+    assert!(flow::event(&server, &machine, &event).await.held().starts_with("consent_exceeded: "));
+    let id = entry(&home, &event);
+    assert_eq!(home.run(&["admin", "held", "show", &id, "--json"]).json()["body"], Value::Null);
+    release(&home, &id).refused(1, &["its payload was not kept", "the sender has to send it again"]);
+    for file in std::fs::read_dir(home.data()).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        assert!(!bytes.windows(20).any(|window| window == b"nobody may read this"), "{}", path.display());
+    }
+}

@@ -1,0 +1,23 @@
+//! The command line: the real program, real files, and where it matters a real server beside it.
+//!
+//! Every command is here with every way in which it can fail; what an operator does is looked at from the living server.
+
+#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+
+#[path = "../crash/client.rs"]
+mod client;
+#[path = "../api/event.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod event;
+#[path = "../crash/process.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod process;
+
+mod admin;
+mod configuration;
+mod flow;
+mod held;
+mod keys;
+mod secrets;
+mod serve;
+mod verify;

@@ -1,0 +1,257 @@
+//! What was handed out as a secret is nowhere but with its owner: not in logs, however loud, not in metrics, not in errors, not in the
+//! database.
+
+use std::path::Path;
+
+use harness::upstream::{Answer as Script, TOKEN, Upstream};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client, Credential};
+use crate::event::Chain;
+use crate::flow;
+use crate::process::{Home, Server};
+
+/// Secrets, each with what it is called in a failure.
+#[derive(Default)]
+struct Canaries(Vec<(&'static str, String)>);
+
+impl Canaries {
+    fn keep(&mut self, name: &'static str, secret: impl Into<String>) -> String {
+        let secret = secret.into();
+        assert!(!secret.is_empty(), "{name}");
+        self.0.push((name, secret.clone()));
+        secret
+    }
+
+    /// Fails if any of them stands in `bytes`.
+    fn absent(&self, place: &str, bytes: &[u8]) {
+        for (name, secret) in &self.0 {
+            for at in positions(bytes, secret.as_bytes()) {
+                let context = &bytes[at.saturating_sub(100)..bytes.len().min(at + 100)];
+                // Six digits may stand by chance inside a longer number, such as a time with microseconds.
+                let by_chance = *name == "user_code" && !stands_alone(bytes, at, secret.len());
+                assert!(by_chance, "{name} stands in {place}: …{}…", String::from_utf8_lossy(context));
+            }
+        }
+    }
+}
+
+fn positions(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
+    let starts = bytes.windows(needle.len()).enumerate();
+    starts.filter(|(_, window)| *window == needle).map(|(at, _)| at).collect()
+}
+
+fn stands_alone(bytes: &[u8], at: usize, length: usize) -> bool {
+    let joined = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
+    !joined(at.checked_sub(1).and_then(|before| bytes.get(before))) && !joined(bytes.get(at + length))
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// Everything that a server is asked in this file, in every right and many wrong ways.
+struct Tour {
+    home: Home,
+    server: Server,
+    canaries: Canaries,
+    /// Error bodies, and answers to others than the owner.
+    told: Vec<(String, Vec<u8>)>,
+}
+
+impl Tour {
+    async fn begin(home: Home) -> Self {
+        let server = home.serve().await;
+        Self { home, server, canaries: Canaries::default(), told: Vec::new() }
+    }
+
+    /// An answer that must be an error.
+    fn error(&mut self, what: &str, answer: &Answer) {
+        assert!(answer.status >= 400, "{what}: {answer:?}");
+        let headers = format!("{:?}", answer.headers).into_bytes();
+        self.told.push((format!("the error of {what}"), [&answer.body[..], &headers].concat()));
+    }
+
+    async fn post(&self, path: &str, credential: impl Into<Credential>, body: &Value) -> Answer {
+        Client::new().post(&format!("{}{path}", self.server.url), credential, body).await
+    }
+
+    async fn walk(&mut self) {
+        const EMAIL: &str = "countess.of.lovelace@example.com";
+        self.canaries.keep("e-mail", EMAIL);
+        let cookie = self.home.run(&["admin", "session", "create", "--email", EMAIL]).said().to_owned();
+        self.canaries.keep("session", cookie.split_once('=').unwrap().1);
+        let person = Credential::Cookie(cookie);
+
+        // A computer, registered over HTTP and by an operator.
+        let body = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": flow::uuid() });
+        let made =
+            self.post("/api/v1/machines", Credential::Bearer("the-enrolment-key".into()), &body).await.expect(201);
+        self.canaries.keep("machine secret", flow::text(&made, "machine_secret"));
+        let wrong = self.post("/api/v1/machines", Credential::Bearer("the-enrolment-key-".into()), &body).await;
+        self.error("a wrong enrolment key", &wrong);
+        let machine = flow::machine(&self.home, &self.server).await;
+        self.canaries.keep("machine secret of an operator", &machine.secret);
+
+        // Claims: started twice, guessed wrong, completed.
+        let registered = flow::identity(&self.server, &json!({ "type": "service_auth", "login_hint": EMAIL })).await;
+        let claim_token = self.canaries.keep("claim token", flow::text(&registered, "claim_token"));
+        self.canaries.keep("first attempt token", flow::attempt_of(&registered["claim"]));
+        let pending = flow::token_by_claim(&self.server, &claim_token).await;
+        self.error("a claim that waits", &pending);
+        let claim = flow::claim(&self.server, &claim_token).await;
+        let attempt = self.canaries.keep("attempt token", flow::attempt_of(&claim));
+        let code = self.canaries.keep("user_code", flow::text(&claim, "user_code"));
+        let other = format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000);
+        let wrong = flow::complete(&self.server, &person, &attempt, &other).await;
+        self.error("a wrong code", &wrong);
+        let mismatch = self
+            .post(
+                "/api/v1/agent-auth/claim",
+                Credential::None,
+                &json!({ "claim_token": claim_token, "email": "x@example.com" }),
+            )
+            .await;
+        self.error("another e-mail", &mismatch);
+        for odd in [
+            json!({ "claim_attempt_token": attempt, "user_code": format!("{code}0") }),
+            json!({ "claim_attempt_token": [attempt], "user_code": code }),
+        ] {
+            let answer = self.post("/api/v1/agent-auth/claim/complete", person.clone(), &odd).await;
+            self.error("an odd completion", &answer);
+        }
+        flow::complete(&self.server, &person, &attempt, &code).await.expect(200);
+        let again = flow::complete(&self.server, &person, &attempt, &code).await;
+        self.error("a second completion", &again);
+
+        // Tokens: exchanged, used, revoked, used again.
+        let tokens = flow::token_by_claim(&self.server, &claim_token).await.expect(200);
+        let token = self.canaries.keep("access token", flow::text(&tokens, "access_token"));
+        let assertion = self.canaries.keep("assertion", flow::text(&tokens, "identity_assertion"));
+        let anonymous = flow::identity(&self.server, &json!({ "type": "anonymous" })).await;
+        let unclaimed = self.canaries.keep("unclaimed assertion", flow::text(&anonymous, "identity_assertion"));
+        self.canaries.keep("unclaimed claim token", flow::text(&anonymous, "claim_token"));
+        let pre_claim = flow::token_by_assertion(&self.server, &unclaimed).await.expect(200);
+        let pre_claim = self.canaries.keep("pre-claim token", flow::text(&pre_claim, "access_token"));
+        let tampered = flow::token_by_assertion(&self.server, &format!("{assertion}x")).await;
+        self.error("a touched assertion", &tampered);
+        let twice = flow::form(
+            &self.server,
+            "token",
+            &[("grant_type", "x"), ("claim_token", &claim_token), ("claim_token", &claim_token)],
+        )
+        .await;
+        self.error("an odd grant", &twice);
+        let activity = format!("{}/api/v1/activity", self.server.url);
+        let foreign = Client::new().get(&activity, Credential::Bearer(pre_claim.clone())).await;
+        self.error("a credential that is not taken here", &foreign);
+        let odd =
+            Client::new().get(&format!("{activity}?limit=0&cursor={token}"), Credential::Bearer(token.clone())).await;
+        self.error("an odd query", &odd);
+
+        // Events: forwarded, held, refused, with content that is the person's alone.
+        let content = "the private thoughts of a countess";
+        self.canaries.keep("content", content);
+        let mut chain = Chain::new(&machine);
+        let first = chain.next_with(|event| event["payload"]["content"] = json!(content));
+        flow::event(&self.server, &machine, &first).await.receipt();
+        let wrong = chain.peek_with(|event| {
+            event["payload"]["content"] = json!(content);
+            event["event_type"] = json!("memory.dreamt");
+        });
+        flow::event(&self.server, &machine, &wrong).await.held();
+        flow::event(&self.server, Credential::Bearer(pre_claim), &json!({ "n": content })).await.held();
+        let mut fork = Chain::new(&machine);
+        let fork = fork.next_with(|event| event["payload"]["content"] = json!(content));
+        let refused = flow::event(&self.server, &machine, &fork).await;
+        if refused.status != 202 {
+            self.error("a fork", &refused);
+        }
+        flow::form(&self.server, "revoke", &[("token", &token)]).await.expect(200);
+        let revoked = Client::new().get(&activity, Credential::Bearer(token)).await;
+        self.error("a revoked token", &revoked);
+
+        for path in ["metrics", "actors", "readyz"] {
+            let answer = Client::new().get(&format!("{}/{path}", self.server.operator), Credential::None).await;
+            assert_eq!(answer.status, 200, "{path}");
+            assert!(!answer.body.is_empty());
+            self.told.push((format!("/{path}"), answer.body.to_vec()));
+        }
+    }
+
+    /// Reads everything that anybody could read.
+    async fn search(mut self) {
+        self.server.process.signal("TERM");
+        assert_eq!(self.server.process.exit().await.code(), Some(0), "{}", self.server.process.stderr.text());
+        let log = self.server.process.stderr.text();
+        assert!(log.lines().count() > 50, "a loud log is loud:\n{log}");
+        self.canaries.absent("the log", log.as_bytes());
+        self.canaries.absent("standard output", self.server.process.stdout.text().as_bytes());
+        for (place, bytes) in &self.told {
+            self.canaries.absent(place, bytes);
+        }
+        // The database knows people's addresses and, while it is held or logged, what they wrote.
+        self.canaries.0.retain(|(name, _)| *name != "e-mail" && *name != "content");
+        let files = files(&self.home.data());
+        assert!(!files.is_empty());
+        for file in files {
+            self.canaries.absent(&file.display().to_string(), &std::fs::read(&file).unwrap());
+        }
+    }
+}
+
+fn loud(format: &str) -> Home {
+    Home::new()
+        .set("telemetry.log", "trace")
+        .set("telemetry.format", format)
+        .set("machines.registration", "key")
+        .set("machines.enrolment_key", "the-enrolment-key")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_anywhere_with_the_loudest_text_log() {
+    let mut tour = Tour::begin(loud("text")).await;
+    tour.canaries.keep("enrolment key", "the-enrolment-key");
+    tour.walk().await;
+    tour.search().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_anywhere_with_the_loudest_json_log_over_a_failing_upstream() {
+    let upstream = Upstream::start().await;
+    let home =
+        loud("json").set("upstream.url", &upstream.url()).set("upstream.token", TOKEN).set("upstream.timeout", "500ms");
+    let mut tour = Tour::begin(home).await;
+    tour.canaries.keep("upstream token", TOKEN);
+    upstream.next(Script::twice());
+    tour.walk().await;
+    let machine = flow::machine(&tour.home, &tour.server).await;
+    tour.canaries.keep("machine secret", &machine.secret);
+    for script in [Script::reset(), Script::hang(), Script::garbage(), Script::broken(500)] {
+        let event = Chain::new(&machine).next();
+        upstream.for_event(flow::text(&event, "event_id"), script);
+        let answer = flow::event(&tour.server, &machine, &event).await;
+        tour.error("a failing upstream", &answer);
+    }
+    for line in tour.server.process.stderr.text().lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok_and(|line| line.is_object()), "not one JSON object: {line}");
+    }
+    tour.search().await;
+    // The service was told whose events they are and nothing of how they signed in.
+    upstream.assert_no_surprises();
+}
+
+#[test]
+fn a_canary_is_found_where_it_stands() {
+    let mut canaries = Canaries::default();
+    canaries.keep("token", "at_1");
+    canaries.keep("user_code", "123456");
+    let found = |text: &str| std::panic::catch_unwind(|| canaries.absent("here", text.as_bytes())).is_err();
+    for text in ["x at_1 y", "at_1", "code 123456", "\"123456\"", "code=123456,"] {
+        assert!(found(text), "{text}");
+    }
+    for text in ["", "at_2", "12:00:00.123456Z", "1234567", "f123456"] {
+        assert!(!found(text), "{text}");
+    }
+}

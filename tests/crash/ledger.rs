@@ -1,0 +1,174 @@
+//! What a server shows in the end, compared with what the oracle remembers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{Chance, Digest};
+use serde_json::Value;
+use statistics::checkpoint::{Checkpoint, VerifierKey};
+use statistics::merkle::verify_consistency;
+use statistics::proof::{AuditProof, verify};
+
+use crate::client::{Client, Credential, eventually};
+use crate::oracle::{Oracle, Sent};
+use crate::process::Home;
+use crate::sender::World;
+
+/// The embedded log as a stranger sees it who comes back again and again and believes nothing.
+pub struct Witness {
+    vkey: VerifierKey,
+    seen: Vec<Checkpoint>,
+}
+
+impl Witness {
+    /// Pins the key.
+    pub async fn pin(client: &Client, url: &str) -> Self {
+        Self { vkey: published_key(client, url).await, seen: Vec::new() }
+    }
+
+    /// Looks at the newest checkpoint: it must be signed by the pinned key and begin with every checkpoint seen before.
+    pub async fn look(&mut self, client: &Client, url: &str) {
+        assert_eq!(published_key(client, url).await.to_string(), self.vkey.to_string());
+        let note = client.get(&format!("{url}/api/v1/audit/checkpoint"), Credential::None).await;
+        if note.status == 404 {
+            assert!(self.seen.is_empty(), "a checkpoint was there before");
+            return;
+        }
+        assert_eq!(note.status, 200, "{note:?}");
+        let newest = self.vkey.open(std::str::from_utf8(&note.body).unwrap()).unwrap();
+        for older in &self.seen {
+            assert!(older.size <= newest.size, "the tree shrank from {} to {} leaves", older.size, newest.size);
+            if older.size == newest.size {
+                assert_eq!(older.root, newest.root);
+            } else if older.size > 0 {
+                let query = format!("{url}/api/v1/audit/consistency?from={}&to={}", older.size, newest.size);
+                let proof = client.get(&query, Credential::None).await.expect(200);
+                let path: Vec<Digest> = serde_json::from_value(proof["proof"].clone()).unwrap();
+                verify_consistency(older.size, newest.size, &older.root, &newest.root, &path).unwrap();
+            }
+        }
+        if self.seen.last().is_none_or(|last| last.size < newest.size) {
+            self.seen.push(newest);
+        }
+    }
+
+    /// How many different trees were seen.
+    pub fn seen(&self) -> usize {
+        self.seen.len()
+    }
+}
+
+async fn published_key(client: &Client, url: &str) -> VerifierKey {
+    let keys = client.get(&format!("{url}/api/v1/audit/keys"), Credential::None).await.expect(200);
+    keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap()
+}
+
+/// P1 to P3 against the embedded log: whatever was answered 202 with a receipt is in activity exactly once, with that receipt; nothing
+/// is there that was not sent; chains are dense. Gives the number of events.
+pub async fn compare_activity(world: &World) -> usize {
+    let url = world.url.borrow().clone();
+    let sent = world.oracle.all();
+    let mut receipts = BTreeMap::new();
+    let mut chains: BTreeMap<(String, String, u64), BTreeSet<u64>> = BTreeMap::new();
+    for machine in &world.machines {
+        let mut query = "?limit=500".to_owned();
+        loop {
+            let page = world.client.get(&format!("{url}/api/v1/activity{query}"), machine).await.expect(200);
+            for event in page["events"].as_array().unwrap() {
+                let text = |name: &str| event[name].as_str().unwrap().to_owned();
+                let id = text("event_id");
+                assert!(sent.contains_key(&id), "{id} was never sent");
+                assert_eq!(receipts.insert(id.clone(), text("receipt_id")), None, "{id} is there twice");
+                let chain = (text("machine_uuid"), text("agent_id"), event["chain_epoch"].as_u64().unwrap());
+                let seq = event["seq"].as_u64().unwrap();
+                assert!(chains.entry(chain).or_default().insert(seq), "two events at one place: {event}");
+            }
+            match page["next_cursor"].as_str() {
+                Some(cursor) => query = format!("?limit=500&cursor={cursor}"),
+                None => break,
+            }
+        }
+    }
+    for (id, event) in &sent {
+        if let Some(receipt) = &event.receipt {
+            assert_eq!(receipts.get(id), Some(receipt), "{id} was answered 202 with that receipt");
+        } else if event.held {
+            assert_eq!(receipts.get(id), None, "{id} is held");
+        }
+    }
+    for (chain, places) in chains {
+        let dense = places.iter().copied().eq(0..places.len() as u64);
+        assert!(dense, "{chain:?} has gaps: {places:?}");
+    }
+    receipts.len()
+}
+
+/// Every event that was held and not forwarded afterwards waits in the list, once; none waits that was forwarded.
+pub fn compare_held(oracle: &Oracle, home: &Home) -> usize {
+    let listed = home.run(&["admin", "held", "list", "--json", "--limit", "1000000"]).json();
+    let mut waiting = BTreeSet::new();
+    for entry in listed.as_array().unwrap() {
+        assert_eq!(entry["state"], "held");
+        let id = entry["event_id"].as_str().unwrap().to_owned();
+        assert!(waiting.insert(id), "held twice: {entry}");
+    }
+    for (id, event) in oracle.all() {
+        match event {
+            Sent { receipt: Some(_), .. } => {
+                assert!(!waiting.contains(&id), "{id} has a receipt and waits all the same");
+            }
+            Sent { held: true, .. } => assert!(waiting.contains(&id), "{id} was answered 202 held, and is lost"),
+            Sent { .. } => {}
+        }
+    }
+    waiting.len()
+}
+
+/// At most `sample` of the events with receipts have proofs that hold under the pinned key, and link up along their chains.
+pub async fn compare_proofs(world: &World, witness: &Witness, sample: usize, chance: &Chance) {
+    let url = world.url.borrow().clone();
+    let mut taken: Vec<(String, Sent)> =
+        world.oracle.all().into_iter().filter(|(_, event)| event.receipt.is_some()).collect();
+    while taken.len() > sample {
+        taken.swap_remove(usize::try_from(chance.below(taken.len() as u64)).unwrap());
+    }
+    let mut seals = BTreeMap::new();
+    let mut links = Vec::new();
+    for (id, event) in taken {
+        let path = format!("{url}/api/v1/audit/verify?event_id={id}");
+        let machine = &world.machines[event.machine];
+        let proof = eventually("the event is in the tree", async || {
+            let proof: Value = world.client.get(&path, machine).await.expect(200);
+            (proof["status"] == "included").then_some(proof)
+        })
+        .await;
+        let proof = AuditProof::parse(proof.to_string().as_bytes()).unwrap();
+        let verified = verify(&proof, &witness.vkey).unwrap_or_else(|fault| panic!("{id}: {fault}"));
+        assert_eq!(Some(verified.receipt_id.to_string()), event.receipt);
+        assert_eq!(verified.self_hash.to_string(), event.seal);
+        let chain = (verified.machine_id, verified.agent_id, verified.position.chain_epoch);
+        seals.insert((chain.clone(), verified.position.seq), event.seal);
+        links.push((chain, verified.position.seq, serde_json::to_value(verified.position.prev).unwrap()));
+    }
+    for (chain, seq, prev) in links {
+        let before = seq.checked_sub(1).map(|before| seals.get(&(chain.clone(), before)));
+        match before {
+            None => assert_eq!(prev, "GENESIS"),
+            Some(Some(seal)) => assert_eq!(prev, **seal, "{chain:?} at {seq}"),
+            // Not in the sample, or forgotten by its sender.
+            Some(None) => {}
+        }
+    }
+}
+
+/// P1 to P3 against the external service: it took each event that was answered 202, with that receipt and those bytes, and no other.
+pub fn compare_upstream(world: &World) -> usize {
+    let taken = world.upstream.as_ref().unwrap().taken();
+    let sent = world.oracle.all();
+    for (id, event) in &taken {
+        assert_eq!(sent.get(id).map(|sent| &sent.body), Some(&event.body), "{id} was not sent so");
+    }
+    for (id, event) in &sent {
+        assert_eq!(taken.get(id).map(|taken| &taken.receipt_id), event.receipt.as_ref(), "{id}");
+    }
+    taken.len()
+}

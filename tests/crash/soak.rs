@@ -1,0 +1,195 @@
+//! Rounds of traffic, each of which ends with `kill -9`.
+
+use std::sync::Arc;
+
+use domain::{Chance, Clock};
+use harness::upstream::{TOKEN, Upstream};
+use sqlx::{Connection, PgConnection};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::client::Client;
+use crate::event::{Chain, Machine};
+use crate::ledger::{Witness, compare_activity, compare_held, compare_proofs, compare_upstream};
+use crate::oracle::Oracle;
+use crate::process::{Home, Server};
+use crate::sender::{World, send};
+
+/// Every agent kind has a chain of its own on every machine.
+const AGENTS: [&str; 8] =
+    ["svc-cli", "svc-control-plane", "claude-code", "codex", "cursor", "gemini-cli", "github-copilot", "opencode"];
+
+struct Scale {
+    senders: usize,
+    chains: usize,
+    rounds: u64,
+    /// Answers in a round at most.
+    answers: u64,
+    proofs: usize,
+}
+
+impl Scale {
+    fn chosen() -> Self {
+        if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {
+            Self { senders: 8, chains: 50, rounds: 30, answers: 1500, proofs: 5000 }
+        } else {
+            Self { senders: 4, chains: 12, rounds: 5, answers: 150, proofs: 400 }
+        }
+    }
+}
+
+/// The choices of this run; the seed is printed, so that a failure shows it.
+fn chance() -> Chance {
+    let given = std::env::var("ATTACHE_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seed = given.unwrap_or_else(|| Chance::system().below(u64::from(u32::MAX)));
+    eprintln!("ATTACHE_SEED={seed}");
+    Chance::seeded(seed)
+}
+
+/// A server, its senders, and the hand that kills it.
+struct Soak {
+    home: Home,
+    server: Server,
+    world: Arc<World>,
+    senders: JoinSet<()>,
+    chance: Chance,
+    scale: Scale,
+}
+
+impl Soak {
+    async fn begin(home: Home, upstream: Option<Arc<Upstream>>) -> Self {
+        let (scale, chance, client) = (Scale::chosen(), chance(), Client::new());
+        let server = home.serve().await;
+        let mut machines: Vec<Machine> = Vec::new();
+        for _ in 0..scale.chains.div_ceil(AGENTS.len()) {
+            let uuid = chance.uuid_v7(Clock::system().now()).to_string();
+            machines.push(client.machine(&server.url, &chance.cuid2(), &uuid).await);
+        }
+        let mut shares: Vec<Vec<(usize, Chain)>> = vec![Vec::new(); scale.senders];
+        for number in 0..scale.chains {
+            let machine = number / AGENTS.len();
+            let chain = Chain::of_agent(&machines[machine], AGENTS[number % AGENTS.len()]);
+            shares[number % scale.senders].push((machine, chain));
+        }
+        let (url, stop) = (watch::Sender::new(server.url.clone()), watch::Sender::new(false));
+        let world = Arc::new(World { oracle: Oracle::new(), client, machines, url, stop, upstream });
+        let mut senders = JoinSet::new();
+        for share in shares {
+            senders.spawn(send(Arc::clone(&world), share, Chance::seeded(chance.below(u64::MAX))));
+        }
+        Self { home, server, world, senders, chance, scale }
+    }
+
+    /// Lets the senders work until a random number of requests was answered. The kill then falls among those that are on their way.
+    async fn traffic(&mut self, answers_max: u64) {
+        let more = 1 + self.chance.below(answers_max);
+        tokio::select! {
+            () = self.world.oracle.wait_for_answers(more) => {}
+            Some(ended) = self.senders.join_next() => {
+                ended.unwrap();
+                panic!("a sender stopped before it was told to");
+            }
+        }
+    }
+
+    /// `kill -9`, now and then once more while the next one starts, and a start on the same data.
+    async fn kill_and_restart(&mut self) {
+        self.server.process.kill();
+        if self.chance.below(3) == 0 {
+            let loud = self.home.spawn_loud();
+            let lines = 1 + usize::try_from(self.chance.below(30)).unwrap();
+            loud.logged_or_ready(lines).await;
+        }
+        self.server = self.home.serve().await;
+        self.world.url.send_replace(self.server.url.clone());
+    }
+
+    /// Everything on its way is sent until it is answered.
+    async fn end(&mut self) {
+        self.world.stop.send_replace(true);
+        while let Some(ended) = self.senders.join_next().await {
+            ended.unwrap();
+        }
+    }
+
+    /// Kills the server round after round, then compares all that was promised with all that is there.
+    async fn run_on_embedded_log(mut self, database: Option<String>) {
+        let mut witness = Witness::pin(&self.world.client, &self.server.url).await;
+        for _ in 0..self.scale.rounds {
+            self.traffic(self.scale.answers).await;
+            if let Some(database) = &database {
+                self.terminate_backends(database).await;
+            }
+            self.traffic(20).await;
+            // A terminated backend may still be in the way of an answer.
+            if database.is_none() {
+                witness.look(&self.world.client, &self.server.url).await;
+            }
+            self.kill_and_restart().await;
+            witness.look(&self.world.client, &self.server.url).await;
+        }
+        self.end().await;
+        witness.look(&self.world.client, &self.server.url).await;
+        let events = compare_activity(&self.world).await;
+        let held = compare_held(&self.world.oracle, &self.home);
+        compare_proofs(&self.world, &witness, self.scale.proofs, &self.chance).await;
+        eprintln!("{events} events taken, {held} held, {} trees seen, {} kills", witness.seen(), self.scale.rounds);
+        assert!(events > 0 && held > 0 && witness.seen() > 0, "a run without traffic shows nothing");
+    }
+
+    /// Ends some of the server's connections to its database, one after the other, with traffic in between.
+    async fn terminate_backends(&mut self, database: &str) {
+        for _ in 0..=self.chance.below(3) {
+            let mut connection = PgConnection::connect(database).await.unwrap();
+            let others =
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+            let pids: Vec<i32> = sqlx::query_scalar(others).fetch_all(&mut connection).await.unwrap();
+            for pid in pids {
+                if self.chance.below(2) == 0 {
+                    let gone: bool = sqlx::query_scalar("SELECT pg_terminate_backend($1)")
+                        .bind(pid)
+                        .fetch_one(&mut connection)
+                        .await
+                        .unwrap();
+                    // False when it has ended by itself meanwhile.
+                    eprintln!("backend {pid} terminated: {gone}");
+                }
+            }
+            connection.close().await.unwrap();
+            self.traffic(40).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_what_was_acknowledged_survives_kills_on_sqlite() {
+    Soak::begin(Home::new(), None).await.run_on_embedded_log(None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_what_was_acknowledged_survives_kills_on_postgres_that_loses_connections() {
+    let Some(database) = harness::postgres::database().await else { return };
+    let home = Home::new().set("database.url", &database.url);
+    Soak::begin(home, None).await.run_on_embedded_log(Some(database.url.clone())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_what_was_acknowledged_was_taken_by_an_upstream_that_misbehaves() {
+    let upstream = Arc::new(Upstream::start().await);
+    let home = Home::new()
+        .set("upstream.url", &upstream.url())
+        .set("upstream.token", TOKEN)
+        .set("upstream.timeout", "300ms")
+        .set("upstream.breaker.failures", "1000000");
+    let mut soak = Soak::begin(home, Some(Arc::clone(&upstream))).await;
+    for _ in 0..soak.scale.rounds {
+        soak.traffic(soak.scale.answers).await;
+        soak.kill_and_restart().await;
+    }
+    soak.end().await;
+    let events = compare_upstream(&soak.world);
+    let held = compare_held(&soak.world.oracle, &soak.home);
+    eprintln!("{events} events taken, {held} held, {} kills", soak.scale.rounds);
+    assert!(events > 0 && held > 0, "a run without traffic shows nothing");
+    upstream.assert_no_surprises();
+}

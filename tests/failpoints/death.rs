@@ -1,0 +1,164 @@
+//! The process dies at a chosen place, as by `kill -9`, and comes back on the same data.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::client::{Answer, Client, Credential};
+use crate::event::{Chain, Machine};
+use crate::flow;
+use crate::process::{Home, Server};
+
+/// How many events go through before the process dies.
+const BEFORE: usize = 3;
+
+/// Sends until nobody answers any more; gives what was sent with its answers, the last of them without one.
+async fn send_until_death(server: &mut Server, machine: &Machine, hopeless: bool) -> Vec<(Bytes, Option<Answer>)> {
+    let (client, mut chain, mut sent) = (Client::new(), Chain::new(machine), Vec::new());
+    loop {
+        let event =
+            if hopeless { chain.peek_with(|event| event["event_type"] = json!("memory.dreamt")) } else { chain.next() };
+        let body = Bytes::from(event.to_string());
+        let answer = client.event(&server.url, machine, body.clone()).await;
+        let dead = answer.is_none();
+        sent.push((body, answer));
+        if dead {
+            break;
+        }
+        assert!(sent.len() <= BEFORE, "it should have died by now");
+    }
+    assert_eq!(server.process.exit().await.code(), None, "it ended by a signal of its own");
+    sent
+}
+
+/// Dies at `place` while it takes an event, and keeps its promises. `there`: whether the event that was not answered had been taken.
+async fn dies_while_forwarding(place: &str, there: bool) {
+    let home = Home::new();
+    let mut server = home.serve_failing(&format!("{place}={BEFORE}*off->1*return")).await;
+    let machine = flow::machine(&home, &server).await;
+    let sent = send_until_death(&mut server, &machine, false).await;
+    assert_eq!(sent.len(), BEFORE + 1);
+
+    let (server, client) = (home.serve().await, Client::new());
+    let activity = async || {
+        let page = client.get(&format!("{}/api/v1/activity", server.url), &machine).await.expect(200);
+        page["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| (flow::text(event, "event_id"), flow::text(event, "receipt_id")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(activity().await.len(), BEFORE + usize::from(there), "{place}");
+    let mut receipts = Vec::new();
+    for (body, answer) in &sent {
+        let receipt = client.event(&server.url, &machine, body.clone()).await.unwrap().receipt();
+        if let Some(answer) = answer {
+            assert_eq!(answer.receipt(), receipt, "{place}");
+        }
+        let id = flow::text(&serde_json::from_slice(body).unwrap(), "event_id");
+        flow::proof(&server, &machine, &id).await;
+        receipts.push((id, receipt));
+    }
+    receipts.reverse();
+    assert_eq!(activity().await, receipts, "{place}: each once, and in order");
+}
+
+/// Dies at `place` while it holds an event.
+async fn dies_while_holding(place: &str, there: bool) {
+    let home = Home::new();
+    let mut server = home.serve_failing(&format!("{place}={BEFORE}*off->1*return")).await;
+    let machine = flow::machine(&home, &server).await;
+    let sent = send_until_death(&mut server, &machine, true).await;
+
+    let listed = || home.run(&["admin", "held", "list", "--json"]).json().as_array().unwrap().len();
+    assert_eq!(listed(), BEFORE + usize::from(there), "{place}");
+    let server = home.serve().await;
+    for (body, answer) in &sent {
+        let warning = Client::new().event(&server.url, &machine, body.clone()).await.unwrap().held();
+        if let Some(answer) = answer {
+            assert_eq!(answer.held(), warning);
+        }
+    }
+    assert_eq!(listed(), BEFORE + 1, "{place}: each once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_an_event_goes_to_the_statistics_service() {
+    dies_while_forwarding("intake.worker", false).await;
+    dies_while_forwarding("forward.before", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_the_log_commits() {
+    dies_while_forwarding("append.before", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_log_committed() {
+    dies_while_forwarding("append.after", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_the_sender_is_answered() {
+    dies_while_forwarding("forward.after", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_what_is_held_is_committed() {
+    dies_while_holding("hold.before", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_what_is_held_was_committed() {
+    dies_while_holding("hold.after", true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_a_claim_is_committed_and_the_person_tries_again() {
+    let home = Home::new().set("http.base_url", "http://attache.example.com");
+    let bind = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let home = home.set("http.bind", &bind.to_string());
+    let mut server = home.serve_failing("claims.complete=1*return").await;
+    server.url = format!("http://{bind}");
+    let person = flow::session(&home, "ada@example.com");
+    let registered = flow::identity(&server, &json!({ "type": "anonymous" })).await;
+    let claim_token = flow::text(&registered, "claim_token");
+    let claim = flow::claim(&server, &claim_token).await;
+    let body = json!({ "claim_attempt_token": flow::attempt_of(&claim), "user_code": claim["user_code"] });
+    let client = Client::new();
+    let complete = |url: &str| {
+        let url = format!("{url}/api/v1/agent-auth/claim/complete");
+        client.request(reqwest::Method::POST, &url, &person).json(&body)
+    };
+    assert!(client.try_send(complete(&server.url)).await.is_none());
+    assert_eq!(server.process.exit().await.code(), None);
+
+    let mut server = home.serve().await;
+    server.url = format!("http://{bind}");
+    flow::token_by_claim(&server, &claim_token).await.refused(400, "authorization_pending");
+    client.try_send(complete(&server.url)).await.unwrap().expect(200);
+    let tokens = flow::token_by_claim(&server, &claim_token).await.expect(200);
+    let activity = format!("{}/api/v1/activity", server.url);
+    client.get(&activity, Credential::Bearer(flow::text(&tokens, "access_token"))).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tree_goes_on_after_a_death_of_the_sequencer() {
+    let home = Home::new();
+    // Dies at some pass while events come in.
+    let mut server = home.serve_failing("sequence.pass=2*off->1*return").await;
+    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let mut chain = Chain::new(&machine);
+    let mut taken = Vec::new();
+    loop {
+        let event = chain.next();
+        let Some(answer) = client.event(&server.url, &machine, event.to_string().into()).await else { break };
+        taken.push((event, answer.receipt()));
+    }
+    assert_eq!(server.process.exit().await.code(), None);
+    let server = home.serve().await;
+    for (event, receipt) in taken {
+        let proof = flow::proof(&server, &machine, event["event_id"].as_str().unwrap()).await;
+        assert_eq!(flow::text(&proof, "receipt_id"), receipt);
+    }
+}

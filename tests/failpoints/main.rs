@@ -1,0 +1,28 @@
+//! What happens when the process dies, or an actor panics, at a chosen place (feature `failpoints`).
+//!
+//! | place | where |
+//! |---|---|
+//! | `intake.worker` | an intake worker, when it gets an event |
+//! | `forward.before`, `forward.after` | an intake worker, around the statistics service |
+//! | `append.before`, `append.after` | the committer of the log, around its transaction |
+//! | `hold.before`, `hold.after` | the committer of held events, around its transaction |
+//! | `claims.exchange`, `claims.complete` | a claim ceremony: polled, and before a claim is committed |
+//! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
+
+#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+
+#[path = "../crash/client.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod client;
+#[path = "../api/event.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod event;
+#[path = "../cli/flow.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod flow;
+#[path = "../crash/process.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod process;
+
+mod death;
+mod panics;

@@ -1,0 +1,204 @@
+//! An actor panics inside a living server: others go on, it comes back, and nothing that was acknowledged is lost.
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Client, Credential, eventually};
+use crate::event::{Chain, Machine};
+use crate::flow;
+use crate::process::{Home, Server};
+
+/// A server that panics there; its actors come back quickly.
+async fn world(failpoints: &str) -> (Home, Server, Machine) {
+    let home = Home::new().set("actors.restart.backoff_min", "10ms").set("actors.restart.backoff_max", "20ms");
+    let server = home.serve_failing(failpoints).await;
+    let machine = flow::machine(&home, &server).await;
+    (home, server, machine)
+}
+
+/// An actor of the tree that the operator sees.
+async fn node(server: &Server, name: &str) -> Value {
+    let tree = Client::new().get(&format!("{}/actors", server.operator), Credential::None).await.expect(200);
+    let found = tree["children"].as_array().unwrap().iter().find(|child| child["name"] == name).cloned();
+    found.unwrap_or_else(|| panic!("no {name} in {tree}"))
+}
+
+/// Waits until the actor was started again this often and runs.
+async fn restarted(server: &Server, name: &str, times: u64) {
+    eventually("the actor comes back", async || {
+        let node = node(server, name).await;
+        (node["restarts"] == times && node["status"] == "running").then(|| {
+            let error = node["last_failure"]["error"].as_str().unwrap();
+            assert!(error.contains("failpoint"), "{node}");
+        })
+    })
+    .await;
+    Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await.expect(200);
+}
+
+#[track_caller]
+fn crashed(answer: &Answer) {
+    let body = answer.refused(424, "temporarily_unavailable");
+    assert_eq!(body["retryable"], true, "{body}");
+    assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+}
+
+/// Sends an event until it is answered 202.
+async fn insist(server: &Server, machine: &Machine, event: &Value) -> Answer {
+    eventually("it is answered 202", async || {
+        let answer = flow::event(server, machine, event).await;
+        if answer.status != 202 {
+            crashed(&answer);
+        }
+        (answer.status == 202).then_some(answer)
+    })
+    .await
+}
+
+async fn ids(server: &Server, machine: &Machine) -> Vec<String> {
+    let page = Client::new().get(&format!("{}/api/v1/activity", server.url), machine).await.expect(200);
+    page["events"].as_array().unwrap().iter().map(|event| flow::text(event, "event_id")).collect()
+}
+
+/// Events of one chain, the second of which meets the panic; `actor` is what comes back.
+async fn an_event_meets_a_panic(place: &str, actor: Option<&str>) {
+    let (_home, server, machine) = world(&format!("{place}=1*off->1*panic")).await;
+    let mut chain = Chain::new(&machine);
+    let [first, second, third] = [chain.next(), chain.next(), chain.next()];
+    let receipt = flow::event(&server, &machine, &first).await.receipt();
+    crashed(&flow::event(&server, &machine, &second).await);
+    let resent = insist(&server, &machine, &second).await.receipt();
+    assert_eq!(insist(&server, &machine, &second).await.receipt(), resent);
+    insist(&server, &machine, &third).await.receipt();
+    assert_eq!(insist(&server, &machine, &first).await.receipt(), receipt);
+    assert_eq!(ids(&server, &machine).await.len(), 3, "{place}");
+    if let Some(actor) = actor {
+        restarted(&server, actor, 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intake_worker_is_replaced_and_the_event_counts_once() {
+    an_event_meets_a_panic("intake.worker", None).await;
+    an_event_meets_a_panic("forward.before", None).await;
+    an_event_meets_a_panic("forward.after", None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_committer_of_the_log_comes_back_and_the_event_counts_once() {
+    an_event_meets_a_panic("append.before", Some("append")).await;
+    an_event_meets_a_panic("append.after", Some("append")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_committer_of_held_events_comes_back_while_others_are_forwarded() {
+    for place in ["hold.before", "hold.after"] {
+        let (home, server, machine) = world(&format!("{place}=1*panic")).await;
+        let mut chain = Chain::new(&machine);
+        let hopeless = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
+        crashed(&flow::event(&server, &machine, &hopeless).await);
+        flow::event(&server, &machine, &chain.next()).await.receipt();
+        insist(&server, &machine, &hopeless).await.held();
+        assert_eq!(home.run(&["admin", "held", "list", "--json"]).json().as_array().unwrap().len(), 1, "{place}");
+        restarted(&server, "hold", 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sequencer_comes_back_and_events_get_their_places() {
+    let (_home, server, machine) = world("sequence.pass=3*panic").await;
+    let event = Chain::new(&machine).next();
+    flow::event(&server, &machine, &event).await.receipt();
+    flow::proof(&server, &machine, event["event_id"].as_str().unwrap()).await;
+    restarted(&server, "sequence", 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watch_comes_back_and_notices_what_operators_change() {
+    let (home, server, _) = world("watch.pass=2*panic").await;
+    restarted(&server, "watch", 2).await;
+    let next = home.run(&["keys", "rotate", "--json"]).json();
+    eventually("the new keys are published", async || {
+        let jwks =
+            Client::new().get(&format!("{}/.well-known/jwks.json", server.url), Credential::None).await.expect(200);
+        let keys = jwks["keys"].as_array().unwrap();
+        (keys.len() == 3 && keys.iter().any(|key| key["kid"] == next["active"])).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_janitor_comes_back_and_nobody_is_hurt() {
+    let (_home, server, machine) = world("janitor.pass=2*panic").await;
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+    restarted(&server, "janitor", 2).await;
+}
+
+/// Registers an agent and gives its claim token.
+async fn registered(server: &Server) -> String {
+    flow::text(&flow::identity(server, &json!({ "type": "anonymous" })).await, "claim_token")
+}
+
+async fn start(server: &Server, claim_token: &str) -> Answer {
+    let url = format!("{}/api/v1/agent-auth/claim", server.url);
+    Client::new().post(&url, Credential::None, &json!({ "claim_token": claim_token })).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_ceremony_that_crashed_goes_on_from_its_row() {
+    let (home, server, _) = world("claims.exchange=1*panic;claims.complete=1*panic").await;
+    let person = flow::session(&home, "ada@example.com");
+    let claim_token = registered(&server).await;
+    let claim = start(&server, &claim_token).await.expect(200)["claim"].clone();
+    crashed(&flow::token_by_claim(&server, &claim_token).await);
+    flow::token_by_claim(&server, &claim_token).await.refused(400, "authorization_pending");
+    let (attempt, code) = (flow::attempt_of(&claim), flow::text(&claim, "user_code"));
+    // The crash is nobody's wrong code: the same one is still good.
+    crashed(&flow::complete(&server, &person, &attempt, &code).await);
+    flow::complete(&server, &person, &attempt, &code).await.expect(200);
+    flow::token_by_claim(&server, &claim_token).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_keeps_crashing_is_quarantined_alone() {
+    let (_home, server, machine) = world("claims.exchange=panic").await;
+    let [poison, healthy] = [registered(&server).await, registered(&server).await];
+    for _ in 0..3 {
+        let answer = flow::token_by_claim(&server, &poison).await;
+        crashed(&answer);
+        assert_eq!(answer.json()["reason"], "crashed", "{answer:?}");
+        start(&server, &healthy).await.expect(200);
+    }
+    // Whatever it is asked now: its family was told of the crash a moment after the one who asked.
+    let answer = eventually("it is quarantined", async || {
+        let answer = start(&server, &poison).await;
+        (answer.status == 424).then_some(answer)
+    })
+    .await;
+    crashed(&answer);
+    assert_eq!(answer.json()["reason"], "quarantined", "{answer:?}");
+    start(&server, &healthy).await.expect(200);
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+    let claims = node(&server, "claims").await;
+    assert_eq!(
+        (&claims["quarantined"], &claims["restarts"], &claims["status"]),
+        (&json!(1), &json!(0), &json!("running"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_storm_of_restarts_ends_the_process_with_70() {
+    for actor in ["janitor", "sequence"] {
+        let home = Home::new().set("actors.restart.restarts_max", "3").set("actors.restart.backoff_min", "10ms");
+        let mut process = home.spawn(&format!("{actor}.pass=panic"));
+        assert_eq!(process.exit().await.code(), Some(70), "{}", process.stderr.text());
+        assert!(
+            process.stderr.text().contains(&format!("attache: {actor} failed too often")),
+            "{}",
+            process.stderr.text()
+        );
+        // The service manager starts it afresh, on the same data.
+        let server = home.serve().await;
+        let machine = flow::machine(&home, &server).await;
+        flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+    }
+}
