@@ -18,11 +18,14 @@ mod detached;
 pub mod directory;
 mod family;
 pub mod handle;
+pub mod intake;
 pub mod janitor;
 pub mod periodic;
 pub mod restart;
 pub mod root;
+pub mod sequence;
 pub mod settings;
+pub mod upstream;
 pub mod watch;
 
 pub use detached::detached;

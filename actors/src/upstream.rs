@@ -1,6 +1,7 @@
 //! The statistics service as the rest of the house sees it: embedded or external, one contract.
 
 use domain::Timestamp;
+use domain::ids::{EventId, ReceiptId};
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Outcome, Passed, Scope, Submission};
 use statistics::log::{Append, AppendOutcome, Log};
@@ -40,11 +41,18 @@ impl Ledger for LogLedger {
 
 impl Upstream {
     /// Sends one event. The answer is given after it is durable.
-    pub async fn submit(&self, submission: Submission, received_at: Timestamp) -> Result<Outcome, Unavailable> {
+    ///
+    /// `receipt` is given by the embedded log to an event that is new; an external service gives its own.
+    pub async fn submit(
+        &self,
+        submission: Submission,
+        receipt: ReceiptId,
+        received_at: Timestamp,
+    ) -> Result<Outcome, Unavailable> {
         match self {
             Self::External(client) => Ok(client.submit(&submission).await),
             Self::Embedded { append, .. } => {
-                let item = Append::new(submission, received_at);
+                let item = Append::new(submission, receipt, received_at);
                 let deadline = append.settings().ask_deadline;
                 Ok(match append.ask(|reply| CommitMessage::Add { item, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
@@ -63,7 +71,7 @@ impl Upstream {
     }
 
     /// The audit proof of an event.
-    pub async fn proof(&self, scope: &Scope, event_id: domain::ids::EventId) -> Result<Passed, contract::Unavailable> {
+    pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.proof(scope, event_id).await,
             Self::Embedded { log, .. } => log.proof(scope, event_id).await.map_err(unreachable),

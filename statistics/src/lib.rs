@@ -1,8 +1,18 @@
-//! The statistics service of attache.
+//! The statistics service of attache: the contract that everyone speaks, the client of an external service, and the embedded one.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`contract`] | what is asked of a statistics service, and what it answers |
+//! | [`client`], [`breaker`] | an external service behind HTTP |
+//! | [`log`] | the embedded service: append-only, sequenced, signed |
+//! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, what it commits to, C2SP signed notes |
+//! | [`proof`] | the audit proof, and checking one offline |
 
 pub mod breaker;
 pub mod checkpoint;
+pub mod client;
 pub mod contract;
 pub mod leaf;
+pub mod log;
 pub mod merkle;
 pub mod proof;

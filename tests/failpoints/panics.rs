@@ -28,7 +28,8 @@ async fn restarted(server: &Server, name: &str, times: u64) {
         let node = node(server, name).await;
         (node["restarts"] == times && node["status"] == "running").then(|| {
             let error = node["last_failure"]["error"].as_str().unwrap();
-            assert!(error.contains("failpoint"), "{node}");
+            // The panic's own words are lost when it dies before its supervisor heard that it was up.
+            assert!(error.contains("failpoint") || error.contains("ended as soon as"), "{node}");
         })
     })
     .await;

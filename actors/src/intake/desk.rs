@@ -77,8 +77,10 @@ impl Desk {
         };
         let seal = sealed.seal;
         let submission = Submission::new(body.clone(), sealed, scope);
+        let now = self.clock.now();
+        let receipt = self.chance.uuid_v7(now).into();
         domain::failpoint!("forward.before");
-        let outcome = match self.upstream.submit(submission, self.clock.now()).await {
+        let outcome = match self.upstream.submit(submission, receipt, now).await {
             Ok(outcome) => outcome,
             Err(refusal) => return Verdict::Unavailable { reason: refusal.reason() },
         };

@@ -216,8 +216,6 @@ macro_rules! events_add {
     };
 }
 
-const HEADS_MOVE_CONFLICT: &str = "";
-
 macro_rules! heads_move {
     ($rows:literal, $uuid:literal, $close:literal) => {
         concat!(
@@ -253,17 +251,49 @@ macro_rules! lease {
     };
 }
 
-/// A page over many sources, each of which is an index that is read from its end. Only the sources with the newest events
-/// can have events in the page, so no more sources are read than the page is long.
+/// A page over many sources, each of which is an index that is read from its end. Only the sources with the newest events can have
+/// events in the page, so no more sources are read than the page is long.
 macro_rules! activity {
     ($scope:literal, $newest:literal, $page:literal) => {
         concat!(
-            "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane FROM sources s ", $newest, "
-                WHERE ", $scope, " AND ($2 IS NULL OR s.lane = $2)
-                ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $6)
+            "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane FROM sources s ",
+            $newest,
+            " WHERE ",
+            $scope,
+            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $6)
             SELECT e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms,
                 e.consent_level, e.redacted, e.chain_epoch, e.seq, e.receipt_id
-            FROM newest s ", $page, " ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $6"
+            FROM newest s ",
+            $page,
+            " ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $6"
+        )
+    };
+}
+
+/// SQLite looks rows up by an id that a correlated query found.
+macro_rules! sqlite_activity {
+    ($scope:literal) => {
+        activity!(
+            $scope,
+            "JOIN events f ON f.id = (SELECT n.id FROM events n WHERE n.source_id = s.id AND n.received_at_ms >= $3
+                AND (n.received_at_ms, n.id) < ($4, $5) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1)",
+            "JOIN events e ON e.id IN (SELECT n.id FROM events n WHERE n.source_id = s.id AND n.received_at_ms >= $3
+                AND (n.received_at_ms, n.id) < ($4, $5) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6)"
+        )
+    };
+}
+
+/// PostgreSQL has a join for it.
+macro_rules! postgres_activity {
+    ($scope:literal) => {
+        activity!(
+            $scope,
+            "CROSS JOIN LATERAL (SELECT n.id, n.received_at_ms FROM events n WHERE n.source_id = s.id
+                AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
+                ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1) f",
+            "CROSS JOIN LATERAL (SELECT n.* FROM events n WHERE n.source_id = s.id
+                AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
+                ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6) e"
         )
     };
 }
@@ -326,4 +356,59 @@ impl Dialect for sqlx::Sqlite {
     ];
     const PROOF: [&'static str; 2] =
         [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
+}
+
+impl Dialect for sqlx::Postgres {
+    const HEADS: &'static str = "SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
+        FROM chain_heads h
+        WHERE (h.machine_id, h.agent_id) IN (SELECT encode(substr($2, pos, 16), 'hex')::UUID, agent_id
+            FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT))
+        ORDER BY h.machine_id, h.agent_id FOR UPDATE";
+    const KNOWN: &'static str = "SELECT e.event_id, e.receipt_id, e.self FROM events e
+        WHERE e.event_id IN (SELECT encode(substr($2, pos::INT, 16), 'hex')::UUID
+            FROM jsonb_array_elements_text($1::JSONB) AS r (pos))";
+    const SOURCES_ADD: &'static str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane)
+        SELECT encode(substr($2, pos, 16), 'hex')::UUID, agent_id, user_cuid, lane
+        FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
+        ORDER BY 1, 2, 3, 4 ON CONFLICT DO NOTHING";
+    const SOURCES: &'static str = "SELECT s.id, s.machine_id, s.agent_id, s.user_cuid, s.lane
+        FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
+        JOIN sources s ON s.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID AND s.agent_id = r.agent_id
+            AND s.user_cuid = r.user_cuid AND s.lane = r.lane";
+    const EVENTS_ADD: &'static str = concat!(
+        "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, source_id BIGINT,
+            event_type TEXT, ts_edge_ms BIGINT, consent_level TEXT, redacted BOOLEAN, chain_epoch BIGINT, seq BIGINT,
+            begins BOOLEAN, received_at_ms BIGINT)), added AS (",
+        events_add!("encode(", ", 'hex')::UUID"),
+        " ORDER BY pos RETURNING id, leaf_hash) INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added"
+    );
+    const HEADS_MOVE: &'static str = heads_move!(
+        "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, chain_epoch BIGINT,
+            seq BIGINT, moves BIGINT))",
+        "encode(",
+        ", 'hex')::UUID"
+    );
+    const STATE: &'static str =
+        state!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", "SELECT 1 FROM unsequenced");
+    const LEASE: &'static str = lease!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)");
+    const WAITING: &'static str = "SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT $1";
+    const PLACE: &'static str = "WITH r AS (SELECT event::BIGINT AS event, place - 1 AS place
+            FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),
+        gone AS (DELETE FROM unsequenced u USING r WHERE u.event = r.event)
+        INSERT INTO leaves (event, leaf_index) SELECT event, $2 + place FROM r";
+    const TILES: &'static str = "SELECT t.level, t.place, t.hashes
+        FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
+        JOIN tiles t ON t.level = r.level AND t.place = r.place";
+    const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
+        SELECT level, place, substr($2, pos, len)
+        FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, level BIGINT, place BIGINT)
+        ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
+    const ACTIVITY: [&'static str; 2] = [
+        postgres_activity!("s.machine_id = $1"),
+        postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
+    ];
+    const PROOF: [&'static str; 2] = [
+        proof!("s.machine_id = $2"),
+        proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))"),
+    ];
 }

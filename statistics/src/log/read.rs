@@ -1,0 +1,270 @@
+//! Reading the log: activity, proofs, and what anyone may see of the tree.
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use chrono::{DateTime, SecondsFormat, Utc};
+use domain::chain::Prev;
+use domain::ids::EventId;
+use domain::{Digest, Timestamp};
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::on_reader;
+
+use super::sql::{self, Dialect};
+use super::{During, Log, LogError};
+use crate::contract::{ActivityQuery, Passed, Scope};
+use crate::leaf::{Leaf, VERSION};
+use crate::merkle;
+use crate::merkle::tile::Tiles;
+use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
+
+/// Entries of a page when the caller does not say.
+const LIMIT_DEFAULT: u16 = 100;
+/// Entries of a page at most.
+const LIMIT_MAX: u16 = 500;
+
+/// What was signed last.
+struct Signed {
+    size: u64,
+    root: Digest,
+    checkpoint: String,
+    vkey: String,
+}
+
+/// Where a page ends: the next one shows what comes before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    received_at_ms: i64,
+    id: i64,
+}
+
+impl Log {
+    /// `GET /v1/activity`: `{events, next_cursor}`, newest first.
+    pub async fn activity(&self, scope: &Scope, query: &ActivityQuery) -> Result<Passed, LogError> {
+        let refused = |code: &str| Ok(Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": code })));
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
+        if !(1..=LIMIT_MAX).contains(&limit) {
+            return refused("invalid_limit");
+        }
+        let Some(since) = query.since.as_deref().map_or(Some(i64::MIN), since) else { return refused("invalid_since") };
+        let first = Cursor { received_at_ms: i64::MAX, id: i64::MAX };
+        let Some(before) = query.cursor.as_deref().map_or(Some(first), Cursor::read) else {
+            return refused("invalid_cursor");
+        };
+        let lane = query.lane.map(domain::envelope::Lane::as_str);
+        // One more than is shown tells whether there is a next page.
+        let rows_max = i64::from(limit) + 1;
+        let identities = identities(scope);
+        let mut rows: Vec<sql::ActivityRow> = on_reader!(&self.pool, |db: Db| {
+            let [of_machine, of_identities] = <Db as Dialect>::ACTIVITY;
+            let page = match scope.machine {
+                Some(machine) => sqlx::query_as(of_machine).bind(machine.as_uuid()),
+                None => sqlx::query_as(of_identities).bind(&identities),
+            };
+            let page = page.bind(lane).bind(since).bind(before.received_at_ms).bind(before.id).bind(rows_max);
+            page.fetch_all(db)
+        })
+        .during("read activity")?;
+        let more = rows.len() > usize::from(limit);
+        rows.truncate(usize::from(limit));
+        let next = rows.last().filter(|_| more);
+        let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
+        let events: Vec<Value> = rows.iter().map(entry).collect();
+        Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
+    }
+
+    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
+    pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, LogError> {
+        let identities = identities(scope);
+        let row: Option<sql::ProofRow> = on_reader!(&self.pool, |db: Db| {
+            let [of_machine, of_identities] = <Db as Dialect>::PROOF;
+            let event = match scope.machine {
+                Some(machine) => sqlx::query_as(of_machine).bind(event_id.as_uuid()).bind(machine.as_uuid()),
+                None => sqlx::query_as(of_identities).bind(event_id.as_uuid()).bind(&identities),
+            };
+            event.fetch_optional(db)
+        })
+        .during("read an event")?;
+        let Some(row) = row else {
+            return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "event_not_found" })));
+        };
+        // After the event: a place in the tree is stored together with the checkpoint that holds it.
+        let signed = self.signed().await?;
+        let mut proof = described(row, &signed)?;
+        if let Some(index) = proof.leaf_index {
+            let names = Tiles::needed(|tree| merkle::inclusion(tree, index, signed.size))?;
+            let mut tiles = self.tiles(names).await?;
+            proof.inclusion_path = Some(merkle::inclusion(&mut tiles, index, signed.size)?);
+        }
+        Ok(Passed::json(StatusCode::OK, &proof))
+    }
+
+    /// `GET /v1/audit/checkpoint`: the signed note.
+    pub async fn checkpoint(&self) -> Result<Passed, LogError> {
+        Ok(Passed::text(self.signed().await?.checkpoint))
+    }
+
+    /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; without `to` up to the newest checkpoint.
+    pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, LogError> {
+        let signed = self.signed().await?;
+        let from = from.and_then(|text| text.parse::<u64>().ok());
+        let to = to.map_or(Some(signed.size), |text| text.parse().ok());
+        let (Some(from), Some(to)) = (from, to) else { return Ok(invalid_range(signed.size)) };
+        if from == 0 || from > to || to > signed.size {
+            return Ok(invalid_range(signed.size));
+        }
+        let names = Tiles::needed(|tree| merkle::consistency(tree, from, to))?;
+        let mut tiles = self.tiles(names).await?;
+        let proof = merkle::consistency(&mut tiles, from, to)?;
+        let body = json!({ "from": from, "to": to, "proof": proof, "checkpoint": signed.checkpoint });
+        Ok(Passed::json(StatusCode::OK, &body))
+    }
+
+    /// `GET /v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`.
+    pub async fn keys(&self) -> Result<Passed, LogError> {
+        let rows: Vec<(String, Timestamp, Option<Timestamp>)> =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql::KEYS).fetch_all(db)).during("read the keys of the log")?;
+        let keys: Vec<Value> = rows
+            .into_iter()
+            .map(|(vkey, active_from, retired_at)| {
+                json!({ "vkey": vkey, "active_from": date_time(active_from), "retired_at": retired_at.map(date_time) })
+            })
+            .collect();
+        Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
+    }
+
+    async fn signed(&self) -> Result<Signed, LogError> {
+        let (size, root, checkpoint, vkey): (i64, Vec<u8>, String, String) =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql::TREE).fetch_one(db)).during("read the signed tree")?;
+        let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
+        let root = Digest::try_from(&root[..]).map_err(|_| LogError::Corrupt("tree.root"))?;
+        Ok(Signed { size, root, checkpoint, vkey })
+    }
+}
+
+/// The proof of an event, all but the path.
+fn described(row: sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
+    /// Of the canonical bytes, the one member that has no column.
+    #[derive(Deserialize)]
+    struct Linked {
+        hash_chain: Link,
+    }
+    #[derive(Deserialize)]
+    struct Link {
+        prev: Prev,
+    }
+    let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("events.seq or events.chain_epoch"));
+    let digest = |bytes: &[u8], column| Digest::try_from(bytes).map_err(|_| LogError::Corrupt(column));
+    let linked: Linked = serde_json::from_slice(&row.canonical).map_err(|_| LogError::Corrupt("events.canonical"))?;
+    let prev = linked.hash_chain.prev;
+    let leaf = Leaf {
+        agent_id: row.agent_id.as_str().into(),
+        chain_epoch: number(row.chain_epoch)?,
+        event_id: row.event_id.into(),
+        machine_id: row.machine_id.into(),
+        prev,
+        receipt_id: row.receipt_id.into(),
+        received_at_ms: row.received_at_ms,
+        self_hash: digest(&row.self_hash, "events.self")?,
+        seq: number(row.seq)?,
+        v: VERSION,
+    };
+    let leaf_index = row.leaf_index.map(u64::try_from).transpose().map_err(|_| LogError::Corrupt("leaves.leaf_index"))?;
+    let included = leaf_index.is_some();
+    Ok(AuditProof {
+        schema: ProofSchema::V1,
+        status: if included { ProofStatus::Included } else { ProofStatus::Pending },
+        event_id: leaf.event_id,
+        receipt_id: leaf.receipt_id,
+        hash_alg: HashAlg::Sha256JcsV1,
+        canonical_b64: BASE64_STANDARD.encode(&row.canonical),
+        self_hash: leaf.self_hash,
+        chain: ProofChain {
+            machine_id: leaf.machine_id,
+            agent_id: row.agent_id.clone(),
+            chain_epoch: leaf.chain_epoch,
+            seq: leaf.seq,
+            prev,
+            prev_event_id: row.prev_event_id.map(EventId::from),
+        },
+        leaf_b64: BASE64_STANDARD.encode(leaf.bytes()),
+        leaf_hash: digest(&row.leaf_hash, "events.leaf_hash")?,
+        leaf_index,
+        tree_size: included.then_some(signed.size),
+        root_hash: included.then_some(signed.root),
+        inclusion_path: None,
+        checkpoint: included.then(|| signed.checkpoint.clone()),
+        vkey: signed.vkey.clone(),
+    })
+}
+
+fn entry(row: &sql::ActivityRow) -> Value {
+    json!({
+        "event_id": row.event_id,
+        "event_type": row.event_type,
+        "lane": row.lane,
+        "agent_id": row.agent_id,
+        "machine_uuid": row.machine_id,
+        "ts_edge_ms": row.ts_edge_ms,
+        "received_at": DateTime::from_timestamp_millis(row.received_at_ms).map(date_time),
+        "consent_level": row.consent_level,
+        "redacted": row.redacted,
+        "chain_epoch": row.chain_epoch,
+        "seq": row.seq,
+        "receipt_id": row.receipt_id,
+    })
+}
+
+fn invalid_range(size: u64) -> Passed {
+    let message = format!("from and to are sizes of the tree: 1 ≤ from ≤ to ≤ {size}");
+    Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": "invalid_range", "message": message }))
+}
+
+fn identities(scope: &Scope) -> String {
+    serde_json::to_string(&scope.identities).unwrap_or_default()
+}
+
+fn date_time(moment: DateTime<Utc>) -> String {
+    moment.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// RFC 3339 or milliseconds since 1970.
+fn since(text: &str) -> Option<i64> {
+    let millis = text.parse::<i64>().ok();
+    millis.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.timestamp_millis()))
+}
+
+impl Cursor {
+    fn written(self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode([self.received_at_ms.to_be_bytes(), self.id.to_be_bytes()].concat())
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let bytes: [u8; 16] = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
+        let [received_at_ms, id] = [&bytes[..8], &bytes[8..]].map(|half| half.try_into().map(i64::from_be_bytes));
+        Some(Self { received_at_ms: received_at_ms.ok()?, id: id.ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_and_nothing_else_does() {
+        let cursor = Cursor { received_at_ms: 1_767_225_600_000, id: 7 };
+        assert_eq!(Cursor::read(&cursor.written()), Some(cursor));
+        for wrong in ["", "x", "AAAA", &format!("{}A", cursor.written())] {
+            assert_eq!(Cursor::read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn since_is_a_date_time_or_milliseconds() {
+        assert_eq!(since("1767225600000"), Some(1_767_225_600_000));
+        assert_eq!(since("2026-01-01T00:00:00Z"), Some(1_767_225_600_000));
+        assert_eq!(since("2026-01-01T01:00:00+01:00"), Some(1_767_225_600_000));
+        assert_eq!(since("yesterday"), None);
+    }
+}
