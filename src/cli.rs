@@ -59,7 +59,6 @@ enum Failure {
 }
 
 impl Failure {
-    #[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` takes")]
     fn refused(reason: impl std::fmt::Display) -> Self {
         Self::Refused(reason.to_string())
     }

@@ -16,7 +16,7 @@ impl Drop for Server {
 
 /// The blocks marked `sh`, in order.
 fn commands(readme: &str) -> String {
-    let blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.collect::<Vec<_>>().join("\n")
 }
 
@@ -39,11 +39,21 @@ fn every_command_of_the_walk_works_as_printed() {
     assert!(commands.contains(alias) && commands.contains("http://127.0.0.1:8080"));
     let function = format!("attache() {{ '{binary}' \"$@\"; }}");
     let script = commands.replace(alias, &function).replace("http://127.0.0.1:8080", url);
-    let script = format!("set -euo pipefail\n{script}\ncp proof.json forged.json\nsed -i 's/\"receipt_id\":\"01/\"receipt_id\":\"02/' forged.json\nif attache verify forged.json --vkey \"$VKEY\"; then exit 9; fi\n");
-    let run = Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).envs(environment).output().unwrap();
+    let script = format!(
+        "set -euo pipefail\n{script}\ncp proof.json forged.json\nsed -i 's/\"receipt_id\":\"01/\"receipt_id\":\"02/' forged.json\nif attache verify forged.json --vkey \"$VKEY\"; then exit 9; fi\n"
+    );
+    let run =
+        Command::new("bash").arg("-c").arg(&script).current_dir(folder.path()).envs(environment).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success(), "{}\n{out}\n{err}", run.status);
-    for shown in ["\"ok\": true", "\"scope\": \"svc.account\"", "\"receipt_id\":", "is attached to", "the proof holds", "\"unclassified\": []"] {
+    for shown in [
+        "\"ok\": true",
+        "\"scope\": \"svc.account\"",
+        "\"receipt_id\":",
+        "is attached to",
+        "the proof holds",
+        "\"unclassified\": []",
+    ] {
         assert!(out.contains(shown), "{shown} is missing in\n{out}");
     }
     assert!(err.contains("the proof does not hold"), "{err}");

@@ -219,9 +219,7 @@ pub fn is_valid_name(name: &str) -> bool {
 type SignatureLine<'n> = (&'n str, [u8; 4], Vec<u8>);
 
 /// Splits a note into what is signed and who signed it.
-fn parse_note(
-    note: &str,
-) -> Result<(&str, impl Iterator<Item = Result<SignatureLine<'_>, NoteFault>>), NoteFault> {
+fn parse_note(note: &str) -> Result<(&str, impl Iterator<Item = Result<SignatureLine<'_>, NoteFault>>), NoteFault> {
     if note.len() > NOTE_BYTES_MAX {
         return Err(NoteFault::Form("too long"));
     }
@@ -305,8 +303,8 @@ mod tests {
         let root = BASE64_STANDARD.encode([0; 32]);
         let open = |text: &str| {
             let signature = signer.key.sign(text.as_bytes()).to_bytes();
-            let signed = BASE64_STANDARD.encode([&signer.public.id[..], &signature].concat());
-            signer.verifier().open(&format!("{text}\n— {name} {signed}\n"))
+            let line = BASE64_STANDARD.encode([&signer.public.id[..], &signature].concat());
+            signer.verifier().open(&format!("{text}\n— {name} {line}\n"))
         };
         assert!(open(&format!("{name}\n0\n{root}\n")).is_ok());
         assert!(open(&format!("{name}\n18446744073709551615\n{root}\nan extension\n")).is_ok());

@@ -80,7 +80,9 @@ pub enum LogError {
     #[error("the tree: {0}")]
     Tree(#[from] TreeFault),
     /// The tree that was about to be signed does not begin with the one that was signed before.
-    #[error("the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked")]
+    #[error(
+        "the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked"
+    )]
     Inconsistent,
     /// A row that no version of this program wrote.
     #[error("a row of the log is corrupt: {0}")]
@@ -140,7 +142,8 @@ impl Log {
                 .execute(&mut *tx)
                 .await?;
             if added.rows_affected() == 1 {
-                let tree = sqlx::query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
+                let tree =
+                    sqlx::query(sql::TREE_BEGIN).bind(&root.as_bytes()[..]).bind(&checkpoint).bind(&vkey).bind(now);
                 tree.execute(&mut *tx).await?;
             }
             sqlx::query_scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await

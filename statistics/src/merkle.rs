@@ -129,13 +129,7 @@ pub enum PathFault {
 }
 
 /// Whether `path` leads from `leaf` at `index` to `root` of `size` leaves (RFC 9162, 2.1.3.2).
-pub fn verify_inclusion(
-    leaf: &Digest,
-    index: u64,
-    size: u64,
-    path: &[Digest],
-    root: &Digest,
-) -> Result<(), PathFault> {
+pub fn verify_inclusion(leaf: &Digest, index: u64, size: u64, path: &[Digest], root: &Digest) -> Result<(), PathFault> {
     if index >= size {
         return Err(PathFault::OutOfRange { asked: index, size });
     }

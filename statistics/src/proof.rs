@@ -181,7 +181,7 @@ impl AuditProof {
             member: error.path().to_string(),
             detail: error.inner().to_string(),
         })?;
-        json.end().map_err(|error| unreadable("", error))?;
+        json.end().map_err(|error| unreadable("", &error))?;
         Ok(proof)
     }
 
@@ -232,9 +232,9 @@ fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
     let bytes = decode("canonical_b64", &proof.canonical_b64)?;
     equal("self", &Digest::of(&bytes), &proof.self_hash)?;
     let event =
-        canonical::parse_object(&bytes, bytes.len()).map_err(|malformed| unreadable("canonical_b64", malformed))?;
+        canonical::parse_object(&bytes, bytes.len()).map_err(|malformed| unreadable("canonical_b64", &malformed))?;
     if canonical::canonical_bytes(&event) != bytes {
-        return Err(unreadable("canonical_b64", "the event is not written as RFC 8785 has it"));
+        return Err(unreadable("canonical_b64", &"the event is not written as RFC 8785 has it"));
     }
     let event = Value::Object(event);
     let chain = &proof.chain;
@@ -254,7 +254,7 @@ fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
 /// Step 3: the leaf is the canonical form of exactly the members of the proof, and hashes to `leaf_hash`.
 fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFault> {
     let bytes = decode("leaf_b64", &proof.leaf_b64)?;
-    let leaf: Leaf<'static> = serde_json::from_slice(&bytes).map_err(|error| unreadable("leaf_b64", error))?;
+    let leaf: Leaf<'static> = serde_json::from_slice(&bytes).map_err(|error| unreadable("leaf_b64", &error))?;
     let expected = Leaf {
         agent_id: proof.chain.agent_id.clone().into(),
         chain_epoch: proof.chain.chain_epoch,
@@ -285,8 +285,8 @@ fn same(
     name: &str,
     found: &impl Serialize,
 ) -> Result<(), ProofFault> {
-    let said = event.pointer(pointer).ok_or_else(|| unreadable("canonical_b64", format!("the event has no {name}")))?;
-    let found = serde_json::to_value(found).map_err(|error| unreadable(member, error))?;
+    let said = event.pointer(pointer).ok_or_else(|| unreadable("canonical_b64", &format!("the event has no {name}")))?;
+    let found = serde_json::to_value(found).map_err(|error| unreadable(member, &error))?;
     equal(member, said, &found)
 }
 
@@ -299,14 +299,14 @@ fn stands<'p, T>(member: &'static str, value: Option<&'p T>) -> Result<&'p T, Pr
 }
 
 fn decode(member: &'static str, text: &str) -> Result<Vec<u8>, ProofFault> {
-    BASE64_STANDARD.decode(text).map_err(|error| unreadable(member, format!("expected base64: {error}")))
+    BASE64_STANDARD.decode(text).map_err(|error| unreadable(member, &format!("expected base64: {error}")))
 }
 
 fn differs(member: &'static str, expected: &impl ToString, found: &impl ToString) -> ProofFault {
     ProofFault::Differs { member, expected: expected.to_string(), found: found.to_string() }
 }
 
-fn unreadable(member: &str, detail: impl ToString) -> ProofFault {
+fn unreadable(member: &str, detail: &impl ToString) -> ProofFault {
     ProofFault::Unreadable { member: member.to_owned(), detail: detail.to_string() }
 }
 

@@ -46,7 +46,7 @@ impl Chain {
     /// The next event, changed before it is sealed.
     pub fn next_with(&mut self, change: impl FnOnce(&mut Value)) -> Value {
         let event = self.peek_with(change);
-        self.prev = event["hash_chain"]["self"].as_str().unwrap().to_owned();
+        event["hash_chain"]["self"].as_str().unwrap().clone_into(&mut self.prev);
         self.seq += 1;
         event
     }

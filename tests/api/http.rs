@@ -47,12 +47,12 @@ async fn more_requests_than_fit_are_refused_at_once() {
     let world = World::with(|settings| settings.http.requests_max = 1).await;
     let machine = world.machine().await;
     // A request whose body does not come holds the only place.
-    let mut held = TcpStream::connect(world.server.address).await.unwrap();
-    let head = format!(
+    let mut slow = TcpStream::connect(world.server.address).await.unwrap();
+    let begun = format!(
         "POST /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 10\r\n\r\n",
         machine.secret
     );
-    held.write_all(head.as_bytes()).await.unwrap();
+    slow.write_all(begun.as_bytes()).await.unwrap();
     let refused = world
         .eventually("the gate is full", async || {
             let answer = world.get("/nothing", &Credential::None).await;
@@ -61,7 +61,7 @@ async fn more_requests_than_fit_are_refused_at_once() {
         .await;
     assert_eq!(refused.json()["reason"], "overloaded");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    drop(held);
+    drop(slow);
     world
         .eventually("the place is free again", async || {
             (world.get("/nothing", &Credential::None).await.status == 404).then_some(())
@@ -83,13 +83,13 @@ async fn a_client_that_never_finishes_its_head_or_body_is_cut_off() {
         stream.read_to_end(&mut answer).await.unwrap();
         String::from_utf8(answer).unwrap()
     };
-    let head = ending("GET /nothing HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
-    assert!(head.is_empty() || head.starts_with("HTTP/1.1 408"), "{head}");
-    let body = ending(
+    let cut_head = ending("GET /nothing HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
+    assert!(cut_head.is_empty() || cut_head.starts_with("HTTP/1.1 408"), "{cut_head}");
+    let cut_body = ending(
         "POST /api/v1/agent-auth/identity HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{",
     )
     .await;
-    assert!(body.starts_with("HTTP/1.1 424") && body.contains("body_too_slow"), "{body}");
+    assert!(cut_body.starts_with("HTTP/1.1 424") && cut_body.contains("body_too_slow"), "{cut_body}");
 }
 
 both! {

@@ -8,7 +8,7 @@ use attache::config::Settings;
 use attache::server::Server;
 use bytes::Bytes;
 use chrono::TimeDelta;
-use domain::ids::{PersonId, RegistrationId, UserAccountId};
+use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::{Chance, Clock};
 use harness::postgres::TestDatabase;
@@ -55,7 +55,7 @@ pub struct World {
     ahead: Arc<AtomicI64>,
     // Dropped after the server.
     pub dir: TempDir,
-    _database: Option<TestDatabase>,
+    database: Option<TestDatabase>,
 }
 
 /// A credential, as a client would present it.
@@ -75,7 +75,6 @@ impl From<&Machine> for Credential {
 /// A signed-in person.
 #[derive(Debug, Clone)]
 pub struct Person {
-    pub id: PersonId,
     pub account: UserAccountId,
     pub cookie: Credential,
 }
@@ -166,16 +165,16 @@ impl World {
         change(&mut settings);
         let ahead = Arc::new(AtomicI64::new(0));
         let server = Server::start(settings, clock(&ahead), Chance::system()).await.unwrap();
-        Self { url: format!("http://{}", server.address), server, client: client(), ahead, dir, _database: database }
+        Self { url: format!("http://{}", server.address), server, client: client(), ahead, dir, database }
     }
 
     /// Stops the server and starts another on the same data.
     pub async fn restart(self) -> Self {
-        let Self { server, client, ahead, dir, _database, .. } = self;
+        let Self { server, client, ahead, dir, database, .. } = self;
         let settings = server.house.settings.clone();
         server.stop().await;
         let server = Server::start(settings, clock(&ahead), Chance::system()).await.unwrap();
-        Self { url: format!("http://{}", server.address), server, client, ahead, dir, _database }
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
     /// Moves the server's clock on.
@@ -296,7 +295,7 @@ impl World {
         let secret = Secret::mint(SecretKind::Session, &house.chance);
         house.store.session_create(&secret.hash(), person.id, now, now + TimeDelta::days(7)).await.unwrap();
         let cookie = Credential::Cookie(format!("attache.session_token={}", secret.expose()));
-        Person { id: person.id, account: person.account.unwrap(), cookie }
+        Person { account: person.account.unwrap(), cookie }
     }
 
     /// An agent that registered anonymously and was claimed by `person`.

@@ -142,8 +142,10 @@ impl Line {
             }
         }
         if taken {
-            let Pending { outgoing, then, .. } = self.pending.take()?;
-            (self.chain, self.forgot) = (then, false);
+            let Pending { outgoing, then, hopeless } = self.pending.take()?;
+            self.chain = then;
+            // Being held says nothing of where the chain is.
+            self.forgot &= hopeless;
             return Some(outgoing);
         }
         // One who crashes goes on from what was answered last. Where nobody judges positions, nothing would be shown by it.

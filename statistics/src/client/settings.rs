@@ -42,7 +42,7 @@ impl Default for UpstreamSettings {
             token: None,
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             connections_idle_max: 256,
             body_bytes_max: 8 * 1024 * 1024,
             read_retries: 2,

@@ -91,7 +91,7 @@ impl Log {
         };
         // After the event: a place in the tree is stored together with the checkpoint that holds it.
         let signed = self.signed().await?;
-        let mut proof = described(row, &signed)?;
+        let mut proof = described(&row, &signed)?;
         if let Some(index) = proof.leaf_index {
             let names = Tiles::needed(|tree| merkle::inclusion(tree, index, signed.size))?;
             let mut tiles = self.tiles(names).await?;
@@ -144,7 +144,7 @@ impl Log {
 }
 
 /// The proof of an event, all but the path.
-fn described(row: sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
+fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
     /// Of the canonical bytes, the one member that has no column.
     #[derive(Deserialize)]
     struct Linked {
@@ -170,7 +170,8 @@ fn described(row: sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError
         seq: number(row.seq)?,
         v: VERSION,
     };
-    let leaf_index = row.leaf_index.map(u64::try_from).transpose().map_err(|_| LogError::Corrupt("leaves.leaf_index"))?;
+    let leaf_index =
+        row.leaf_index.map(u64::try_from).transpose().map_err(|_| LogError::Corrupt("leaves.leaf_index"))?;
     let included = leaf_index.is_some();
     Ok(AuditProof {
         schema: ProofSchema::V1,

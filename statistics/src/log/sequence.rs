@@ -42,7 +42,8 @@ impl Log {
             return Ok(idle);
         }
         let leaves = waiting.iter().map(|(_, hash)| Digest::try_from(&hash[..]));
-        let leaves: Vec<Digest> = leaves.collect::<Result<_, _>>().map_err(|_| LogError::Corrupt("events.leaf_hash"))?;
+        let leaves: Vec<Digest> =
+            leaves.collect::<Result<_, _>>().map_err(|_| LogError::Corrupt("events.leaf_hash"))?;
         let (tiles, touched, root) = self.grow(size, &state.root, &leaves).await?;
         let added = leaves.len() as u64;
 
@@ -52,7 +53,11 @@ impl Log {
         let tree = Grown { size, added, root, checkpoint, vkey: signer.verifier().to_string(), fence };
         let events: Vec<i64> = waiting.iter().map(|(event, _)| *event).collect();
         let won = self.store_tree(&tree, &events, &tiles, touched).await?;
-        Ok(if won { Sequenced { added: u32::try_from(added).unwrap_or(u32::MAX), tree_size: size + added } } else { idle })
+        Ok(if won {
+            Sequenced { added: u32::try_from(added).unwrap_or(u32::MAX), tree_size: size + added }
+        } else {
+            idle
+        })
     }
 
     /// Takes or renews the lease; `None` while another holds it.

@@ -110,7 +110,6 @@ pub struct State {
     pub name: String,
     pub seed: Vec<u8>,
     pub holder: Option<Uuid>,
-    pub fence: i64,
     pub lease_ms: i64,
     pub waiting: bool,
 }
@@ -221,8 +220,15 @@ macro_rules! heads_move {
         concat!(
             $rows,
             " INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
-            SELECT ", $uuid, "substr($2, pos, 16)", $close, ", agent_id, chain_epoch, seq, substr($2, pos + 16, 32), ",
-            $uuid, "substr($2, pos + 48, 16)", $close, ", moves FROM r WHERE true
+            SELECT ",
+            $uuid,
+            "substr($2, pos, 16)",
+            $close,
+            ", agent_id, chain_epoch, seq, substr($2, pos + 16, 32), ",
+            $uuid,
+            "substr($2, pos + 48, 16)",
+            $close,
+            ", moves FROM r WHERE true
             ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
                 self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
             WHERE chain_heads.moves = excluded.moves - 1"
@@ -234,8 +240,12 @@ macro_rules! heads_move {
 macro_rules! state {
     ($now:literal, $waiting:literal) => {
         concat!(
-            "SELECT t.size, t.root, k.name, k.seed, s.holder, s.fence, s.held_until_ms - ", $now, " AS lease_ms,
-                EXISTS (", $waiting, ") AS waiting
+            "SELECT t.size, t.root, k.name, k.seed, s.holder, s.held_until_ms - ",
+            $now,
+            " AS lease_ms,
+                EXISTS (",
+            $waiting,
+            ") AS waiting
             FROM tree t CROSS JOIN sequencer s CROSS JOIN log_keys k WHERE k.retired_at IS NULL"
         )
     };
@@ -245,8 +255,12 @@ macro_rules! lease {
     ($now:literal) => {
         concat!(
             "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN fence ELSE fence + 1 END, holder = $1,
-                held_until_ms = ", $now, " + $2
-            WHERE id = 1 AND (holder IS NULL OR holder = $1 OR held_until_ms < ", $now, ") RETURNING fence"
+                held_until_ms = ",
+            $now,
+            " + $2
+            WHERE id = 1 AND (holder IS NULL OR holder = $1 OR held_until_ms < ",
+            $now,
+            ") RETURNING fence"
         )
     };
 }
@@ -304,7 +318,8 @@ macro_rules! proof {
             "SELECT e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
                 e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index
             FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-            WHERE e.event_id = $1 AND ", $scope
+            WHERE e.event_id = $1 AND ",
+            $scope
         )
     };
 }
@@ -350,10 +365,8 @@ impl Dialect for sqlx::Sqlite {
     const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
         SELECT value ->> 'level', value ->> 'place', substr($2, value ->> 'pos', value ->> 'len') FROM json_each($1)
         WHERE true ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
-    const ACTIVITY: [&'static str; 2] = [
-        sqlite_activity!("s.machine_id = $1"),
-        sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))"),
-    ];
+    const ACTIVITY: [&'static str; 2] =
+        [sqlite_activity!("s.machine_id = $1"), sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))")];
     const PROOF: [&'static str; 2] =
         [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
 }
@@ -407,8 +420,6 @@ impl Dialect for sqlx::Postgres {
         postgres_activity!("s.machine_id = $1"),
         postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
     ];
-    const PROOF: [&'static str; 2] = [
-        proof!("s.machine_id = $2"),
-        proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))"),
-    ];
+    const PROOF: [&'static str; 2] =
+        [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))")];
 }

@@ -41,7 +41,7 @@ impl Tiles {
     pub fn edge(size: u64) -> Vec<TileId> {
         let unfilled = |level| {
             let count = size >> (u32::from(HEIGHT) * u32::from(level));
-            let partial = count % WIDTH as u64 != 0;
+            let partial = !count.is_multiple_of(WIDTH as u64);
             partial.then_some(TileId { level, index: count / WIDTH as u64 })
         };
         (0..LEVELS_MAX).filter_map(unfilled).collect()
