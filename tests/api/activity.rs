@@ -47,7 +47,7 @@ both! {
         let machine = world.machine().await;
         let mut chain = Chain::new(&machine);
         world.event(&machine, &chain.next()).await.receipt();
-        world.advance(std::time::Duration::from_secs(60));
+        world.advance(std::time::Duration::from_mins(1));
         let then = world.clock().now();
         let llm = chain.next_with(|event| {
             event["event_type"] = json!("llm.failed");

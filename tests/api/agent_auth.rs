@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::event::Chain;
 use crate::world::{CLAIM_GRANT, Credential, JWT_GRANT, World, attempt_of, both};
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} is no text in {value}"))
@@ -220,7 +220,7 @@ both! {
     async fn an_access_token_lives_for_an_hour(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
-        world.advance(HOUR - Duration::from_secs(5));
+        world.advance(HOUR.checked_sub(Duration::from_secs(5)).unwrap());
         assert_eq!(world.activity(agent.token.clone(), "").await.status, 200);
         world.advance(Duration::from_secs(5));
         world.activity(agent.token.clone(), "").await.refused(401, "unauthorized");

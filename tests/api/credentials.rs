@@ -106,7 +106,7 @@ both! {
     }
 
     async fn a_session_ends_when_it_is_not_used_and_slides_when_it_is(world: World) {
-        let day = std::time::Duration::from_secs(24 * 3600);
+        let day = std::time::Duration::from_hours(24);
         let person = world.person("ada@example.com").await;
         let other = world.person("bob@example.com").await;
         for _ in 0..4 {
