@@ -7,11 +7,13 @@ use actors::claim::{Claims, Keyring, Wiring};
 use actors::commit::Committer;
 use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
+use actors::lookup::{Lookup, SecretLedger};
 use actors::periodic::{Periodic, Rhythm};
 use actors::sequence::Sequence;
 use actors::upstream::{LogLedger, Upstream};
 use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
+use dashmap::DashMap;
 use domain::{Chance, Clock};
 use serde_json::Value;
 use statistics::client::Client;
@@ -39,6 +41,8 @@ pub struct Rooms {
     pub chance: Chance,
     /// The rows.
     pub store: Store,
+    /// Computers by their secrets.
+    pub lookup: Lookup,
     /// Registration and claims.
     pub claims: Claims,
     /// Events.
@@ -132,22 +136,26 @@ impl House {
             registry: Arc::clone(&registry),
             clock: clock.clone(),
             chance: chance.clone(),
+            held_lately: DashMap::new(),
         };
         let intake =
             Intake::new(desk, settings.events.body_bytes_max, settings.agent_kinds(), settings.actors.of("intake"));
 
         let periodic = |kind: &'static str| Periodic::<Sequence>::handle(kind, settings.actors.of(kind));
         let rhythm = |every: Duration| Rhythm { every, deadline: Duration::from_mins(1) };
+        let batch_max = settings.log.batch_max;
         let mut children = Vec::new();
+        let lookup = Handle::new("lookup", settings.actors.of("lookup"));
+        let ledger = SecretLedger(store.clone());
+        children.push(ChildSpec::singleton(&lookup, move || (Committer::new(ledger.clone(), batch_max), ())));
         if let Upstream::Embedded { append, log } = &upstream {
-            let (ledger, batch_max) = (LogLedger(log.clone()), settings.log.batch_max);
+            let ledger = LogLedger(log.clone());
             children.push(ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())));
             let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
             let sequencer = Periodic::new("sequence", sequence, rhythm(settings.log.checkpoint_every), chance.clone());
             children.push(ChildSpec::singleton(&periodic("sequence"), move || (sequencer.clone(), ())));
         }
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
-        let batch_max = settings.log.batch_max;
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(intake.spec(settings.events.workers));
@@ -170,6 +178,7 @@ impl House {
             clock,
             chance,
             store,
+            lookup: Lookup(lookup),
             claims,
             intake,
             upstream,
@@ -179,6 +188,12 @@ impl House {
 }
 
 impl Rooms {
+    /// Closes the databases, after everything that lives has ended.
+    pub async fn close(&self) {
+        self.store.close().await;
+        self.upstream.close().await;
+    }
+
     /// The origin of our own pages: scheme, host and port of the base URL.
     pub fn origin(&self) -> &str {
         let after_scheme = self.base_url.find("://").map_or(0, |at| at + 3);

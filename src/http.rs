@@ -61,6 +61,7 @@ pub fn routes() -> Vec<Route> {
     const PERSON: Accepts = Accepts::ACCOUNT.or(Accepts::SESSION);
     const ANYONE: Accepts = PERSON.or(Accepts::MACHINE);
     vec![
+        Route::get("/", NONE, get(discovery::welcome)),
         Route::post("/api/v1/agent-auth/identity", NONE, post(agent_auth::identity)),
         Route::post("/api/v1/agent-auth/claim", NONE, post(agent_auth::claim)),
         Route::post("/api/v1/agent-auth/claim/complete", PERSON, post(agent_auth::complete)),

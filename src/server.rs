@@ -94,7 +94,7 @@ impl Server {
         for listener in &self.listeners {
             listener.abort();
         }
-        self.house.store.close().await;
+        self.house.close().await;
         outcome
     }
 

@@ -20,6 +20,7 @@ mod family;
 pub mod handle;
 pub mod intake;
 pub mod janitor;
+pub mod lookup;
 pub mod periodic;
 pub mod restart;
 pub mod root;

@@ -102,6 +102,15 @@ impl Upstream {
         }
     }
 
+    /// Closes what is open on the way to the service.
+    pub async fn close(&self) {
+        match self {
+            // Its connections close with the last clone of the client.
+            Self::External(_) => {}
+            Self::Embedded { log, .. } => log.close().await,
+        }
+    }
+
     /// Whether the service answers, for `/readyz`; an external one that does not is a degradation, no more.
     pub fn is_degraded(&self) -> bool {
         match self {

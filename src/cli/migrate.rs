@@ -9,7 +9,8 @@ use crate::house::open_upstream;
 /// Migrates both databases.
 pub async fn migrate(settings: &Settings) -> Done {
     open_store(settings).await?.close().await;
-    open_upstream(settings, &Clock::system(), &Chance::system()).await.map_err(Failure::refused)?;
+    let upstream = open_upstream(settings, &Clock::system(), &Chance::system()).await.map_err(Failure::refused)?;
+    upstream.close().await;
     output::say("the databases have the newest schema");
     Ok(())
 }

@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 /// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 7] = ["append", "sequence", "hold", "claims", "intake", "watch", "janitor"];
+pub const KINDS: [&str; 8] = ["lookup", "append", "sequence", "hold", "claims", "intake", "watch", "janitor"];
 
 /// What a kind has otherwise than `[actors]` says.
 fn built_in(kind: &str) -> Value {
     match kind {
-        // Group commit lives from many waiting at once.
-        "append" | "hold" => json!({ "queue_max": 8192 }),
+        // What is done in groups lives from many waiting at once.
+        "lookup" | "append" | "hold" => json!({ "queue_max": 8192 }),
         // Whoever is let in is answered soon, even by a slow statistics service; the rest is told at once to come back.
         "intake" => json!({ "queue_max": 512, "ask_deadline": "15s" }),
         // A poll that finds sixteen others waiting for the same key comes from a client gone wild.

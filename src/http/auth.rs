@@ -133,7 +133,7 @@ async fn bearer(header: &HeaderValue, house: &House) -> Result<Caller, ApiError>
     let refuse = |code| unauthorized(code, true, house);
     let Some(secret) = bearer_token(header) else { return Err(refuse(Code::Unauthorized)) };
     if secret.has_prefix(SecretKind::Machine) {
-        let machine = house.store.machine_by_secret(&secret.hash()).await?;
+        let machine = house.lookup.machine(secret.hash()).await?;
         let machine = machine.ok_or_else(|| refuse(Code::MachineUnknown))?;
         return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
     }

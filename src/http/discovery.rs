@@ -1,4 +1,4 @@
-//! What standard clients look for under `/.well-known`.
+//! What clients and people find without having been told: the welcome, and what stands under `/.well-known`.
 
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
@@ -6,6 +6,21 @@ use axum::response::IntoResponse;
 
 use super::error::Answer;
 use crate::house::House;
+
+/// `GET /`: says to whoever opens the address in a browser what this is and where to go.
+pub async fn welcome(State(house): State<House>) -> String {
+    let url = &house.base_url;
+    format!(
+        "attache is running.\n\n\
+        Agents register:           POST {url}/api/v1/agent-auth/identity\n\
+        Computers register:        POST {url}/api/v1/machines\n\
+        Events are sent:           POST {url}/api/v1/events\n\
+        Event types are listed:    {url}/api/v1/events/registry\n\
+        The log's checkpoint:      {url}/api/v1/audit/checkpoint\n\
+        The log's public keys:     {url}/api/v1/audit/keys\n\n\
+        The README walks from a registration to a proof.\n"
+    )
+}
 
 /// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before it signs, so a copy that
 /// is an hour old still verifies everything.

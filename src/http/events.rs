@@ -30,7 +30,7 @@ pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): R
         Verdict::Held { warning } => {
             (StatusCode::ACCEPTED, axum::Json(json!({ "held": true, "warning": warning }))).into_response()
         }
-        Verdict::Passed(answer) => passed::response(answer),
+        Verdict::Passed(answer) => passed::to_sender(answer),
         Verdict::Unavailable { reason } => return Err(ApiError::unavailable(reason, Duration::from_secs(1))),
     })
 }

@@ -9,7 +9,17 @@ use std::time::Duration;
 
 use super::error::ApiError;
 
-/// The answer, as it came.
+/// The answer to an event, as it came, with the `Retry-After` that tells its sender when to come back.
+pub fn to_sender(mut passed: Passed) -> axum::response::Response {
+    let retry_after = passed.retry_after.take();
+    let mut response = response(passed);
+    if let Some(retry_after) = retry_after {
+        response.headers_mut().insert(RETRY_AFTER, retry_after);
+    }
+    response
+}
+
+/// The answer to a question, as it came.
 pub fn response(passed: Passed) -> axum::response::Response {
     let mut response = Response::new(Body::from(passed.body));
     *response.status_mut() = passed.status;
@@ -20,7 +30,6 @@ pub fn response(passed: Passed) -> axum::response::Response {
         }
     };
     put(CONTENT_TYPE, passed.content_type);
-    put(RETRY_AFTER, passed.retry_after);
     put(X_CONTENT_TYPE_OPTIONS, Some(HeaderValue::from_static("nosniff")));
     put(CONTENT_SECURITY_POLICY, Some(HeaderValue::from_static("sandbox; default-src 'none'")));
     put(CACHE_CONTROL, Some(HeaderValue::from_static("no-store")));

@@ -20,7 +20,7 @@ use dashmap::DashMap;
 use domain::ids::MachineUuid;
 use domain::{Chance, Clock};
 use sqlx::migrate::Migrator;
-use store::{Pool, StoreError, in_transaction, on_reader};
+use store::{Pool, StoreError, in_transaction, on_reader, on_writer};
 use uuid::Uuid;
 
 pub use append::{Append, AppendOutcome};
@@ -152,8 +152,15 @@ impl Log {
         if begun == origin { Ok(()) } else { Err(LogError::OtherOrigin { begun, asked: origin.to_owned() }) }
     }
 
-    /// Closes the connections.
+    /// Gives the lease back, so that another process need not wait for its end, and closes the connections.
     pub async fn close(&self) {
+        let released = on_writer!(&self.pool, |db| {
+            let released = sqlx::query(sql::LEASE_END).bind(self.holder);
+            async { released.execute(db).await.map(drop) }
+        });
+        if let Err(error) = released {
+            tracing::debug!(error = %error, "the lease of the sequencer could not be given back; it ends by itself");
+        }
         self.pool.close().await;
     }
 

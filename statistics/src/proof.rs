@@ -285,7 +285,8 @@ fn same(
     name: &str,
     found: &impl Serialize,
 ) -> Result<(), ProofFault> {
-    let said = event.pointer(pointer).ok_or_else(|| unreadable("canonical_b64", &format!("the event has no {name}")))?;
+    let said =
+        event.pointer(pointer).ok_or_else(|| unreadable("canonical_b64", &format!("the event has no {name}")))?;
     let found = serde_json::to_value(found).map_err(|error| unreadable(member, &error))?;
     equal(member, said, &found)
 }

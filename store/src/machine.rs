@@ -108,19 +108,46 @@ impl Store {
         .during("register a machine")
     }
 
-    /// The computer whose secret was presented. Every event begins with this: one statement, by a unique key.
+    /// The computer whose secret was presented.
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
-        // A row for each level that concerns the computer, and one without a level when there is none.
-        const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
-                c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
-                EXISTS (SELECT 1 FROM held_events h WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held') AS has_held
-            FROM machines m LEFT JOIN consent_levels c
-                ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-            WHERE m.secret_hash = $1";
-        let rows: Vec<KnownRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(secret.as_bytes()).fetch_all(db))
-                .during("find a machine by its secret")?;
-        Ok(known(&rows)?)
+        Ok(self.machines_by_secret(std::slice::from_ref(secret)).await?.into_iter().flatten().next())
+    }
+
+    /// The computers whose secrets were presented, in their order. Every event begins with this: one statement for whoever
+    /// asks at the same moment, by a unique key.
+    pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
+        // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
+        // after the other, `$1` where each begins: two parameters, however many are asked for.
+        macro_rules! sql {
+            ($secrets:literal) => {
+                concat!(
+                    "SELECT m.secret_hash, m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
+                        c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+                        EXISTS (SELECT 1 FROM held_events h
+                            WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held') AS has_held
+                    FROM machines m LEFT JOIN consent_levels c
+                        ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
+                    WHERE m.secret_hash IN (",
+                    $secrets,
+                    ")"
+                )
+            };
+        }
+        const SQLITE: &str = sql!("SELECT substr($2, value, 32) FROM json_each($1)");
+        const POSTGRES: &str =
+            sql!("SELECT substr($2, pos::INT, 32) FROM jsonb_array_elements_text($1::JSONB) AS r (pos)");
+        let begins: Vec<usize> = (0..secrets.len()).map(|place| place * 32 + 1).collect();
+        let begins = serde_json::to_string(&begins).unwrap_or_default();
+        let bytes: Vec<u8> = secrets.iter().flat_map(SecretHash::as_bytes).copied().collect();
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let rows: Vec<SecretRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(&begins).bind(&bytes).fetch_all(db))
+                .during("find machines by their secrets")?;
+        let of = |secret: &SecretHash| {
+            let own = rows.iter().filter(|row| row.secret_hash == secret.as_bytes());
+            known(own.map(|row| &row.machine))
+        };
+        Ok(secrets.iter().map(of).collect::<Result<_, _>>()?)
     }
 
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
@@ -134,7 +161,7 @@ impl Store {
         let rows: Vec<KnownRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(machine.as_uuid()).fetch_all(db))
                 .during("read a machine")?;
-        Ok(known(&rows)?)
+        Ok(known(rows.iter())?)
     }
 
     /// Attaches a computer to an account and links its identity, both or neither.
@@ -278,6 +305,13 @@ const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESC
     WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
 
 #[derive(FromRow)]
+struct SecretRow {
+    secret_hash: Vec<u8>,
+    #[sqlx(flatten)]
+    machine: KnownRow,
+}
+
+#[derive(FromRow)]
 struct KnownRow {
     machine_uuid: Uuid,
     user_cuid: String,
@@ -290,8 +324,8 @@ struct KnownRow {
 }
 
 /// One computer out of its rows, which differ in the level only.
-fn known(rows: &[KnownRow]) -> Result<Option<KnownMachine>, Corrupt> {
-    let Some(first) = rows.first() else {
+fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<KnownMachine>, Corrupt> {
+    let Some(first) = rows.clone().next() else {
         return Ok(None);
     };
     let mut machine = KnownMachine {

@@ -19,6 +19,14 @@ async fn unknown_paths_and_methods_are_told_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_opens_the_address_is_told_where_to_go() {
+    let world = World::new().await;
+    let answer = world.get("/", &Credential::None).await;
+    let text = std::str::from_utf8(&answer.body).unwrap();
+    assert!(answer.status == 200 && text.contains(&format!("{}/api/v1/agent-auth/identity", world.url)), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_a_request_id() {
     let world = World::new().await;
     let made = world.get("/nothing", &Credential::None).await;
@@ -109,7 +117,7 @@ both! {
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
-        for kind in ["append", "sequence", "hold", "claims", "intake", "watch", "janitor"] {
+        for kind in ["lookup", "append", "sequence", "hold", "claims", "intake", "watch", "janitor"] {
             assert!(tree.contains(&format!("\"{kind}\"")), "{kind} in {tree}");
         }
     }

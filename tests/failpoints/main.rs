@@ -12,7 +12,6 @@
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 
 #[path = "../crash/client.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod client;
 #[path = "../api/event.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
@@ -26,3 +25,4 @@ mod process;
 
 mod death;
 mod panics;
+mod races;

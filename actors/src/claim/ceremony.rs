@@ -213,6 +213,7 @@ impl ClaimCeremony {
         };
         domain::failpoint!("claims.complete");
         let won = store.attempt_complete(&token, &claim, confirmer.via, now).await?;
+        domain::failpoint!("claims.completed");
         self.reload(state).await?;
         if won {
             tracing::info!(registration.id = %state.registration.id, claim.via = confirmer.via, "an agent was claimed");

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use chrono::TimeDelta;
+use dashmap::DashMap;
 use domain::envelope::{Outline, Sealed, Unreadable};
 use domain::held::{Hold, HoldReason, Standing, judge};
-use domain::ids::ReceiptId;
+use domain::ids::{MachineUuid, ReceiptId};
 use domain::registry::Registry;
-use domain::{Chance, Clock, Digest};
+use domain::{Chance, Clock, Digest, Timestamp};
 use statistics::contract::{Outcome, Scope, Submission};
 use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
 use store::{Store, StoreError};
@@ -32,7 +34,16 @@ pub struct Desk {
     pub clock: Clock,
     /// Chance.
     pub chance: Chance,
+    /// Computers that had something held of late. A resend may have been authenticated before its first try was held; then the
+    /// credential's facts do not know of it yet.
+    pub held_lately: DashMap<MachineUuid, Timestamp>,
 }
+
+/// How long a request may have been on its way when something of its sender is held.
+const LATELY: TimeDelta = TimeDelta::minutes(1);
+
+/// Computers remembered before the old ones are looked for and forgotten.
+const HELD_LATELY_MAX: usize = 4096;
 
 impl Desk {
     /// Forwards, holds, or passes on what the statistics service says.
@@ -87,7 +98,7 @@ impl Desk {
         domain::failpoint!("forward.after");
         match outcome {
             Outcome::Receipt(receipt) => {
-                if let Some(scope) = sender.held_scope() {
+                if let Some(scope) = self.held_scope(sender) {
                     self.heal(&scope, event_id, receipt).await;
                 }
                 Verdict::Forwarded(receipt)
@@ -101,6 +112,24 @@ impl Desk {
             Outcome::Unavailable(why) => {
                 tracing::warn!(event.id = %event_id, error = %why, "an event could not be forwarded");
                 Verdict::Unavailable { reason: "upstream_unavailable" }
+            }
+        }
+    }
+
+    /// Where an entry may wait that this sender's resend settles. The query that authenticated a computer told whether it has any;
+    /// accounts are rare enough to ask the store each time.
+    fn held_scope(&self, sender: &Sender) -> Option<HeldScope> {
+        match sender {
+            Sender::Unclaimed(_) => None,
+            Sender::Account { account, .. } => Some(HeldScope::Account(account.clone())),
+            Sender::Machine { facts, has_held } => {
+                let machine = facts.machine_uuid;
+                let fresh = self.clock.now() - LATELY;
+                let lately = || {
+                    self.held_lately.remove_if(&machine, |_, at| *at < fresh).is_none()
+                        && self.held_lately.contains_key(&machine)
+                };
+                (*has_held || lately()).then_some(HeldScope::Machine(machine))
             }
         }
     }
@@ -158,6 +187,12 @@ impl Desk {
     }
 
     async fn keep(&self, item: NewHeld, hold: Hold) -> Verdict {
+        if let HeldSender::Machine(machine) = item.sender {
+            if self.held_lately.len() >= HELD_LATELY_MAX {
+                self.held_lately.retain(|_, at| *at >= item.received_at - LATELY);
+            }
+            self.held_lately.insert(machine, item.received_at);
+        }
         let deadline = self.hold.settings().ask_deadline;
         match self.hold.ask(|reply| CommitMessage::Add { item, reply }, deadline).await {
             Ok(Ok(HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_))) => {
@@ -178,16 +213,6 @@ impl Sender {
             Self::Machine { facts, .. } => HeldSender::Machine(facts.machine_uuid),
             Self::Account { agent: Some(agent), .. } => HeldSender::Registration(*agent),
             Self::Account { account, agent: None } => HeldSender::Account(account.clone()),
-        }
-    }
-
-    /// Where an entry may wait that this sender's resend settles. The query that authenticated a computer told whether it has any;
-    /// accounts are rare enough to ask the store each time.
-    fn held_scope(&self) -> Option<HeldScope> {
-        match self {
-            Self::Machine { facts, has_held: true } => Some(HeldScope::Machine(facts.machine_uuid)),
-            Self::Account { account, .. } => Some(HeldScope::Account(account.clone())),
-            Self::Unclaimed(_) | Self::Machine { has_held: false, .. } => None,
         }
     }
 }

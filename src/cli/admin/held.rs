@@ -99,6 +99,7 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
     let house = house.map_err(Failure::refused)?;
     let verdict = house.intake.release(&entry, Bytes::from(body)).await;
     house.root.drain(drain_deadline).await;
+    house.close().await;
     match verdict.map_err(Failure::refused)? {
         Verdict::Forwarded(receipt) => {
             output::show(format.json, &json!({ "released": id, "receipt_id": receipt }), || {

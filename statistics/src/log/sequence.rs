@@ -9,8 +9,9 @@ use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
-/// How long the lease of a sequencer that has gone silent keeps others out.
-const LEASE_MS: i64 = 10_000;
+/// How long the lease of a sequencer that has gone silent keeps others out. It only keeps processes from doing the same work at once;
+/// that a tree is grown once is guarded by its size and the fence.
+const LEASE_MS: i64 = 2_000;
 
 /// What one pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

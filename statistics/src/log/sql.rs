@@ -167,6 +167,9 @@ pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id =
 pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
     WHERE id = 1 AND size = $6 AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8)";
 
+/// Ends our own lease: holder.
+pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";
+
 /// The statements that differ. Those about many rows take the parameters of [`Rows`].
 pub trait Dialect: sqlx::Database {
     /// The heads of some chain keys. On PostgreSQL they are locked, in one order everywhere, so nobody waits in a circle.

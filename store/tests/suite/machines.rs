@@ -49,13 +49,32 @@ laws! {
             ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off },
         ];
         for rule in &rules {
-            store.consent_set(&[cuid.clone()], rule, None, now()).await.unwrap();
+            store.consent_set(std::slice::from_ref(&cuid), rule, None, now()).await.unwrap();
         }
         let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full };
         store.consent_set(&[cuid], &elsewhere, None, now()).await.unwrap();
         let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap();
         known.facts.consent.sort_by_key(|rule| rule.machine);
         assert_eq!(known.facts.consent, rules);
+    }
+
+    async fn many_secrets_are_looked_up_at_once_and_answered_in_order(world: &World) {
+        let store = &world.store;
+        let (first, cuid, first_secret) = world.machine().await;
+        let (second, _, second_secret) = world.machine().await;
+        for rule in [
+            ConsentRule { machine: None, lane: None, level: ConsentLevel::Full },
+            ConsentRule { machine: Some(first), lane: Some(Lane::Llm), level: ConsentLevel::Off },
+        ] {
+            store.consent_set(std::slice::from_ref(&cuid), &rule, None, now()).await.unwrap();
+        }
+        let asked = [second_secret, world.secret(), first_secret, second_secret];
+        let known = store.machines_by_secret(&asked).await.unwrap();
+        let found: Vec<_> = known.iter().map(|known| known.as_ref().map(|known| known.facts.machine_uuid)).collect();
+        assert_eq!(found, [Some(second), None, Some(first), Some(second)]);
+        assert_eq!(known[2].as_ref().unwrap().facts.consent.len(), 2);
+        assert_eq!(known[0], known[3]);
+        assert_eq!(store.machines_by_secret(&[]).await.unwrap(), []);
     }
 
     async fn a_secret_tells_whether_something_is_held(world: &World) {

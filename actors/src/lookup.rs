@@ -1,0 +1,45 @@
+//! Finds the computers behind presented secrets, for many requests with one statement.
+//!
+//! Every event begins with this read, and asking a database costs far more in waking threads than in reading rows. So whoever asks at
+//! the same moment shares a question, through the same actor that groups commits. The answer is as fresh as a read of one's own: nothing
+//! is remembered from one group to the next.
+//!
+//! **If it crashes:** requests under way get 424; the next group is asked by a new actor.
+
+use domain::secret::SecretHash;
+use store::machine::KnownMachine;
+use store::{Store, StoreError};
+
+use crate::commit::{CommitError, CommitMessage, Ledger};
+use crate::handle::{Handle, Unavailable};
+
+/// Computers by their secrets.
+#[derive(Debug, Clone)]
+pub struct SecretLedger(pub Store);
+
+impl Ledger for SecretLedger {
+    type Item = SecretHash;
+    type Outcome = Option<KnownMachine>;
+
+    async fn commit(&self, items: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, CommitError> {
+        domain::failpoint!("lookup.read");
+        self.0
+            .machines_by_secret(items)
+            .await
+            .map_err(|error: StoreError| CommitError { unavailable: error.is_unavailable(), detail: error.to_string() })
+    }
+}
+
+/// What HTTP talks to.
+#[derive(Debug, Clone)]
+pub struct Lookup(pub Handle<CommitMessage<SecretLedger>>);
+
+impl Lookup {
+    /// The computer whose secret this is.
+    pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, Unavailable> {
+        let deadline = self.0.settings().ask_deadline;
+        let asked = self.0.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
+        // The committer has told the log what went wrong.
+        asked.map_err(|_| Unavailable::Crashed)
+    }
+}
