@@ -118,24 +118,20 @@ impl Store {
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
         // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
         // after the other, `$1` where each begins: two parameters, however many are asked for.
-        macro_rules! sql {
-            ($secrets:literal) => {
-                concat!(
-                    "SELECT m.secret_hash, m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
-                        c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
-                        EXISTS (SELECT 1 FROM held_events h
-                            WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held') AS has_held
-                    FROM machines m LEFT JOIN consent_levels c
-                        ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-                    WHERE m.secret_hash IN (",
-                    $secrets,
-                    ")"
-                )
-            };
-        }
-        const SQLITE: &str = sql!("SELECT substr($2, value, 32) FROM json_each($1)");
-        const POSTGRES: &str =
-            sql!("SELECT substr($2, pos::INT, 32) FROM jsonb_array_elements_text($1::JSONB) AS r (pos)");
+        const SQLITE: &str = known_sql!(
+            "machines m LEFT JOIN consent_levels c
+                ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
+            WHERE m.secret_hash IN (SELECT substr($2, value, 32) FROM json_each($1))"
+        );
+        // PostgreSQL keeps a plan that it made when the tables were empty, and would then read them whole, again and again.
+        // `OFFSET 0` keeps each subquery apart, and apart each is a probe of an index whatever the size.
+        const POSTGRES: &str = known_sql!(
+            "(SELECT DISTINCT substr($2, pos::INT, 32) AS secret FROM jsonb_array_elements_text($1::JSONB) AS r (pos)) AS asked
+            CROSS JOIN LATERAL (SELECT * FROM machines WHERE secret_hash = asked.secret OFFSET 0) AS m
+            LEFT JOIN LATERAL (SELECT * FROM consent_levels l
+                WHERE l.user_cuid = m.user_cuid AND (l.machine_uuid IS NULL OR l.machine_uuid = m.machine_uuid)
+                OFFSET 0) AS c ON TRUE"
+        );
         let begins: Vec<usize> = (0..secrets.len()).map(|place| place * 32 + 1).collect();
         let begins = serde_json::to_string(&begins).unwrap_or_default();
         let bytes: Vec<u8> = secrets.iter().flat_map(SecretHash::as_bytes).copied().collect();
@@ -152,12 +148,11 @@ impl Store {
 
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
     pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
-        const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
-                c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
-                EXISTS (SELECT 1 FROM held_events h WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held') AS has_held
-            FROM machines m LEFT JOIN consent_levels c
+        const SQL: &str = known_sql!(
+            "machines m LEFT JOIN consent_levels c
                 ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-            WHERE m.machine_uuid = $1";
+            WHERE m.machine_uuid = $1"
+        );
         let rows: Vec<KnownRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(machine.as_uuid()).fetch_all(db))
                 .during("read a machine")?;
@@ -250,6 +245,22 @@ impl Store {
         Ok(done == 1)
     }
 }
+
+/// Rows of computers with the levels that concern them. Not `EXISTS`: PostgreSQL may answer that with a table of all that
+/// is held.
+macro_rules! known_sql {
+    ($from:literal) => {
+        concat!(
+            "SELECT m.secret_hash, m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
+                c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+                COALESCE((SELECT TRUE FROM held_events h
+                    WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
+            FROM ",
+            $from
+        )
+    };
+}
+use known_sql;
 
 /// Attaches a computer within a transaction that the caller holds and must roll back unless the outcome is
 /// [`Attach::Attached`]. The order of the refusals is fixed (decisions, section 3).

@@ -222,3 +222,43 @@ laws! {
         assert_eq!(store.machine_register(&again, now()).await.unwrap(), Register::Registered);
     }
 }
+
+/// PostgreSQL keeps plans. One that was made when a table was empty must not read it whole when it is full.
+#[tokio::test]
+async fn a_plan_made_for_empty_tables_probes_full_ones() {
+    let Some(world) = World::postgres().await else { return };
+    // One connection, so that its own kept plans are what is measured.
+    let settings = store::DatabaseSettings { connections_max: 1, ..world.settings.clone() };
+    let store = store::Store::open(&settings, &world.path()).await.unwrap();
+    let store::Pool::Postgres(pool) = store.pool() else { unreachable!() };
+    let asked: Vec<_> = (0..16).map(|_| world.secret()).collect();
+    let hold = async |round: i64| {
+        let sender = store::held::Sender::Machine(world.chance.uuid_v7(now()).into());
+        let named = |i: i64| {
+            let mut held = new_held(&world, sender.clone(), &format!("{round} {i}"), at(round));
+            held.outline.event_id = (i % 2 == 0).then(|| world.event());
+            held
+        };
+        let new: Vec<_> = (0..32).map(named).collect();
+        store.held_insert(&new, &store::held::HeldQuotas::default()).await.unwrap();
+    };
+    for round in 0..20 {
+        store.machines_by_secret(&asked).await.unwrap();
+        hold(round).await;
+    }
+    let scans = async || {
+        sqlx::query("SELECT pg_stat_force_next_flush()").execute(pool).await.unwrap();
+        let sql = "SELECT CAST(SUM(seq_scan) AS BIGINT) FROM pg_stat_user_tables
+            WHERE relname IN ('machines', 'consent_levels', 'held_events')";
+        sqlx::query_scalar::<_, i64>(sql).fetch_one(pool).await.unwrap()
+    };
+    let before = scans().await;
+    for _ in 0..100 {
+        world.machine().await;
+    }
+    for round in 20..40 {
+        store.machines_by_secret(&asked).await.unwrap();
+        hold(round).await;
+    }
+    assert_eq!(scans().await, before);
+}

@@ -1,0 +1,7 @@
+//! The laws of the embedded log, each on SQLite and on PostgreSQL.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod log;
+mod tree;
+mod world;

@@ -1,0 +1,100 @@
+//! Places in the tree, checkpoints, proofs.
+
+use domain::Digest;
+use serde_json::Value;
+use statistics::checkpoint::{Checkpoint, VerifierKey};
+use statistics::log::{Log, LogError};
+use statistics::merkle::verify_consistency;
+use statistics::proof::{AuditProof, verify};
+
+use crate::world::{Chain, World, laws, scope_of};
+
+async fn vkey(log: &Log) -> VerifierKey {
+    let keys: Value = serde_json::from_slice(&log.keys().await.unwrap().body).unwrap();
+    keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap()
+}
+
+async fn signed(log: &Log) -> Checkpoint {
+    let note = log.checkpoint().await.unwrap().body;
+    vkey(log).await.open(std::str::from_utf8(&note).unwrap()).unwrap()
+}
+
+laws! {
+    async fn every_event_gets_a_place_and_a_proof_that_holds(world: World) {
+        let mut chains: Vec<Chain> = (0..3).map(|_| Chain::new(&world)).collect();
+        let mut events = Vec::new();
+        let vkey = vkey(&world.log).await;
+        let mut checkpoints = Vec::new();
+        // More than one tile, in passes of odd sizes.
+        for pass in 0..12 {
+            let group: Vec<Value> = (0..9 * (pass % 4 + 1)).map(|n| chains[n % 3].next()).collect();
+            let appends: Vec<_> = group.iter().map(|event| world.append(event)).collect();
+            world.log.append(&appends).await.unwrap();
+            events.extend(group);
+            if pass == 5 {
+                let last = &events[events.len() - 1];
+                let id = last["event_id"].as_str().unwrap().parse().unwrap();
+                let proof = AuditProof::parse(&world.log.proof(&scope_of(last), id).await.unwrap().body).unwrap();
+                assert!(verify(&proof, &vkey).unwrap_err().to_string().contains("pending"), "not in the tree yet");
+            }
+            while world.log.sequence(17).await.unwrap().added > 0 {
+                checkpoints.push(signed(&world.log).await);
+            }
+        }
+        assert!(events.len() > 256, "{}", events.len());
+        assert_eq!(signed(&world.log).await.size, events.len() as u64);
+        let mut places = Vec::new();
+        for event in &events {
+            let proof = world.log.proof(&scope_of(event), event["event_id"].as_str().unwrap().parse().unwrap()).await.unwrap();
+            let proof = AuditProof::parse(&proof.body).unwrap();
+            let verified = verify(&proof, &vkey).unwrap();
+            assert_eq!(verified.event_id.to_string(), event["event_id"].as_str().unwrap());
+            places.push(verified.leaf_index);
+        }
+        places.sort_unstable();
+        assert_eq!(places, (0..events.len() as u64).collect::<Vec<_>>(), "dense");
+        for (number, older) in checkpoints.iter().enumerate().step_by(3) {
+            for newer in checkpoints[number..].iter().step_by(2) {
+                let proof = world.log.consistency(Some(&older.size.to_string()), Some(&newer.size.to_string())).await.unwrap();
+                let proof: Value = serde_json::from_slice(&proof.body).unwrap();
+                let path: Vec<Digest> = serde_json::from_value(proof["proof"].clone()).unwrap();
+                assert!(verify_consistency(older.size, newer.size, &older.root, &newer.root, &path).is_ok());
+            }
+        }
+    }
+
+    async fn processes_that_sequence_at_once_grow_one_tree(world: World) {
+        let mut chain = Chain::new(&world);
+        let other = world.another(crate::world::ORIGIN).await.unwrap();
+        for _ in 0..10 {
+            for _ in 0..5 {
+                world.take(&chain.next()).await;
+            }
+            let (one, two) = tokio::join!(world.log.sequence(100), other.sequence(100));
+            assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
+        }
+        world.log.close().await;
+        // The lease is given back, so the other goes on at once.
+        while other.sequence(100).await.unwrap().added > 0 {}
+        assert_eq!(signed(&other).await.size, 50);
+    }
+
+    async fn a_tree_that_was_tampered_with_is_not_signed(world: World) {
+        let mut chain = Chain::new(&world);
+        for _ in 0..3 {
+            world.take(&chain.next()).await;
+        }
+        assert_eq!(world.log.sequence(100).await.unwrap().added, 3);
+        let before = world.log.checkpoint().await.unwrap();
+        let pool = world.pool().await;
+        let forged = vec![7_u8; 96];
+        store::on_writer!(&pool, |db| {
+            let forgery = sqlx::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(&forged);
+            async { forgery.execute(db).await.map(drop) }
+        })
+        .unwrap();
+        world.take(&chain.next()).await;
+        assert!(matches!(world.log.sequence(100).await, Err(LogError::Inconsistent)));
+        assert_eq!(world.log.checkpoint().await.unwrap(), before);
+    }
+}
