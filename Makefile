@@ -47,6 +47,13 @@ deny:
 tools:
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	@if ! command -v jq >/dev/null || ! command -v curl >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends curl jq; \
+		else \
+			echo "curl and jq are needed for the walk of the README: install them" >&2; \
+		fi; \
+	fi
 	@if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql; \

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -95,17 +94,6 @@ impl Product {
             Ok(answer["claim_token"].as_str().ok_or("no claim_token")?.to_owned())
         };
         answers.into_iter().map(token).collect()
-    }
-
-    /// Runs an operator's command beside the living server; returns what it prints.
-    pub fn admin(&self, arguments: &[&str]) -> Result<String> {
-        let mut command = Command::new(&self.program);
-        command.arg("admin").args(arguments).arg("--config").arg(self.folder.path().join("config.toml"));
-        let output = command.current_dir(self.folder.path()).output()?;
-        if !output.status.success() {
-            return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
-        }
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
     fn post_all(&self, target: &str, bodies: impl Iterator<Item = serde_json::Value>) -> Result<Vec<Answer>> {

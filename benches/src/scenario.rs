@@ -37,7 +37,6 @@ pub trait Scenario {
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(ClaimPoll::default()),
-        Box::new(reads::Computers::default()),
         Box::new(events::Events::forwarded()),
         Box::new(events::Events::held()),
         Box::new(events::Events::external()),

@@ -1,42 +1,12 @@
-//! Reads: with a session, and with a proof.
+//! Reads: proofs.
 
 use bytes::Bytes;
 
 use super::{Scenario, plan_of_events};
 use crate::floor::Floor;
-use crate::plan::{self, Pace, Plan};
+use crate::plan::{Pace, Plan};
 use crate::product::Product;
 use crate::{Options, Result, process};
-
-/// `account/computers` with a session.
-#[derive(Debug, Default)]
-pub struct Computers {
-    read: Option<Bytes>,
-}
-
-impl Scenario for Computers {
-    fn name(&self) -> &'static str {
-        "account_computers"
-    }
-
-    fn goals(&self) -> &'static [(Floor, f64)] {
-        &[(Floor::Bare, 0.35)]
-    }
-
-    fn status(&self) -> u16 {
-        200
-    }
-
-    fn prepare(&mut self, product: &Product, _options: &Options) -> Result<()> {
-        let cookie = format!("Cookie: {}", product.admin(&["session", "create", "--email", "reader@example.com"])?);
-        self.read = Some(plan::request("GET", "/api/v1/account/computers", &[&cookie], b""));
-        Ok(())
-    }
-
-    fn plan(&mut self, _round: u32, options: &Options) -> Result<Plan> {
-        Ok(Plan::cycling(self.read.as_slice(), options.connections, options.seconds))
-    }
-}
 
 /// `audit/verify` of events that are in the log.
 #[derive(Debug, Default)]

@@ -374,23 +374,25 @@ impl Dialect for sqlx::Sqlite {
         [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
 }
 
+/// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
+/// cached while the tables were empty would otherwise read them whole for ever.
 impl Dialect for sqlx::Postgres {
-    const HEADS: &'static str = "SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-        FROM chain_heads h
-        WHERE (h.machine_id, h.agent_id) IN (SELECT encode(substr($2, pos, 16), 'hex')::UUID, agent_id
-            FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT))
-        ORDER BY h.machine_id, h.agent_id FOR UPDATE";
-    const KNOWN: &'static str = "SELECT e.event_id, e.receipt_id, e.self FROM events e
-        WHERE e.event_id IN (SELECT encode(substr($2, pos::INT, 16), 'hex')::UUID
-            FROM jsonb_array_elements_text($1::JSONB) AS r (pos))";
+    // The keys come sorted, and are locked in that order.
+    const HEADS: &'static str = "SELECT h.* FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT)
+        CROSS JOIN LATERAL (SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
+            FROM chain_heads h WHERE h.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID AND h.agent_id = r.agent_id
+            FOR UPDATE) h";
+    const KNOWN: &'static str = "SELECT e.* FROM jsonb_array_elements_text($1::JSONB) AS r (pos)
+        CROSS JOIN LATERAL (SELECT e.event_id, e.receipt_id, e.self FROM events e
+            WHERE e.event_id = encode(substr($2, r.pos::INT, 16), 'hex')::UUID OFFSET 0) e";
     const SOURCES_ADD: &'static str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane)
         SELECT encode(substr($2, pos, 16), 'hex')::UUID, agent_id, user_cuid, lane
         FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
         ORDER BY 1, 2, 3, 4 ON CONFLICT DO NOTHING";
     const SOURCES: &'static str = "SELECT s.id, s.machine_id, s.agent_id, s.user_cuid, s.lane
         FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
-        JOIN sources s ON s.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID AND s.agent_id = r.agent_id
-            AND s.user_cuid = r.user_cuid AND s.lane = r.lane";
+        CROSS JOIN LATERAL (SELECT * FROM sources s WHERE s.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID
+            AND s.agent_id = r.agent_id AND s.user_cuid = r.user_cuid AND s.lane = r.lane OFFSET 0) s";
     const EVENTS_ADD: &'static str = concat!(
         "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, source_id BIGINT,
             event_type TEXT, ts_edge_ms BIGINT, consent_level TEXT, redacted BOOLEAN, chain_epoch BIGINT, seq BIGINT,
@@ -412,9 +414,9 @@ impl Dialect for sqlx::Postgres {
             FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),
         gone AS (DELETE FROM unsequenced u USING r WHERE u.event = r.event)
         INSERT INTO leaves (event, leaf_index) SELECT event, $2 + place FROM r";
-    const TILES: &'static str = "SELECT t.level, t.place, t.hashes
-        FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
-        JOIN tiles t ON t.level = r.level AND t.place = r.place";
+    const TILES: &'static str = "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
+        CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
+            WHERE t.level = r.level AND t.place = r.place OFFSET 0) t";
     const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
         SELECT level, place, substr($2, pos, len)
         FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, level BIGINT, place BIGINT)
