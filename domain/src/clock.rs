@@ -3,10 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
 
 /// A moment in UTC. Clocks hand it out in whole milliseconds, the precision that both databases keep.
 pub type Timestamp = DateTime<Utc>;
+
+/// A moment as every date-time of the API is written: RFC 3339 in UTC, with milliseconds.
+pub fn date_time(moment: Timestamp) -> String {
+    moment.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
 
 /// Where "now" comes from.
 #[derive(Clone)]

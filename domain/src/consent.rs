@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::Lane;
 use crate::ids::MachineUuid;
+use crate::lane::Lane;
 
 /// How much of an activity a person lets be recorded, from nothing to everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

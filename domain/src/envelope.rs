@@ -5,8 +5,6 @@
 //! are hashed too.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,55 +14,7 @@ use crate::chain::{ChainKey, Position, Prev};
 use crate::consent::ConsentLevel;
 use crate::digest::Digest;
 use crate::ids::{EventId, MachineUuid, SessionUuid, UserAccountId, UserCuid};
-
-/// The six lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the specification names the lanes and says no more about them")]
-pub enum Lane {
-    Memory,
-    Llm,
-    Skill,
-    Security,
-    Squad,
-    Rsi,
-}
-
-impl Lane {
-    /// All of them, in the order of the specification.
-    pub const ALL: [Self; 6] = [Self::Memory, Self::Llm, Self::Skill, Self::Security, Self::Squad, Self::Rsi];
-
-    /// The lane as it is written in events, queries and rows.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Llm => "llm",
-            Self::Skill => "skill",
-            Self::Security => "security",
-            Self::Squad => "squad",
-            Self::Rsi => "rsi",
-        }
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of memory, llm, skill, security, squad, rsi")]
-pub struct UnknownLane;
-
-impl FromStr for Lane {
-    type Err = UnknownLane;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLane> {
-        Self::ALL.into_iter().find(|lane| lane.as_str() == text).ok_or(UnknownLane)
-    }
-}
+pub use crate::lane::{Lane, UnknownLane};
 
 /// The eight kinds of agent that may stand in `scope.agent_id`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! | [`ids`] | identifiers, typed at the door |
 //! | [`secret`] | opaque secrets, their hashes, short codes |
 //! | [`canonical`] | strict JSON and RFC 8785 bytes |
+//! | [`lane`] | the six lanes |
 //! | [`envelope`] | the event envelope and its seal |
 //! | [`chain`] | the position law of hash chains |
 //! | [`registry`] | event types, lanes, payload schemas |
@@ -26,6 +27,7 @@ pub mod digest;
 pub mod envelope;
 pub mod held;
 pub mod ids;
+pub mod lane;
 pub mod registry;
 pub mod secret;
 pub mod token;

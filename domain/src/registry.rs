@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::consent::ConsentLevel;
-use crate::envelope::{Envelope, Lane};
+use crate::envelope::Envelope;
+use crate::lane::Lane;
 
 /// The registry that is built in.
 pub const DEFAULT: &str = include_str!("registry/default.toml");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Done, Failure, open_store, output};
 use crate::config::Settings;
-use crate::http::agent_auth::date_time;
+use domain::clock::date_time;
 
 /// What to do with them.
 #[derive(Debug, Subcommand)]

@@ -10,7 +10,7 @@ use statistics::checkpoint::VerifierKey;
 use statistics::proof::{AuditProof, verify as verify_proof};
 
 use super::{Done, Failure, output};
-use crate::http::agent_auth::date_time;
+use domain::clock::date_time;
 
 /// A proof and a key.
 #[derive(Debug, Args)]

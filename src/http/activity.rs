@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, Scope};
 use store::held::{HeldScope, Unclassified};
 
-use super::agent_auth::date_time;
 use super::auth::{Caller, unauthorized};
 use super::error::{Answer, ApiError, Code};
 use super::passed;
 use crate::house::House;
+use domain::clock::date_time;
 
 /// Default of `limit`.
 const LIMIT_DEFAULT: u16 = 100;

@@ -5,9 +5,8 @@ use actors::claim::{
 };
 use axum::extract::State;
 use axum::response::IntoResponse;
-use chrono::SecondsFormat;
-use domain::Timestamp;
 use domain::claim::{ATTEMPT_SECONDS, INTERVAL_SECONDS, StartRefusal};
+use domain::clock::date_time;
 use domain::ids::Email;
 use domain::secret::Secret;
 use serde::Deserialize;
@@ -179,11 +178,6 @@ fn token_result(tokens: Tokens) -> Value {
         result["assertion_expires"] = json!(date_time(expires));
     }
     result
-}
-
-/// RFC 3339 in UTC, as every date-time of the API.
-pub fn date_time(moment: Timestamp) -> String {
-    moment.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 fn email(body: &Value, name: &str) -> Result<Option<Email>, ApiError> {

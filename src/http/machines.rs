@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::json;
 use store::machine::{NewMachine, Register};
 
-use super::agent_auth::date_time;
 use super::auth::{Caller, bearer_token, unauthorized};
 use super::body::JsonBody;
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
 use crate::config::MachineRegistration;
 use crate::house::House;
+use domain::clock::date_time;
 
 /// The body of `POST /api/v1/machines`.
 #[derive(Debug, Deserialize)]

@@ -7,7 +7,7 @@ use store::account::Provision;
 
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
-use crate::http::agent_auth::date_time;
+use domain::clock::date_time;
 
 /// What to do with them.
 #[derive(Debug, Subcommand)]

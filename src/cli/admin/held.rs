@@ -11,7 +11,7 @@ use store::held::{HeldEntry, HeldFilter, HeldState};
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
 use crate::house::House;
-use crate::http::agent_auth::date_time;
+use domain::clock::date_time;
 
 /// What to do with them.
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,7 @@ use store::machine::{Attach, NewMachine, Register};
 
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
-use crate::http::agent_auth::date_time;
+use domain::clock::date_time;
 
 /// What to do with them.
 #[derive(Debug, Subcommand)]

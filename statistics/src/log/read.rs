@@ -2,8 +2,9 @@
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::DateTime;
 use domain::chain::Prev;
+use domain::clock::date_time;
 use domain::ids::EventId;
 use domain::{Digest, Timestamp};
 use http::StatusCode;
@@ -224,10 +225,6 @@ fn invalid_range(size: u64) -> Passed {
 
 fn identities(scope: &Scope) -> String {
     serde_json::to_string(&scope.identities).unwrap_or_default()
-}
-
-fn date_time(moment: DateTime<Utc>) -> String {
-    moment.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// RFC 3339 or milliseconds since 1970.
