@@ -83,6 +83,7 @@ impl ClaimCeremony {
     }
 }
 
+// What asks the store is boxed: a living actor is as large as its largest handler, and there are many of them, nearly all asleep.
 #[ractor::actor(message = ClaimMessage, state = CeremonyState, arguments = (Registration, Option<Attempt>))]
 impl ClaimCeremony {
     async fn pre_start(
@@ -100,7 +101,7 @@ impl ClaimCeremony {
         reply: Reply<Outcome<StartedClaim, StartError>>,
         state: &mut CeremonyState,
     ) {
-        reply.send(self.start(email, state).await);
+        reply.send(Box::pin(self.start(email, state)).await);
     }
 
     #[ractor::message(ClaimMessage::Complete { attempt, code, confirmer, reply })]
@@ -112,7 +113,7 @@ impl ClaimCeremony {
         reply: Reply<Outcome<(), CompleteError>>,
         state: &mut CeremonyState,
     ) {
-        reply.send(self.complete(attempt, &code, &confirmer, state).await);
+        reply.send(Box::pin(self.complete(attempt, &code, &confirmer, state)).await);
     }
 
     #[ractor::message(ClaimMessage::ExchangeClaim { reply })]
@@ -123,14 +124,14 @@ impl ClaimCeremony {
             ClaimGrant::Pending => Ok(Err(ExchangeError::Pending)),
             ClaimGrant::Expired => Ok(Err(ExchangeError::Expired)),
             ClaimGrant::Invalid => Ok(Err(ExchangeError::Invalid)),
-            ClaimGrant::Claimed(_) => self.issue(TokenScope::Account, state).await,
+            ClaimGrant::Claimed(_) => Box::pin(self.issue(TokenScope::Account, state)).await,
         });
     }
 
     #[ractor::message(ClaimMessage::ExchangeAssertion { reply })]
     async fn on_exchange_assertion(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
         let scope = if state.registration.claim.is_some() { TokenScope::Account } else { TokenScope::Events };
-        reply.send(self.issue(scope, state).await);
+        reply.send(Box::pin(self.issue(scope, state)).await);
     }
 
     #[ractor::message(ClaimMessage::Revoke { owner, reply })]
@@ -140,12 +141,12 @@ impl ClaimCeremony {
         reply: Reply<Result<bool, Trouble>>,
         state: &mut CeremonyState,
     ) {
-        reply.send(self.revoke(owner, state).await);
+        reply.send(Box::pin(self.revoke(owner, state)).await);
     }
 
     #[ractor::message(ClaimMessage::Refresh)]
     async fn on_refresh(&self, state: &mut CeremonyState) {
-        if let Err(error) = self.reload(state).await {
+        if let Err(error) = Box::pin(self.reload(state)).await {
             tracing::warn!(registration.id = %state.registration.id, error = %error, "a changed registration could not be read");
         }
     }
