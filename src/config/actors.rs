@@ -17,7 +17,7 @@ fn built_in(kind: &str) -> Value {
         // What is done in groups lives from many waiting at once.
         "lookup" | "append" | "hold" => json!({ "queue_max": 8192 }),
         // Whoever is let in is answered soon, even by a slow statistics service; the rest is told at once to come back.
-        "intake" => json!({ "queue_max": 512, "ask_deadline": "15s" }),
+        "intake" => json!({ "queue_max": 400, "ask_deadline": "15s" }),
         // A poll that finds sixteen others waiting for the same key comes from a client gone wild.
         "claims" => json!({ "queue_max": 64, "idle_after": "2m" }),
         // They have nobody waiting, and one pass may well take a while on a slow disk.
@@ -115,7 +115,7 @@ mod tests {
             read(r#"{"queue_max": 7, "restart": {"restarts_max": 9}, "intake": {"restart": {"jitter": 0.5}}}"#);
         assert_eq!(settings.of("watch").restart.restarts_max, 9);
         assert_eq!(settings.of("intake").restart.restarts_max, 9);
-        assert_eq!(settings.of("intake").queue_max, 512);
+        assert_eq!(settings.of("intake").queue_max, 400);
         assert!((settings.of("intake").restart.jitter - 0.5).abs() < f64::EPSILON);
         assert_eq!(read(r#"{"claims": {"idle_after": "9s"}}"#).of("claims").idle_after, Duration::from_secs(9));
     }
