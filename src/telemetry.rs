@@ -21,6 +21,7 @@
 //! | `attache_actor_quarantined_total` | counter | `kind` | keys put into quarantine |
 //! | `attache_actor_mailbox_depth` | gauge | `kind` | messages waiting |
 
+use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -61,7 +62,8 @@ static METRICS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 /// Begins to write logs to standard error and to count. The first call of a process wins.
 pub fn begin(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.log).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     // Fails when a subscriber is there already, as in a test that starts several servers.
     let _ = match settings.format {
         LogFormat::Text => lines.try_init(),
