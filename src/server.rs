@@ -13,7 +13,7 @@ use domain::{Chance, Clock};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -57,8 +57,8 @@ impl Server {
     /// Binds, builds the house, and begins to answer.
     pub async fn start(settings: Settings, clock: Clock, chance: Chance) -> Result<Self, StartError> {
         crate::telemetry::begin_counting();
-        let public = listen(settings.http.bind, "http.bind").await?;
-        let admin = listen(settings.admin.bind, "admin.bind").await?;
+        let public = listen(settings.http.bind, "http.bind")?;
+        let admin = listen(settings.admin.bind, "admin.bind")?;
         let address = public.local_addr().unwrap_or(settings.http.bind);
         let admin_address = admin.local_addr().unwrap_or(settings.admin.bind);
         let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
@@ -110,8 +110,19 @@ const ADMIN_CONNECTIONS_MAX: usize = 256;
 /// What actors get to finish even if connections used up the whole deadline.
 const MINIMAL_DRAIN: Duration = Duration::from_millis(500);
 
-async fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, knob, source })
+/// Connections that the kernel keeps waiting while many come at once; it takes the least of this and its own limit. A shorter queue
+/// makes clients of a burst try again after whole seconds.
+const BACKLOG: u32 = 16_384;
+
+fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartError> {
+    let bound = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A restart must not wait for connections of the process before it.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    bound().map_err(|source| StartError::Listen { address, knob, source })
 }
 
 #[derive(Debug, Clone)]
