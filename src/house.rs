@@ -9,6 +9,7 @@ use actors::device::{self, DeviceCodes};
 use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
+use actors::outbox::Outbox;
 use actors::periodic::{Periodic, Rhythm};
 use actors::sequence::Sequence;
 use actors::upstream::{LogLedger, Upstream};
@@ -50,6 +51,8 @@ pub struct Rooms {
     pub devices: DeviceCodes,
     /// Events.
     pub intake: Intake,
+    /// What the service itself reports.
+    pub outbox: Outbox,
     /// The statistics service.
     pub upstream: Upstream,
     /// How often one address may try.
@@ -174,6 +177,10 @@ impl House {
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
+        let outbox =
+            Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
+        let sender = Periodic::new("outbox", outbox.clone(), rhythm(settings.consent.outbox_every), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("outbox"), move || (sender.clone(), ())));
         let watch = Watch {
             store: store.clone(),
             clock: clock.clone(),
@@ -203,6 +210,7 @@ impl House {
             claims,
             devices,
             intake,
+            outbox,
             upstream,
             root,
         })))

@@ -22,6 +22,7 @@ pub mod handle;
 pub mod intake;
 pub mod janitor;
 pub mod lookup;
+pub mod outbox;
 pub mod periodic;
 pub mod restart;
 pub mod root;

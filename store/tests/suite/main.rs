@@ -8,6 +8,7 @@ mod connections;
 mod held;
 mod janitor;
 mod machines;
+mod outbox;
 mod schemas;
 mod tokens;
 mod world;
