@@ -25,6 +25,8 @@ pub enum SecretKind {
     Machine,
     /// A signed-in browser.
     Session,
+    /// A browser that waits for its sign-in code.
+    SignInTicket,
 }
 
 impl SecretKind {
@@ -36,6 +38,7 @@ impl SecretKind {
             Self::AccessToken => "at_",
             Self::Machine => "msk_",
             Self::Session => "ses_",
+            Self::SignInTicket => "sgn_",
         }
     }
 }
