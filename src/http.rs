@@ -27,6 +27,7 @@ pub use self::auth::Accepts;
 pub use self::limits::LimitSettings;
 pub use self::settings::{BODY_BYTES_HARD_MAX, Settings};
 use crate::house::House;
+use crate::web::{self, Page};
 
 /// One row of the table.
 #[derive(Debug)]
@@ -87,6 +88,9 @@ pub fn router(house: House) -> Router {
     for Route { path, accepts, handler, .. } in routes() {
         // Each method of a path is a route of its own, with credentials of its own.
         router = router.route(path, handler.layer(axum::Extension(accepts)));
+    }
+    for Page { method: _, path, handler } in web::routes() {
+        router = router.route(path, handler);
     }
     layers::around(router, house)
 }

@@ -132,6 +132,11 @@ impl ApiError {
         self
     }
 
+    /// Its headers.
+    pub fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.headers.iter().cloned()
+    }
+
     /// The code.
     pub fn code(&self) -> Code {
         self.code
