@@ -21,11 +21,13 @@ pub mod handle;
 pub mod intake;
 pub mod janitor;
 pub mod lookup;
+pub mod mail;
 pub mod periodic;
 pub mod restart;
 pub mod root;
 pub mod sequence;
 pub mod settings;
+pub mod signin;
 pub mod upstream;
 pub mod watch;
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use self::row::{RegistrationRow, StandingRow};
 use crate::error::{Corrupt, During, StoreError};
 use crate::held::TOTALS_LOCK;
-use crate::mail::{Mail, mail_insert};
+use crate::mail::{QueuedLetter, mail_insert};
 use crate::row::{limit, parsed, secret_hash, storable};
 use crate::{Store, in_transaction, on_reader};
 
@@ -175,7 +175,7 @@ impl Store {
         token: &SecretHash,
         claim: &Claim,
         via: &str,
-        notice: Option<&Mail>,
+        notice: Option<&QueuedLetter>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'

@@ -14,7 +14,7 @@ use crate::{Store, in_transaction, on_writer};
 
 /// A letter with the name under which it is sent once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mail {
+pub struct QueuedLetter {
     /// Its name; part of the `Message-ID`, so that a letter that was sent twice after a crash can be told from two letters.
     pub id: MailId,
     /// The letter.
@@ -25,7 +25,7 @@ pub struct Mail {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueMail {
     /// The letter.
-    pub mail: Mail,
+    pub mail: QueuedLetter,
     /// When it was written.
     pub created_at: Timestamp,
     /// How often sending it was begun, this time included.
@@ -43,7 +43,7 @@ pub enum MailFailure {
 
 impl Store {
     /// Takes down a letter by itself.
-    pub async fn mail_write(&self, mail: &Mail, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn mail_write(&self, mail: &QueuedLetter, now: Timestamp) -> Result<(), StoreError> {
         in_transaction!(&self.pool, |tx| mail_insert!(tx, mail, now).await.map(drop)).during("take down a letter")
     }
 
@@ -131,7 +131,7 @@ impl TryFrom<MailRow> for DueMail {
     fn try_from(row: MailRow) -> Result<Self, Corrupt> {
         let to = parsed("mails.recipient", &row.recipient)?;
         Ok(Self {
-            mail: Mail { id: row.id.into(), letter: Letter { to, subject: row.subject, text: row.text } },
+            mail: QueuedLetter { id: row.id.into(), letter: Letter { to, subject: row.subject, text: row.text } },
             created_at: row.created_at,
             tries: count("mails.tries", row.tries)?,
         })

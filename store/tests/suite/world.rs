@@ -12,7 +12,7 @@ use domain::{Chance, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
 use store::machine::{Attach, NewMachine, Register};
-use store::mail::Mail;
+use store::mail::QueuedLetter;
 use store::session::NewSession;
 use store::{DatabaseSettings, Pool, Store};
 use tempfile::TempDir;
@@ -140,9 +140,9 @@ impl World {
     }
 
     /// A letter that is not stored yet.
-    pub fn new_mail(&self, address: &str) -> Mail {
+    pub fn new_mail(&self, address: &str) -> QueuedLetter {
         let letter = Letter { to: email(address), subject: "News".into(), text: "Something happened.\n".into() };
-        Mail { id: self.chance.uuid_v7(now()).into(), letter }
+        QueuedLetter { id: self.chance.uuid_v7(now()).into(), letter }
     }
 
     /// A sign-in code that is not stored yet.
