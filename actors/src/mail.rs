@@ -60,10 +60,8 @@ pub enum MailMessage {
         /// Whether it was taken.
         reply: Reply<Result<(), Busy>>,
     },
-    /// Time to look for notices.
-    Tick,
-    /// A notice was just committed.
-    Wake,
+    /// Look for notices: it is time, or one was just committed.
+    Look,
 }
 
 /// Too many letters are being sent already.
@@ -95,7 +93,7 @@ impl Mail {
     /// A notice was committed: it leaves a little sooner. Nothing depends on it.
     pub fn wake(&self) {
         // When nobody is there the next look finds it.
-        let _ = self.0.tell(|_: Reply<()>| MailMessage::Wake);
+        let _ = self.0.tell(|_: Reply<()>| MailMessage::Look);
     }
 }
 
@@ -124,12 +122,14 @@ pub struct MailerState {
 #[ractor::actor(message = MailMessage, state = MailerState)]
 impl Mailer {
     async fn pre_start(&self, myself: ActorRef<MailMessage>, (): ()) -> Result<MailerState, ActorProcessingErr> {
-        myself.cast(MailMessage::Tick)?;
+        myself.cast(MailMessage::Look)?;
+        // The timer's task ends by itself when the actor does.
+        drop(myself.send_interval(self.wiring.settings.drain_every, || MailMessage::Look));
         Ok(MailerState::default())
     }
 
     #[ractor::message(MailMessage::Send { letter, reply })]
-    async fn send(&self, letter: Letter, reply: Reply<Result<(), Busy>>) {
+    fn send(&self, letter: Letter, reply: Reply<Result<(), Busy>>) {
         let Ok(place) = Arc::clone(&self.in_flight).try_acquire_owned() else {
             tracing::warn!("a sign-in code was refused: too many letters are being sent");
             reply.send(Err(Busy));
@@ -143,16 +143,9 @@ impl Mailer {
         reply.send(Ok(()));
     }
 
-    #[ractor::message(MailMessage::Tick)]
-    async fn tick(&self, myself: ActorRef<MailMessage>, state: &mut MailerState) {
-        domain::failpoint!("mail.tick");
-        self.drain(state);
-        // The timer's task ends by itself when the actor does.
-        drop(myself.send_after(self.wiring.settings.drain_every, || MailMessage::Tick));
-    }
-
-    #[ractor::message(MailMessage::Wake)]
-    async fn wake(&self, state: &mut MailerState) {
+    #[ractor::message(MailMessage::Look)]
+    fn look(&self, state: &mut MailerState) {
+        domain::failpoint!("mail.look");
         self.drain(state);
     }
 }
