@@ -40,6 +40,8 @@ pub struct Settings {
     pub events: EventSettings,
     /// Registration and claims of agents.
     pub claims: ::actors::claim::ClaimSettings,
+    /// Device codes.
+    pub devices: ::actors::device::DeviceSettings,
     /// Computers.
     pub machines: MachineSettings,
     /// Browser sessions.
@@ -188,11 +190,14 @@ impl Default for SessionSettings {
 pub struct SigninSettings {
     /// Whether a first sign-in creates an account; otherwise an operator does.
     pub create_account: bool,
+    /// How recent a sign-in must be to attach a computer.
+    #[serde(with = "humantime_serde")]
+    pub fresh_within: Duration,
 }
 
 impl Default for SigninSettings {
     fn default() -> Self {
-        Self { create_account: true }
+        Self { create_account: true, fresh_within: Duration::from_mins(15) }
     }
 }
 
@@ -298,6 +303,7 @@ impl Settings {
         problems.extend(within("upstream", self.upstream.problems()));
         problems.extend(within("limits", self.limits.problems()));
         problems.extend(within("claims", self.claims.problems()));
+        problems.extend(within("devices", self.devices.problems()));
         problems.extend(within("actors", self.actors.problems()));
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod auth;
 pub mod body;
 pub mod client;
+pub mod device;
 pub mod discovery;
 pub mod error;
 pub mod events;
@@ -69,6 +70,10 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/token", NONE, post(agent_auth::token)),
         Route::post("/api/v1/agent-auth/revoke", NONE, post(agent_auth::revoke)),
         Route::delete("/api/v1/agents/{id}", PERSON, delete(agents::revoke)),
+        Route::post("/api/v1/device/code", Accepts::MACHINE, post(device::code)),
+        Route::post("/api/v1/device/approve", PERSON, post(device::approve)),
+        Route::post("/api/v1/device/deny", PERSON, post(device::deny)),
+        Route::post("/api/v1/device/token", NONE, post(device::token)),
         Route::post("/api/v1/machines", NONE, post(machines::register)),
         Route::delete("/api/v1/machines/{machine_uuid}", PERSON, delete(machines::detach)),
         Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), post(events::submit)),

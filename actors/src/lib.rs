@@ -15,6 +15,7 @@
 pub mod claim;
 pub mod commit;
 mod detached;
+pub mod device;
 pub mod directory;
 mod family;
 pub mod handle;
@@ -28,6 +29,7 @@ pub mod root;
 pub mod sequence;
 pub mod settings;
 pub mod signin;
+mod trouble;
 pub mod upstream;
 pub mod watch;
 
@@ -37,3 +39,4 @@ pub use handle::{Handle, Reply, Unavailable};
 pub use restart::{Decision, RestartPolicy, RestartSettings};
 pub use root::{ChildSpec, Node, Outcome, Root, RootSettings};
 pub use settings::ActorSettings;
+pub use trouble::Trouble;

@@ -22,7 +22,7 @@ use store::session::NewSession;
 use store::signin::TicketStart;
 use store::{Store, StoreError};
 
-use crate::claim::Trouble;
+use crate::trouble::Trouble;
 use crate::detached::detached;
 use crate::mail::Mail;
 

@@ -16,6 +16,7 @@
 //! | [`claim`] | registrations and claim attempts |
 //! | [`signin`] | codes that sign people in, and where they go next |
 //! | [`letter`] | what is written to people |
+//! | [`device`] | device codes and the pacing of polls |
 //! | [`token`] | scopes and identity assertions |
 //! | [`clock`], [`chance`] | time and randomness as values |
 
@@ -25,6 +26,7 @@ pub mod chance;
 pub mod claim;
 pub mod clock;
 pub mod consent;
+pub mod device;
 pub mod digest;
 pub mod envelope;
 pub mod held;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`account`] | accounts, people, identities |
 //! | [`machine`] | computers, their secrets, whom they are attached to |
+//! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | levels that people set |
 //! | [`signin`] | codes that were mailed to sign people in |
 //! | [`session`] | signed-in browsers |
@@ -26,6 +27,7 @@ use sqlx::migrate::Migrator;
 pub mod account;
 pub mod claim;
 pub mod consent;
+pub mod device;
 pub mod error;
 pub mod held;
 pub mod janitor;
