@@ -22,9 +22,9 @@ use store::session::NewSession;
 use store::signin::TicketStart;
 use store::{Store, StoreError};
 
-use crate::trouble::Trouble;
 use crate::detached::detached;
 use crate::mail::Mail;
+use crate::trouble::Trouble;
 
 /// The window of `signin.codes_per_hour`.
 const WINDOW: TimeDelta = TimeDelta::hours(1);
