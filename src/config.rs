@@ -40,6 +40,8 @@ pub struct Settings {
     pub events: EventSettings,
     /// Registration and claims of agents.
     pub claims: ::actors::claim::ClaimSettings,
+    /// Device codes.
+    pub devices: ::actors::device::DeviceSettings,
     /// Computers.
     pub machines: MachineSettings,
     /// Browser sessions.
@@ -298,6 +300,7 @@ impl Settings {
         problems.extend(within("upstream", self.upstream.problems()));
         problems.extend(within("limits", self.limits.problems()));
         problems.extend(within("claims", self.claims.problems()));
+        problems.extend(within("devices", self.devices.problems()));
         problems.extend(within("actors", self.actors.problems()));
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actors::claim::{Claims, Keyring, Wiring};
+use actors::claim::{self, Claims, Keyring};
 use actors::commit::Committer;
+use actors::device::{self, DeviceCodes};
 use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
@@ -45,6 +46,8 @@ pub struct Rooms {
     pub lookup: Lookup,
     /// Registration and claims.
     pub claims: Claims,
+    /// Attachment of computers.
+    pub devices: DeviceCodes,
     /// Events.
     pub intake: Intake,
     /// The statistics service.
@@ -117,16 +120,27 @@ impl House {
         let keep_retired_for = settings.claims.keep_keys_for();
         store.assertion_keys_ensure(clock.now(), &chance).await?;
         let keys = store.assertion_keys(clock.now(), keep_retired_for).await?;
+        let codes = store.code_key(&chance).await?;
         let claims = Claims::new(
-            Wiring {
+            claim::Wiring {
                 store: store.clone(),
                 clock: clock.clone(),
                 chance: chance.clone(),
-                codes: store.code_key(&chance).await?,
+                codes: codes.clone(),
                 keyring: Keyring::new(base_url.clone(), &keys)?,
                 settings: settings.claims.clone(),
             },
             settings.actors.of("claims"),
+        );
+        let devices = DeviceCodes::new(
+            device::Wiring {
+                store: store.clone(),
+                clock: clock.clone(),
+                chance: chance.clone(),
+                codes,
+                settings: settings.devices.clone(),
+            },
+            settings.actors.of("devices"),
         );
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let desk = Desk {
@@ -158,8 +172,15 @@ impl House {
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
+        children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
-        let watch = Watch { store: store.clone(), clock: clock.clone(), claims: claims.clone(), keep_retired_for };
+        let watch = Watch {
+            store: store.clone(),
+            clock: clock.clone(),
+            claims: claims.clone(),
+            devices: devices.clone(),
+            keep_retired_for,
+        };
         let watch = Periodic::new("watch", watch, rhythm(Duration::from_secs(1)), chance.clone());
         children.push(ChildSpec::singleton(&periodic("watch"), move || (watch.clone(), ())));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
@@ -180,6 +201,7 @@ impl House {
             store,
             lookup: Lookup(lookup),
             claims,
+            devices,
             intake,
             upstream,
             root,

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod auth;
 pub mod body;
 pub mod client;
+pub mod device;
 pub mod discovery;
 pub mod error;
 pub mod events;
@@ -27,6 +28,7 @@ pub use self::auth::Accepts;
 pub use self::limits::LimitSettings;
 pub use self::settings::{BODY_BYTES_HARD_MAX, Settings};
 use crate::house::House;
+use crate::web::{self, Page};
 
 /// One row of the table.
 #[derive(Debug)]
@@ -68,6 +70,10 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/token", NONE, post(agent_auth::token)),
         Route::post("/api/v1/agent-auth/revoke", NONE, post(agent_auth::revoke)),
         Route::delete("/api/v1/agents/{id}", PERSON, delete(agents::revoke)),
+        Route::post("/api/v1/device/code", Accepts::MACHINE, post(device::code)),
+        Route::post("/api/v1/device/approve", PERSON, post(device::approve)),
+        Route::post("/api/v1/device/deny", PERSON, post(device::deny)),
+        Route::post("/api/v1/device/token", NONE, post(device::token)),
         Route::post("/api/v1/machines", NONE, post(machines::register)),
         Route::delete("/api/v1/machines/{machine_uuid}", PERSON, delete(machines::detach)),
         Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), post(events::submit)),
@@ -87,6 +93,9 @@ pub fn router(house: House) -> Router {
     for Route { path, accepts, handler, .. } in routes() {
         // Each method of a path is a route of its own, with credentials of its own.
         router = router.route(path, handler.layer(axum::Extension(accepts)));
+    }
+    for Page { method: _, path, handler } in web::routes() {
+        router = router.route(path, handler);
     }
     layers::around(router, house)
 }

@@ -11,3 +11,4 @@ pub mod house;
 pub mod http;
 pub mod server;
 pub mod telemetry;
+pub mod web;

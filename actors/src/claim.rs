@@ -27,7 +27,7 @@ use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
 use domain::{Chance, Clock, Timestamp};
-use store::{Store, StoreError};
+use store::Store;
 
 pub use ceremony::{ClaimCeremony, ClaimMessage};
 pub use keyring::Keyring;
@@ -35,8 +35,9 @@ pub use settings::ClaimSettings;
 
 use crate::detached::detached;
 use crate::directory::{AskError, Directory};
-use crate::handle::{Reply, Unavailable};
+use crate::handle::Reply;
 use crate::settings::ActorSettings;
+use crate::trouble::Trouble;
 
 /// The address of all claim ceremonies.
 pub type Ceremonies = Directory<SecretHash, ClaimCeremony>;
@@ -147,20 +148,6 @@ pub enum ExchangeError {
     /// Not a grant that counts.
     #[error("invalid_grant")]
     Invalid,
-}
-
-/// Something that is not an answer of the law: the store or the actor could not be reached.
-#[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The store.
-    #[error("the store: {0}")]
-    Store(#[from] StoreError),
-    /// The actor.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-    /// Keys or other material that should be there.
-    #[error("{0}")]
-    Internal(String),
 }
 
 /// An answer of the law, or trouble on the way to it.

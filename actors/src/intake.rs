@@ -32,10 +32,10 @@ use store::held::{HeldEntry, Sender as HeldSender};
 pub use desk::Desk;
 pub use hold::HeldLedger;
 
-use crate::claim::Trouble;
 use crate::handle::{Handle, Reply, Unavailable};
 use crate::root::{ChildSpec, Role};
 use crate::settings::ActorSettings;
+use crate::trouble::Trouble;
 
 /// Who sends, from the credential alone.
 #[derive(Debug, Clone)]

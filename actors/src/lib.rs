@@ -15,6 +15,7 @@
 pub mod claim;
 pub mod commit;
 mod detached;
+pub mod device;
 pub mod directory;
 mod family;
 pub mod handle;
@@ -26,6 +27,7 @@ pub mod restart;
 pub mod root;
 pub mod sequence;
 pub mod settings;
+mod trouble;
 pub mod upstream;
 pub mod watch;
 
@@ -35,3 +37,4 @@ pub use handle::{Handle, Reply, Unavailable};
 pub use restart::{Decision, RestartPolicy, RestartSettings};
 pub use root::{ChildSpec, Node, Outcome, Root, RootSettings};
 pub use settings::ActorSettings;
+pub use trouble::Trouble;

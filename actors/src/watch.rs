@@ -1,7 +1,7 @@
 //! Notices what other processes changed: another node, or an operator's command beside the living server.
 //!
-//! Once a second it asks the store which registrations changed since the last pass and tells the ceremonies that live, and it takes
-//! over rotated signing keys. So polls never read the store, and yet a change made elsewhere is seen within about a second.
+//! Once a second it asks the store which registrations and device codes changed since the last pass and tells the actors that live, and
+//! it takes over rotated signing keys. So polls never read the store, and yet a change made elsewhere is seen within about a second.
 //!
 //! **If it crashes:** it looks back far enough to miss nothing.
 
@@ -13,6 +13,7 @@ use domain::{Clock, Timestamp};
 use store::Store;
 
 use crate::claim::Claims;
+use crate::device::DeviceCodes;
 use crate::periodic::Pass;
 
 /// How far each pass looks back beyond the last one: longer than clocks of nodes may differ and than a transaction may take to be
@@ -31,6 +32,8 @@ pub struct Watch {
     pub clock: Clock,
     /// Whose ceremonies are told.
     pub claims: Claims,
+    /// Whose pollers are told.
+    pub devices: DeviceCodes,
     /// How long retired keys still verify.
     pub keep_retired_for: TimeDelta,
 }
@@ -38,9 +41,38 @@ pub struct Watch {
 /// What a look carries over.
 #[derive(Debug, Default)]
 pub struct Seen {
+    registrations: Changes,
+    devices: Changes,
+}
+
+/// What is known of the changes of one table.
+#[derive(Debug, Default)]
+struct Changes {
     until: Option<Timestamp>,
     /// Changes within the overlap, so that each is told once.
     told: HashMap<SecretHash, Timestamp>,
+}
+
+impl Changes {
+    fn since(&self, now: Timestamp) -> Timestamp {
+        self.until.unwrap_or(now) - OVERLAP
+    }
+
+    /// Takes in what a look found, tells what is new, and says whether there may be more.
+    fn take(&mut self, found: Vec<(SecretHash, Timestamp)>, now: Timestamp, tell: impl Fn(SecretHash)) -> bool {
+        let since = self.since(now);
+        self.told.retain(|_, changed_at| *changed_at >= since);
+        let whole = found.len() < CHANGES_MAX;
+        let mut until = now;
+        for (key, changed_at) in found {
+            if self.told.insert(key, changed_at) != Some(changed_at) {
+                tell(key);
+            }
+            until = if whole { now } else { changed_at };
+        }
+        self.until = Some(until);
+        !whole
+    }
 }
 
 impl Pass for Watch {
@@ -49,21 +81,14 @@ impl Pass for Watch {
     async fn run(&self, seen: &mut Seen) -> Result<bool, String> {
         domain::failpoint!("watch.pass");
         let now = self.clock.now();
-        let since = seen.until.unwrap_or(now) - OVERLAP;
-        let changed =
-            self.store.registrations_changed_since(since, CHANGES_MAX).await.map_err(|error| error.to_string())?;
-        seen.told.retain(|_, changed_at| *changed_at >= since);
-        let whole = changed.len() < CHANGES_MAX;
-        let mut until = now;
-        for (claim_token, changed_at) in changed {
-            if seen.told.insert(claim_token, changed_at) != Some(changed_at) {
-                self.claims.hint(claim_token);
-            }
-            until = if whole { now } else { changed_at };
-        }
+        let found = self.store.registrations_changed_since(seen.registrations.since(now), CHANGES_MAX).await;
+        let found = found.map_err(|error| error.to_string())?;
+        let more_registrations = seen.registrations.take(found, now, |claim_token| self.claims.hint(claim_token));
+        let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await;
+        let found = found.map_err(|error| error.to_string())?;
+        let more_devices = seen.devices.take(found, now, |code| self.devices.hint(code));
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await.map_err(|error| error.to_string())?;
         self.claims.keyring().replace(&keys).map_err(|error| error.to_string())?;
-        seen.until = Some(until);
-        Ok(!whole)
+        Ok(more_registrations || more_devices)
     }
 }

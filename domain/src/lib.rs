@@ -14,6 +14,7 @@
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | forward or hold: the one order of checks |
 //! | [`claim`] | registrations and claim attempts |
+//! | [`device`] | device codes and the pacing of polls |
 //! | [`token`] | scopes and identity assertions |
 //! | [`clock`], [`chance`] | time and randomness as values |
 
@@ -23,6 +24,7 @@ pub mod chance;
 pub mod claim;
 pub mod clock;
 pub mod consent;
+pub mod device;
 pub mod digest;
 pub mod envelope;
 pub mod held;

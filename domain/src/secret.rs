@@ -23,6 +23,8 @@ pub enum SecretKind {
     AccessToken,
     /// A computer's registered secret.
     Machine,
+    /// What a computer polls with while a person decides whether to attach it.
+    DeviceCode,
     /// A signed-in browser.
     Session,
 }
@@ -35,6 +37,7 @@ impl SecretKind {
             Self::ClaimAttempt => "cat_",
             Self::AccessToken => "at_",
             Self::Machine => "msk_",
+            Self::DeviceCode => "dvc_",
             Self::Session => "ses_",
         }
     }

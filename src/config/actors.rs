@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 /// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 8] = ["lookup", "append", "sequence", "hold", "claims", "intake", "watch", "janitor"];
+pub const KINDS: [&str; 9] =
+    ["lookup", "append", "sequence", "hold", "claims", "devices", "intake", "watch", "janitor"];
 
 /// What a kind has otherwise than `[actors]` says.
 fn built_in(kind: &str) -> Value {
@@ -20,6 +21,8 @@ fn built_in(kind: &str) -> Value {
         "intake" => json!({ "queue_max": 400, "ask_deadline": "15s" }),
         // A poll that finds sixteen others waiting for the same key comes from a client gone wild.
         "claims" => json!({ "queue_max": 64, "idle_after": "2m" }),
+        // A poller forgets its computer's pace when it is put away, so it must outlive the longest interval.
+        "devices" => json!({ "queue_max": 64, "idle_after": "2m", "live_max": 200_000 }),
         // They have nobody waiting, and one pass may well take a while on a slow disk.
         "sequence" | "watch" | "janitor" => json!({ "queue_max": 16, "stuck_after": "2m" }),
         _ => json!({}),

@@ -13,6 +13,7 @@ use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::token::TokenScope;
+use store::session::SessionFacts;
 
 use super::error::{ApiError, Code};
 use crate::house::House;
@@ -159,12 +160,17 @@ pub fn bearer_token(header: &HeaderValue) -> Option<Secret> {
 }
 
 async fn session(secret: &Secret, house: &House) -> Result<Caller, ApiError> {
+    let session = session_facts(secret, house).await?.ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
+    Ok(Caller::Session { person: session.person, email: session.email, account: session.account })
+}
+
+/// What is known of a session that is still good; it lasts longer because it is used.
+pub(crate) async fn session_facts(secret: &Secret, house: &House) -> Result<Option<SessionFacts>, ApiError> {
     /// A session that was prolonged less than this long ago is not written again.
     const SLIDE_AFTER: Duration = Duration::from_hours(1);
     let now = house.clock.now();
     let hash = secret.hash();
-    let session = house.store.session_by_hash(&hash, now).await?;
-    let session = session.ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
+    let Some(session) = house.store.session_by_hash(&hash, now).await? else { return Ok(None) };
     let valid_for = house.settings.sessions.valid_for;
     if let Ok(left) = (session.expires_at - now).to_std()
         && left + SLIDE_AFTER < valid_for
@@ -172,11 +178,11 @@ async fn session(secret: &Secret, house: &House) -> Result<Caller, ApiError> {
         let (store, expires_at) = (house.store.clone(), now + valid_for);
         actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
     }
-    Ok(Caller::Session { person: session.person, email: session.email, account: session.account })
+    Ok(Some(session))
 }
 
 /// The session token among the cookies; the `__Secure-` form wins when both are sent.
-fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Secret> {
+pub(crate) fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Secret> {
     let plain = format!("{auth_name}.session_token");
     let secure = format!("__Secure-{plain}");
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());

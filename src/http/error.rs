@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use actors::Unavailable;
-use actors::claim::Trouble;
+use actors::{Trouble, Unavailable};
 use axum::http::header::{HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -28,6 +27,15 @@ pub enum Code {
     UnsupportedGrantType,
     InvalidGrant,
     AuthorizationPending,
+    InvalidJson,
+    MachineMismatch,
+    MachineNotRegistered,
+    CuidAlreadyClaimed,
+    PersonBoundToOtherAccount,
+    MachineAlreadyClaimed,
+    CodeConsumed,
+    AccessDenied,
+    SlowDown,
     InvalidLimit,
     CursorTooLong,
     LaneNotInEnum,
@@ -60,6 +68,15 @@ impl Code {
             Self::UnsupportedGrantType => ("unsupported_grant_type", StatusCode::BAD_REQUEST),
             Self::InvalidGrant => ("invalid_grant", StatusCode::BAD_REQUEST),
             Self::AuthorizationPending => ("authorization_pending", StatusCode::BAD_REQUEST),
+            Self::InvalidJson => ("invalid_json", StatusCode::BAD_REQUEST),
+            Self::MachineMismatch => ("machine_mismatch", StatusCode::FORBIDDEN),
+            Self::MachineNotRegistered => ("machine_not_registered", StatusCode::CONFLICT),
+            Self::CuidAlreadyClaimed => ("cuid_already_claimed", StatusCode::CONFLICT),
+            Self::PersonBoundToOtherAccount => ("person_bound_to_other_account", StatusCode::CONFLICT),
+            Self::MachineAlreadyClaimed => ("machine_already_claimed", StatusCode::CONFLICT),
+            Self::CodeConsumed => ("code_consumed", StatusCode::GONE),
+            Self::AccessDenied => ("access_denied", StatusCode::BAD_REQUEST),
+            Self::SlowDown => ("slow_down", StatusCode::BAD_REQUEST),
             Self::InvalidLimit => ("invalid_limit", StatusCode::BAD_REQUEST),
             Self::CursorTooLong => ("cursor_too_long", StatusCode::BAD_REQUEST),
             Self::LaneNotInEnum => ("lane_not_in_enum", StatusCode::BAD_REQUEST),
@@ -130,6 +147,11 @@ impl ApiError {
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
+    }
+
+    /// Its headers.
+    pub fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.headers.iter().cloned()
     }
 
     /// The code.

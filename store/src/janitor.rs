@@ -23,6 +23,9 @@ pub struct PurgeSettings {
     /// Claim attempts, after their time and when nobody can ask for their outcome any more.
     #[serde(with = "humantime_serde")]
     pub attempts_kept: Duration,
+    /// Device codes, after their time; no shorter than computers may still ask whether they were attached, which is a day.
+    #[serde(with = "humantime_serde")]
+    pub device_codes_kept: Duration,
     /// Registrations that nobody claimed, after their claim token ended, unless events of theirs are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
@@ -42,6 +45,7 @@ impl Default for PurgeSettings {
             sessions_kept: days(7),
             tokens_kept: days(1),
             attempts_kept: days(1),
+            device_codes_kept: days(2),
             unclaimed_kept: days(7),
             held_kept: days(30),
             batch_rows: 500,
@@ -59,6 +63,10 @@ pub struct Purged {
     pub tokens: u64,
     /// Claim attempts.
     pub attempts: u64,
+    /// Device codes.
+    pub device_codes: u64,
+    /// Wrong user codes that were typed.
+    pub device_guesses: u64,
     /// Registrations, each with its attempts and tokens.
     pub registrations: u64,
     /// Held events.
@@ -78,6 +86,9 @@ impl Store {
             sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
             tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
             attempts: self.purge_kind(ATTEMPTS, before(settings.attempts_kept), settings).await?,
+            device_codes: self.purge_kind(DEVICE_CODES, before(settings.device_codes_kept), settings).await?,
+            // Guesses count for half an hour.
+            device_guesses: self.purge_kind(DEVICE_GUESSES, now - TimeDelta::hours(1), settings).await?,
             registrations: self.purge_kind(REGISTRATIONS, before(settings.unclaimed_kept), settings).await?,
             held: self.purge_kind(HELD, before(settings.held_kept), settings).await?,
         })
@@ -119,6 +130,12 @@ const ATTEMPTS: &str = "DELETE FROM claim_attempts WHERE token_hash IN
     (SELECT a.token_hash FROM claim_attempts a JOIN registrations r ON r.id = a.registration_id
     WHERE a.expires_at < $1
         AND (r.claim_token_expires_at < $1 OR r.claimed_at IS NOT NULL OR r.revoked_at IS NOT NULL) LIMIT $2)";
+
+const DEVICE_CODES: &str = "DELETE FROM device_codes WHERE device_code_hash IN
+    (SELECT device_code_hash FROM device_codes WHERE expires_at < $1 LIMIT $2)";
+
+const DEVICE_GUESSES: &str = "DELETE FROM device_guesses WHERE id IN
+    (SELECT id FROM device_guesses WHERE guessed_at < $1 LIMIT $2)";
 
 /// Tokens and attempts go with their registration. What is held was acknowledged: an agent of whom something is held stays.
 const REGISTRATIONS: &str = "DELETE FROM registrations WHERE id IN

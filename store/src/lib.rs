@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`account`] | accounts, people, identities |
 //! | [`machine`] | computers, their secrets, whom they are attached to |
+//! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | levels that people set |
 //! | [`session`] | signed-in browsers |
 //! | [`claim`] | registrations of agents and attempts to claim them |
@@ -24,6 +25,7 @@ use sqlx::migrate::Migrator;
 pub mod account;
 pub mod claim;
 pub mod consent;
+pub mod device;
 pub mod error;
 pub mod held;
 pub mod janitor;

@@ -303,16 +303,16 @@ macro_rules! attach_machine {
         .await
     };
 }
-use attach_machine;
+pub(crate) use attach_machine;
 
 /// A computer without a secret was detached: nothing can speak for it any more.
-const ATTACH_LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
+pub(crate) const ATTACH_LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
     WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
 
-const ATTACH_LINK: &str =
+pub(crate) const ATTACH_LINK: &str =
     "UPDATE identities SET account_id = COALESCE(account_id, $2) WHERE user_cuid = $1 RETURNING account_id";
 
-const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
+pub(crate) const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
     WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
 
 #[derive(FromRow)]

@@ -1,0 +1,271 @@
+//! Device codes: how a computer is attached to a person's account (specification, *Device code (computer attachment)*; RFC 8628;
+//! decisions, sections 3 and 4).
+//!
+//! [`DeviceCodes`] is what HTTP talks to; behind it lives one [`DevicePoller`] per device code that somebody polls or answers:
+//!
+//! 1. A registered computer asks for a code. The row is committed, the code that it had before is superseded, and only then answered.
+//! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there.
+//! 3. A signed-in person types the user code, sees who asks, and approves or denies. Wrong codes are counted in the store.
+//! 4. The approval attaches the computer in one guarded transaction; the next poll learns of it.
+//!
+//! The poller's memory is a cache of the row and the pacing. Changes made elsewhere reach it within a second through [`crate::watch`].
+//!
+//! **If it crashes:** the next poll loads the row and goes on; the pacing begins anew, in the computer's favour.
+
+mod poller;
+mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, UserCode};
+use domain::held::MachineFacts;
+use domain::ids::{PersonId, UserAccountId};
+use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
+use domain::{Chance, Clock};
+use store::Store;
+use store::device::{Approval, Approver, AskingDevice, DeviceStart, NewDeviceCode, Typed};
+use store::machine::Attach;
+
+pub use poller::{DeviceMessage, DevicePoller};
+pub use settings::DeviceSettings;
+
+use crate::detached::detached;
+use crate::directory::{AskError, Directory};
+use crate::handle::Reply;
+use crate::settings::ActorSettings;
+use crate::trouble::Trouble;
+
+/// The address of all pollers.
+pub type Pollers = Directory<SecretHash, DevicePoller>;
+
+/// All user codes are sealed in one context, so that a typed one can be looked up.
+const SEAL_CONTEXT: &[u8] = b"device user code";
+
+/// The window of `devices.codes_per_hour`.
+const CODES_WINDOW: TimeDelta = TimeDelta::hours(1);
+
+/// What every poller works with.
+#[derive(Debug)]
+pub struct Wiring {
+    /// The rows.
+    pub store: Store,
+    /// Time.
+    pub clock: Clock,
+    /// Chance.
+    pub chance: Chance,
+    /// The server's key for short codes.
+    pub codes: CodeKey,
+    /// Limits.
+    pub settings: DeviceSettings,
+}
+
+/// A code that was just made, with the secrets that are shown once.
+#[derive(Debug)]
+pub struct StartedDevice {
+    /// What the computer polls with.
+    pub device_code: Secret,
+    /// What its user types.
+    pub user_code: UserCode,
+}
+
+/// Why no code is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The computer was detached meanwhile.
+    #[error("the computer is not registered any more")]
+    MachineGone,
+    /// Too many codes of late.
+    #[error("the computer asked for too many codes")]
+    TooMany {
+        /// When the next may be asked for.
+        retry_after: Duration,
+    },
+}
+
+/// What a poll gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Poll {
+    /// Ask again after the interval.
+    Pending,
+    /// It came too early; ask again after the new interval.
+    SlowDown {
+        /// Seconds.
+        interval: u32,
+    },
+    /// Attached to this account.
+    Claimed(UserAccountId),
+    /// A person said no.
+    Denied,
+    /// Over, superseded, or never known.
+    Expired,
+}
+
+/// Why an approval or a denial does nothing; in the order in which it is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// No pending code.
+    #[error("the code is expired, used, or unknown")]
+    CodeConsumed,
+    /// The computer is gone.
+    #[error("the computer is not registered")]
+    MachineNotRegistered,
+    /// It is attached to another account.
+    #[error("the computer is attached to another account")]
+    MachineAlreadyClaimed,
+    /// Its identity is another person's.
+    #[error("the computer's identity belongs to another person's account")]
+    CuidAlreadyClaimed,
+    /// Its identity was provisioned with an account of its own, and the person has another.
+    #[error("the computer's identity has an account of its own, and you have another")]
+    PersonBoundToOtherAccount,
+    /// The person has no account.
+    #[error("an account is needed")]
+    AccountRequired,
+}
+
+/// What a person who typed a user code is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Look {
+    /// A computer asks, or asked.
+    Asking(Box<AskingDevice>),
+    /// Nobody has this code.
+    Wrong,
+    /// Too many wrong codes of late.
+    Blocked,
+}
+
+/// An answer of the law, or trouble on the way to it.
+pub type Answer<T, E> = Result<Result<T, E>, Trouble>;
+
+/// What HTTP talks to.
+#[derive(Debug, Clone)]
+pub struct DeviceCodes {
+    pollers: Pollers,
+    wiring: Arc<Wiring>,
+}
+
+impl DeviceCodes {
+    /// Before its family runs.
+    pub fn new(wiring: Wiring, settings: &ActorSettings) -> Self {
+        Self { pollers: Directory::new("devices", settings), wiring: Arc::new(wiring) }
+    }
+
+    /// The addresses, for the supervisor.
+    pub fn pollers(&self) -> &Pollers {
+        &self.pollers
+    }
+
+    /// The pattern from which the family makes pollers.
+    pub fn prototype(&self) -> DevicePoller {
+        DevicePoller::new(Arc::clone(&self.wiring))
+    }
+
+    /// A computer asks to be attached.
+    pub async fn start(&self, machine: &MachineFacts, ip_address: Option<String>) -> Answer<StartedDevice, StartError> {
+        /// Two codes of 20^8 are rarely equal, three times in a row never.
+        const DRAWS: u32 = 3;
+        for _ in 0..DRAWS {
+            let Wiring { store, clock, chance, codes, settings } = &*self.wiring;
+            let (device_code, user_code, now) =
+                (Secret::mint(SecretKind::DeviceCode, chance), UserCode::draw(chance), clock.now());
+            let code = DeviceCode {
+                code: device_code.hash(),
+                machine: machine.machine_uuid,
+                identity: machine.user_cuid.clone(),
+                created_at: now,
+                expires_at: now + TimeDelta::seconds(CODE_SECONDS),
+                state: DeviceState::Pending,
+            };
+            let sealed_user_code = codes.seal(SEAL_CONTEXT, user_code.expose());
+            let (store, codes_max, address) = (store.clone(), settings.codes_per_hour, ip_address.clone());
+            let started = detached(async move {
+                let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: address.as_deref() };
+                store.device_start(&new, codes_max, CODES_WINDOW).await
+            });
+            match started.await?? {
+                DeviceStart::Started { superseded } => {
+                    if let Some(superseded) = superseded {
+                        self.hint(superseded);
+                    }
+                    return Ok(Ok(StartedDevice { device_code, user_code }));
+                }
+                DeviceStart::UserCodeTaken => {}
+                DeviceStart::MachineGone => return Ok(Err(StartError::MachineGone)),
+                DeviceStart::TooMany { retry_after } => {
+                    return Ok(Err(StartError::TooMany { retry_after: retry_after.to_std().unwrap_or_default() }));
+                }
+            }
+        }
+        Err(Trouble::Internal("no free user code was drawn".into()))
+    }
+
+    /// A computer polls.
+    pub async fn poll(&self, device_code: &Secret) -> Result<Poll, Trouble> {
+        let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
+        Ok(asked.unwrap_or(Poll::Expired))
+    }
+
+    /// A person typed a user code and wants to know who asks.
+    pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<Look, Trouble> {
+        let Wiring { store, clock, chance, codes, .. } = &*self.wiring;
+        let (store, now) = (store.clone(), clock.now());
+        let (sealed, guess) = (codes.seal(SEAL_CONTEXT, user_code.expose()), chance.uuid_v7(now));
+        let limit = (GUESSES_MAX, GUESS_WINDOW);
+        let typed = detached(async move { store.device_typed(&sealed, person, guess, limit, now).await }).await??;
+        Ok(match typed {
+            Typed::Found(asking) => Look::Asking(asking),
+            Typed::Wrong => Look::Wrong,
+            Typed::Blocked => Look::Blocked,
+        })
+    }
+
+    /// A person approves: the computer is attached to their account.
+    pub async fn approve(&self, user_code: &UserCode, approver: Approver) -> Answer<UserAccountId, AnswerError> {
+        let Look::Asking(asking) = self.look(user_code, approver.person).await? else {
+            return Ok(Err(AnswerError::CodeConsumed));
+        };
+        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, reply }).await?;
+        Ok(match asked.transpose()? {
+            Some(Approval::Approved(account)) => Ok(account),
+            None | Some(Approval::CodeConsumed) => Err(AnswerError::CodeConsumed),
+            Some(Approval::AccountRequired) => Err(AnswerError::AccountRequired),
+            Some(Approval::Conflict(conflict)) => Err(match conflict {
+                Attach::CuidAlreadyClaimed => AnswerError::CuidAlreadyClaimed,
+                Attach::PersonBoundToOtherAccount => AnswerError::PersonBoundToOtherAccount,
+                Attach::MachineAlreadyClaimed => AnswerError::MachineAlreadyClaimed,
+                Attach::MachineNotRegistered | Attach::Attached => AnswerError::MachineNotRegistered,
+            }),
+        })
+    }
+
+    /// A person denies: the computer is told so.
+    pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> Answer<(), AnswerError> {
+        let Look::Asking(asking) = self.look(user_code, denier.person).await? else {
+            return Ok(Err(AnswerError::CodeConsumed));
+        };
+        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
+        Ok(if asked.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
+    }
+
+    /// Tells a living poller that its row may have changed elsewhere.
+    pub fn hint(&self, code: SecretHash) {
+        self.pollers.hint(&code, |_: Reply<()>| DeviceMessage::Refresh);
+    }
+
+    /// `None`: no such device code.
+    async fn by_code<T>(
+        &self,
+        code: SecretHash,
+        make: impl FnOnce(Reply<T>) -> DeviceMessage,
+    ) -> Result<Option<T>, Trouble> {
+        let load = || self.wiring.store.device_by_code(&code);
+        match self.pollers.ask(&code, load, make, self.pollers.settings().ask_deadline).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(AskError::Unknown) => Ok(None),
+            Err(AskError::Load(error)) => Err(error.into()),
+            Err(AskError::Unavailable(refusal)) => Err(refusal.into()),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The actor behind one device code.
+
+use std::sync::Arc;
+
+use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
+use ractor::{ActorProcessingErr, ActorRef};
+use store::device::{Approval, Approver};
+use tokio::time::Instant;
+
+use super::{Poll, Wiring};
+use crate::handle::Reply;
+use crate::trouble::Trouble;
+
+/// Sent by [`super::DeviceCodes`].
+#[derive(Debug)]
+pub enum DeviceMessage {
+    /// The computer asks whether a person has answered.
+    Poll {
+        /// Where the code stands.
+        reply: Reply<Poll>,
+    },
+    /// A person approves.
+    Approve {
+        /// Who.
+        approver: Approver,
+        /// What became of it.
+        reply: Reply<Result<Approval, Trouble>>,
+    },
+    /// A person denies.
+    Deny {
+        /// Who.
+        denier: Approver,
+        /// Whether there was anything to deny.
+        reply: Reply<Result<bool, Trouble>>,
+    },
+    /// The row may have changed elsewhere.
+    Refresh,
+}
+
+/// The actor: wiring only.
+#[derive(Debug, Clone)]
+pub struct DevicePoller {
+    wiring: Arc<Wiring>,
+}
+
+/// What is remembered of the row, and how the computer polls.
+#[derive(Debug)]
+pub struct PollerState {
+    code: DeviceCode,
+    pacing: Pacing,
+    /// When a poll was last accepted. Pacing must not hang on a wall clock that somebody sets.
+    accepted_at: Option<Instant>,
+}
+
+impl DevicePoller {
+    pub(super) fn new(wiring: Arc<Wiring>) -> Self {
+        Self { wiring }
+    }
+}
+
+// What asks the store is boxed: a living actor is as large as its largest handler, and there are many of them, nearly all asleep.
+#[ractor::actor(message = DeviceMessage, state = PollerState, arguments = DeviceCode)]
+impl DevicePoller {
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<DeviceMessage>,
+        code: DeviceCode,
+    ) -> Result<PollerState, ActorProcessingErr> {
+        Ok(PollerState { code, pacing: Pacing::default(), accepted_at: None })
+    }
+
+    #[ractor::message(DeviceMessage::Poll { reply })]
+    fn on_poll(&self, reply: Reply<Poll>, state: &mut PollerState) {
+        domain::failpoint!("devices.poll");
+        reply.send(match state.code.standing(self.wiring.clock.now()) {
+            Standing::Pending => state.pace(Instant::now()),
+            Standing::Claimed(account) => Poll::Claimed(account),
+            Standing::Denied => Poll::Denied,
+            Standing::Expired => Poll::Expired,
+        });
+    }
+
+    #[ractor::message(DeviceMessage::Approve { approver, reply })]
+    async fn on_approve(&self, approver: Approver, reply: Reply<Result<Approval, Trouble>>, state: &mut PollerState) {
+        reply.send(Box::pin(self.approve(&approver, state)).await);
+    }
+
+    #[ractor::message(DeviceMessage::Deny { denier, reply })]
+    async fn on_deny(&self, denier: Approver, reply: Reply<Result<bool, Trouble>>, state: &mut PollerState) {
+        reply.send(Box::pin(self.deny(&denier, state)).await);
+    }
+
+    #[ractor::message(DeviceMessage::Refresh)]
+    async fn on_refresh(&self, state: &mut PollerState) {
+        if let Err(error) = Box::pin(self.reload(state)).await {
+            tracing::warn!(machine.uuid = %state.code.machine, error = %error, "a changed device code could not be read");
+        }
+    }
+}
+
+impl PollerState {
+    fn pace(&mut self, now: Instant) -> Poll {
+        match self.pacing.poll(self.accepted_at.map(|accepted_at| now - accepted_at)) {
+            Ok(()) => {
+                self.accepted_at = Some(now);
+                Poll::Pending
+            }
+            Err(interval) => Poll::SlowDown { interval },
+        }
+    }
+}
+
+impl DevicePoller {
+    async fn approve(&self, approver: &Approver, state: &mut PollerState) -> Result<Approval, Trouble> {
+        let Wiring { store, clock, .. } = &*self.wiring;
+        let now = clock.now();
+        domain::failpoint!("devices.approve");
+        let approval = store.device_approve(&state.code.code, state.code.machine, approver, now).await?;
+        domain::failpoint!("devices.approved");
+        match &approval {
+            Approval::Approved(account) => {
+                state.code.state = DeviceState::Claimed { account: account.clone(), at: now };
+                tracing::info!(machine.uuid = %state.code.machine, approve.via = approver.via, "a computer was attached");
+            }
+            // Somebody else was faster, perhaps on another node.
+            Approval::CodeConsumed => self.reload(state).await?,
+            Approval::AccountRequired | Approval::Conflict(_) => {}
+        }
+        Ok(approval)
+    }
+
+    async fn deny(&self, denier: &Approver, state: &mut PollerState) -> Result<bool, Trouble> {
+        let Wiring { store, clock, .. } = &*self.wiring;
+        let done = store.device_deny(&state.code.code, denier, clock.now()).await?;
+        if done {
+            state.code.state = DeviceState::Denied;
+            tracing::info!(machine.uuid = %state.code.machine, deny.via = denier.via, "a computer was refused");
+        } else {
+            self.reload(state).await?;
+        }
+        Ok(done)
+    }
+
+    async fn reload(&self, state: &mut PollerState) -> Result<(), Trouble> {
+        if let Some(code) = self.wiring.store.device_by_code(&state.code.code).await? {
+            state.code = code;
+        }
+        Ok(())
+    }
+}

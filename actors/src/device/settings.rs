@@ -1,0 +1,27 @@
+//! Limits of device codes.
+
+use serde::{Deserialize, Serialize};
+
+/// `[devices]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceSettings {
+    /// How many codes one computer may ask for within an hour.
+    pub codes_per_hour: u32,
+    /// Whether computers are approved and denied by browser sessions alone, no longer by agents that hold an account token.
+    pub require_session: bool,
+}
+
+impl Default for DeviceSettings {
+    fn default() -> Self {
+        Self { codes_per_hour: 60, require_session: false }
+    }
+}
+
+impl DeviceSettings {
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let none = (self.codes_per_hour == 0).then(|| ("codes_per_hour".into(), "must be at least 1".into()));
+        none.into_iter().collect()
+    }
+}

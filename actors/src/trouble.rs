@@ -1,0 +1,19 @@
+//! What keeps an actor from giving an answer of the law.
+
+use store::StoreError;
+
+use crate::handle::Unavailable;
+
+/// Something that is not an answer of the law: the store or the actor could not be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The store.
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// The actor.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// Keys or other material that should be there.
+    #[error("{0}")]
+    Internal(String),
+}

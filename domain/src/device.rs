@@ -1,0 +1,250 @@
+//! Device codes, by which a signed-in person attaches a computer (specification, *Device code (computer attachment)*; RFC 8628;
+//! decisions, section 4). Pure: these functions say what may happen, the actors make it happen.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use crate::ids::{MachineUuid, UserAccountId, UserCuid};
+use crate::secret::SecretHash;
+use crate::{Chance, Timestamp};
+
+/// How long a device code and its user code are valid: always 1800 seconds.
+pub const CODE_SECONDS: i64 = 1800;
+
+/// How often a computer may ask, until it is told to slow down: always 5 seconds.
+pub const INTERVAL_SECONDS: u32 = 5;
+
+/// What every `slow_down` adds to the interval (RFC 8628, section 3.5).
+pub const SLOW_DOWN_SECONDS: u32 = 5;
+
+/// The longest interval.
+pub const INTERVAL_SECONDS_MAX: u32 = 60;
+
+/// How much too early a poll may come: networks and timers are not exact.
+pub const TOLERANCE: Duration = Duration::from_secs(1);
+
+/// How long a computer that was attached can still learn so by polling.
+pub const CLAIMED_FOR: TimeDelta = TimeDelta::hours(24);
+
+/// Wrong user codes that one person may type within [`GUESS_WINDOW`].
+pub const GUESSES_MAX: u32 = 5;
+
+/// See [`GUESSES_MAX`].
+pub const GUESS_WINDOW: TimeDelta = TimeDelta::minutes(30);
+
+/// The letters of a user code: no vowels, so that no words arise, and none that look alike.
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+
+/// Eight letters that a person reads from one screen and types on another: 20^8 possibilities.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserCode(String);
+
+impl UserCode {
+    /// A new code, all equally likely.
+    pub fn draw(chance: &Chance) -> Self {
+        let letter = |_| {
+            let place = usize::try_from(chance.below(LETTERS.len() as u64)).unwrap_or_default();
+            char::from(LETTERS[place % LETTERS.len()])
+        };
+        Self((0..8).map(letter).collect())
+    }
+
+    /// The letters alone, for sealing.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `XXXX-XXXX`, for the one answer that hands it out and for the page that was given it.
+    pub fn shown(&self) -> String {
+        format!("{}-{}", &self.0[..4], &self.0[4..])
+    }
+}
+
+/// A text that can be no user code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected eight letters such as WDJB-MJHT")]
+pub struct NotAUserCode;
+
+impl FromStr for UserCode {
+    type Err = NotAUserCode;
+
+    /// Whatever is no letter or digit, and the case of letters, is ignored.
+    fn from_str(text: &str) -> Result<Self, NotAUserCode> {
+        let letters: String =
+            text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_uppercase()).take(9).collect();
+        let right = letters.len() == 8 && letters.bytes().all(|letter| LETTERS.contains(&letter));
+        if right { Ok(Self(letters)) } else { Err(NotAUserCode) }
+    }
+}
+
+impl fmt::Debug for UserCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UserCode(…)")
+    }
+}
+
+/// Where a device code stands. Expiry is not a state but a look at the clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceState {
+    /// It waits for a person.
+    Pending,
+    /// A person approved: the computer is attached.
+    Claimed {
+        /// To this account.
+        account: UserAccountId,
+        /// Since then.
+        at: Timestamp,
+    },
+    /// A person denied.
+    Denied,
+    /// The computer asked for a newer code.
+    Superseded,
+}
+
+/// A device code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceCode {
+    /// SHA-256 of the device code.
+    pub code: SecretHash,
+    /// The computer that asks to be attached.
+    pub machine: MachineUuid,
+    /// The identity that lives on it.
+    pub identity: UserCuid,
+    /// When it asked.
+    pub created_at: Timestamp,
+    /// Until when a person may answer.
+    pub expires_at: Timestamp,
+    /// Where it stands.
+    pub state: DeviceState,
+}
+
+/// What a poll learns when no pacing is involved any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// A person may still answer.
+    Pending,
+    /// Attached to this account.
+    Claimed(UserAccountId),
+    /// A person said no.
+    Denied,
+    /// Nobody answered in time, a newer code took its place, or it was approved so long ago that it is forgotten.
+    Expired,
+}
+
+impl DeviceCode {
+    /// What a poll learns. What a person decided outlives the code's own time.
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        match &self.state {
+            DeviceState::Pending if now < self.expires_at => Standing::Pending,
+            DeviceState::Claimed { account, at } if now < *at + CLAIMED_FOR => Standing::Claimed(account.clone()),
+            DeviceState::Denied => Standing::Denied,
+            DeviceState::Pending | DeviceState::Claimed { .. } | DeviceState::Superseded => Standing::Expired,
+        }
+    }
+}
+
+/// How often one computer may poll for one code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    interval_seconds: u32,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self { interval_seconds: INTERVAL_SECONDS }
+    }
+}
+
+impl Pacing {
+    /// Judges a poll that comes `since_accepted` after the last one that was accepted; the first is always accepted. One that comes too
+    /// early raises the interval, and gives it.
+    pub fn poll(&mut self, since_accepted: Option<Duration>) -> Result<(), u32> {
+        let due = Duration::from_secs(u64::from(self.interval_seconds));
+        if since_accepted.is_none_or(|since| since + TOLERANCE >= due) {
+            return Ok(());
+        }
+        self.interval_seconds = (self.interval_seconds + SLOW_DOWN_SECONDS).min(INTERVAL_SECONDS_MAX);
+        Err(self.interval_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::secret::{Secret, SecretKind};
+
+    fn now() -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn code(state: DeviceState) -> DeviceCode {
+        let chance = Chance::seeded(1);
+        DeviceCode {
+            code: Secret::mint(SecretKind::DeviceCode, &chance).hash(),
+            machine: chance.uuid_v7(now()).into(),
+            identity: chance.cuid2().parse().unwrap(),
+            created_at: now(),
+            expires_at: now() + TimeDelta::seconds(CODE_SECONDS),
+            state,
+        }
+    }
+
+    #[test]
+    fn codes_are_eight_letters_whatever_stands_between_them() {
+        for seed in 0..200 {
+            let drawn = UserCode::draw(&Chance::seeded(seed));
+            assert_eq!(drawn.expose().len(), 8);
+            for written in
+                [drawn.shown(), drawn.shown().to_lowercase(), format!(" {} ", drawn.shown().replace('-', " – "))]
+            {
+                assert_eq!(written.parse(), Ok(drawn.clone()), "{written}");
+            }
+        }
+        for wrong in ["", "-", "BCDFGHJ", "BCDFGHJKL", "BCDF-GHJA", "BCDF-GHJ1", "ＢCDFGHJK", "BCDFGHJKé"] {
+            assert_eq!(wrong.parse::<UserCode>(), Err(NotAUserCode), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_person_decided_outlives_the_time_of_the_code() {
+        let late = now() + TimeDelta::seconds(CODE_SECONDS);
+        let account: UserAccountId = "account1".parse().unwrap();
+        assert_eq!(code(DeviceState::Pending).standing(now()), Standing::Pending);
+        assert_eq!(code(DeviceState::Pending).standing(late), Standing::Expired);
+        assert_eq!(code(DeviceState::Denied).standing(late), Standing::Denied);
+        assert_eq!(code(DeviceState::Superseded).standing(now()), Standing::Expired);
+        let claimed = code(DeviceState::Claimed { account: account.clone(), at: now() });
+        assert_eq!(claimed.standing(late), Standing::Claimed(account));
+        assert_eq!(claimed.standing(now() + CLAIMED_FOR), Standing::Expired);
+    }
+
+    #[test]
+    fn the_interval_grows_by_five_seconds_up_to_a_minute() {
+        let mut pacing = Pacing::default();
+        assert_eq!(pacing.poll(None), Ok(()));
+        assert_eq!(pacing.poll(Some(Duration::from_millis(4000))), Ok(()));
+        for interval in (10..=60).step_by(5) {
+            assert_eq!(pacing.poll(Some(Duration::from_secs(3))), Err(interval));
+        }
+        assert_eq!(pacing.poll(Some(Duration::from_millis(58_999))), Err(60));
+        assert_eq!(pacing.poll(Some(Duration::from_secs(59))), Ok(()));
+    }
+
+    proptest! {
+        /// An honest client is never slowed down, whatever its timer and the network do to each wait within 0.9 seconds.
+        #[test]
+        fn an_honest_client_is_never_slowed_down(jitters in proptest::collection::vec(-900_i64..=900, 2..400)) {
+            let mut pacing = Pacing::default();
+            prop_assert_eq!(pacing.poll(None), Ok(()));
+            for jitter in jitters {
+                let waited = Duration::from_millis(u64::try_from(5000 + jitter).unwrap());
+                prop_assert_eq!(pacing.poll(Some(waited)), Ok(()));
+            }
+        }
+    }
+}

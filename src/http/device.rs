@@ -1,0 +1,147 @@
+//! Computers are attached by device code (specification, *Device attachment*; RFC 8628).
+
+use actors::device::{AnswerError, Poll, StartError};
+use axum::extract::State;
+use axum::response::IntoResponse;
+use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
+use domain::ids::{MachineUuid, UserCuid};
+use domain::secret::Secret;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::device::Approver;
+
+use super::auth::{Caller, unauthorized};
+use super::body::{JsonBody, RawBody, json};
+use super::client::ClientAddress;
+use super::error::{Answer, ApiError, Code};
+use crate::house::House;
+
+const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// The body of `POST /api/v1/device/code`.
+#[derive(Debug, Deserialize)]
+pub struct CodeRequest {
+    user_cuid: UserCuid,
+    machine_uuid: MachineUuid,
+}
+
+/// `POST /api/v1/device/code`
+pub async fn code(
+    State(house): State<House>,
+    caller: Caller,
+    ClientAddress(address): ClientAddress,
+    RawBody(body): RawBody,
+) -> Answer {
+    let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &house)) };
+    if serde_json::from_slice::<Value>(&body).is_err() {
+        return Err(Code::InvalidJson.into());
+    }
+    let CodeRequest { user_cuid, machine_uuid } = json(&body)?;
+    if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
+        return Err(Code::MachineMismatch.into());
+    }
+    let started = match house.devices.start(facts, Some(address.to_string())).await? {
+        Ok(started) => started,
+        Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &house)),
+        Err(StartError::TooMany { retry_after }) => return Err(ApiError::unavailable("too_many_codes", retry_after)),
+    };
+    let (page, user_code) = (format!("{}/device", house.base_url), started.user_code.shown());
+    let answer = json!({
+        "device_code": started.device_code.expose(),
+        "user_code": user_code,
+        "verification_uri": page,
+        "verification_uri_complete": format!("{page}?user_code={user_code}"),
+        "interval": INTERVAL_SECONDS,
+        "expires_in": CODE_SECONDS,
+    });
+    Ok(axum::Json(answer).into_response())
+}
+
+/// The body of `POST /api/v1/device/approve` and `/deny`.
+#[derive(Debug, Deserialize)]
+pub struct AnswerRequest {
+    user_code: String,
+}
+
+/// `POST /api/v1/device/approve`
+pub async fn approve(
+    State(house): State<House>,
+    caller: Caller,
+    ClientAddress(address): ClientAddress,
+    JsonBody(body): JsonBody<AnswerRequest>,
+) -> Answer {
+    let approver = approver(&caller, &house)?;
+    let user_code = user_code(&body)?;
+    house.limits.code_guess(address)?;
+    house.devices.approve(&user_code, approver).await?.map_err(refused)?;
+    Ok(axum::Json(json!({ "ok": true })).into_response())
+}
+
+/// `POST /api/v1/device/deny`: `{ok: true}`; the computer's polls then say `access_denied`.
+pub async fn deny(
+    State(house): State<House>,
+    caller: Caller,
+    ClientAddress(address): ClientAddress,
+    JsonBody(body): JsonBody<AnswerRequest>,
+) -> Answer {
+    let denier = approver(&caller, &house)?;
+    let user_code = user_code(&body)?;
+    house.limits.code_guess(address)?;
+    house.devices.deny(&user_code, denier).await?.map_err(refused)?;
+    Ok(axum::Json(json!({ "ok": true })).into_response())
+}
+
+/// The body of `POST /api/v1/device/token`.
+#[derive(Debug, Deserialize)]
+pub struct TokenRequest {
+    device_code: String,
+    grant_type: String,
+}
+
+/// `POST /api/v1/device/token`: 200 once a person approved; no access token is issued.
+pub async fn token(State(house): State<House>, JsonBody(body): JsonBody<TokenRequest>) -> Answer {
+    if body.grant_type != DEVICE_GRANT {
+        return Err(ApiError::invalid("grant_type", format!("must be {DEVICE_GRANT}")));
+    }
+    if body.device_code.is_empty() {
+        return Err(ApiError::invalid("device_code", "must not be empty"));
+    }
+    match house.devices.poll(&Secret::presented(body.device_code)).await? {
+        Poll::Claimed(account) => {
+            Ok(axum::Json(json!({ "user_account_id": account, "status": "claimed" })).into_response())
+        }
+        Poll::Pending => Err(Code::AuthorizationPending.into()),
+        Poll::SlowDown { interval } => Err(ApiError::new(Code::SlowDown).with("interval", json!(interval))),
+        Poll::Denied => Err(Code::AccessDenied.into()),
+        Poll::Expired => Err(Code::ExpiredToken.into()),
+    }
+}
+
+fn approver(caller: &Caller, house: &House) -> Result<Approver, ApiError> {
+    match caller {
+        Caller::Session { person, .. } => Ok(Approver { person: *person, via: "session" }),
+        Caller::Account { person, .. } if !house.settings.devices.require_session => {
+            Ok(Approver { person: *person, via: "account" })
+        }
+        _ => Err(unauthorized(Code::Unauthorized, true, house)),
+    }
+}
+
+/// What can be no code of ours is a code that nobody has.
+fn user_code(body: &AnswerRequest) -> Result<UserCode, ApiError> {
+    if body.user_code.is_empty() {
+        return Err(ApiError::invalid("user_code", "must not be empty"));
+    }
+    body.user_code.parse().map_err(|_| Code::CodeConsumed.into())
+}
+
+fn refused(error: AnswerError) -> Code {
+    match error {
+        AnswerError::CodeConsumed => Code::CodeConsumed,
+        AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
+        AnswerError::MachineAlreadyClaimed => Code::MachineAlreadyClaimed,
+        AnswerError::CuidAlreadyClaimed => Code::CuidAlreadyClaimed,
+        AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
+        AnswerError::AccountRequired => Code::AccountRequired,
+    }
+}

@@ -1,0 +1,39 @@
+//! The pages: what a person sees and steers in a browser.
+//!
+//! Pages are rendered here and work without JavaScript: whatever changes something is a form, answered by a redirect, so that going back
+//! or reloading never does it twice. Scripts only add comfort. Every page comes with a policy that lets it load nothing but our own
+//! styles and scripts, and nobody frame it.
+
+mod asset;
+mod form;
+mod frame;
+mod moment;
+mod trouble;
+mod visitor;
+
+use axum::http::Method;
+use axum::routing::{self, MethodRouter};
+
+pub use self::form::PageForm;
+pub use self::frame::{Frame, page};
+pub use self::moment::Moment;
+pub use self::trouble::{Answer, Shown, Trouble};
+pub use self::visitor::{SignedIn, Visitor, sign_in_path};
+use crate::house::House;
+
+/// One page, or what one of its forms does.
+#[derive(Debug)]
+pub struct Page {
+    /// The method.
+    pub method: Method,
+    /// The path, with `{name}` for parameters.
+    pub path: &'static str,
+    pub(crate) handler: MethodRouter<House>,
+}
+
+/// Every page of the public listener.
+pub fn routes() -> Vec<Page> {
+    use routing::get;
+    let show = |path, handler| Page { method: Method::GET, path, handler };
+    vec![show("/assets/{*path}", get(asset::serve))]
+}

@@ -1,0 +1,66 @@
+//! Reading the forms of our own pages.
+
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+
+use super::{Shown, Trouble};
+use crate::house::House;
+use crate::http::body::RawBody;
+
+/// A form that one of our own pages sent. A browser sends cookies along with a foreign page's forms too, so what cannot show that it comes
+/// from a page of ours goes no further.
+#[derive(Debug)]
+pub struct PageForm<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
+    type Rejection = Trouble;
+
+    async fn from_request(request: Request, house: &House) -> Result<Self, Trouble> {
+        let (parts, body) = request.into_parts();
+        if !is_ours(&parts, house) {
+            return Err(Trouble::shown(
+                house,
+                StatusCode::FORBIDDEN,
+                Shown {
+                    title: "This did not come from our page",
+                    text: "The request was made by another site, or your browser hides where it came from. Nothing was changed.",
+                    next: "Open the page here and try again.",
+                    link: "/account",
+                    label: "To your account",
+                },
+            ));
+        }
+        let RawBody(bytes) = RawBody::from_request(Request::from_parts(parts, body), house)
+            .await
+            .map_err(|error| Trouble::api(house, &error))?;
+        serde_urlencoded::from_bytes(&bytes).map(Self).map_err(|_| {
+            Trouble::shown(
+                house,
+                StatusCode::BAD_REQUEST,
+                Shown {
+                    title: "The form came incomplete",
+                    text: "Some of its fields are missing or cannot be read. Nothing was changed.",
+                    next: "Go back and send it again.",
+                    link: "/account",
+                    label: "To your account",
+                },
+            )
+        })
+    }
+}
+
+/// Browsers say where a form comes from in one of two headers; one of them must be there, and both must be right.
+fn is_ours(parts: &Parts, house: &House) -> bool {
+    let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let site = header("sec-fetch-site").map(|site| site == "same-origin");
+    let origin = header(ORIGIN.as_str()).map(|origin| {
+        // Without a configured base URL people may reach us under several names of the same machine; the browser tells the one it used.
+        let unnamed = house.settings.http.base_url.is_none();
+        let here = header(HOST.as_str()).map(|host| format!("http://{host}"));
+        origin == house.origin() || (unnamed && here.as_deref() == Some(origin))
+    });
+    site.unwrap_or(true) && origin.unwrap_or(true) && (site.is_some() || origin.is_some())
+}

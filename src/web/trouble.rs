@@ -1,0 +1,86 @@
+//! Pages that say what went wrong, and what to do now.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use store::StoreError;
+
+use super::{Frame, page};
+use crate::house::House;
+use crate::http::error::ApiError;
+
+/// What is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// What happened, in a few words.
+    pub title: &'static str,
+    /// What that means.
+    pub text: &'static str,
+    /// What to do now.
+    pub next: &'static str,
+    /// Where that is, a path of ours.
+    pub link: &'static str,
+    /// What the link says.
+    pub label: &'static str,
+}
+
+/// Why a page is not shown; itself a page.
+#[derive(Debug)]
+pub struct Trouble(Box<Response>);
+
+/// What handlers of pages give.
+pub type Answer = Result<Response, Trouble>;
+
+#[derive(Template)]
+#[template(path = "trouble.html")]
+struct TroublePage {
+    frame: Frame,
+    shown: Shown,
+}
+
+impl Trouble {
+    /// A page of its own.
+    pub fn shown(house: &House, status: StatusCode, shown: Shown) -> Self {
+        Self(Box::new(page(status, &TroublePage { frame: Frame::new(house, None), shown })))
+    }
+
+    /// Something could not be done right now. The headers of the API's error are kept, `Retry-After` among them.
+    pub fn api(house: &House, error: &ApiError) -> Self {
+        let mut response = Self::shown(
+            house,
+            error.code().status(),
+            Shown {
+                title: "This could not be done right now",
+                text: "The service is busy, restarting, or you tried very often in a short time. Nothing was lost.",
+                next: "Wait a moment and try again.",
+                link: "/account",
+                label: "To your account",
+            },
+        );
+        response.0.headers_mut().extend(error.headers());
+        response
+    }
+
+    /// Somewhere else instead.
+    pub fn elsewhere(path: &str) -> Self {
+        Self(Box::new(Redirect::to(path).into_response()))
+    }
+
+    /// For [`Result::map_err`]: the store could not answer.
+    pub fn store(house: &House) -> impl Fn(StoreError) -> Self {
+        let house = house.clone();
+        move |error| Self::api(&house, &error.into())
+    }
+
+    /// For [`Result::map_err`]: anything that is an error of the API too.
+    pub fn of<E: Into<ApiError>>(house: &House) -> impl Fn(E) -> Self {
+        let house = house.clone();
+        move |error| Self::api(&house, &error.into())
+    }
+}
+
+impl IntoResponse for Trouble {
+    fn into_response(self) -> Response {
+        *self.0
+    }
+}

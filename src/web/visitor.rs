@@ -1,0 +1,82 @@
+//! Who looks at a page.
+
+use axum::extract::FromRequestParts;
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
+use chrono::TimeDelta;
+use domain::Timestamp;
+use domain::ids::{Email, PersonId, UserAccountId};
+use domain::secret::SecretHash;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::Trouble;
+use crate::house::House;
+use crate::http::auth::{session_cookie, session_facts};
+
+/// Whoever it is.
+#[derive(Debug, Clone)]
+pub struct Visitor(pub Option<SignedIn>);
+
+/// A signed-in person. Everyone else is sent to sign in, and comes back.
+#[derive(Debug, Clone)]
+pub struct SignedIn {
+    /// The person.
+    pub person: PersonId,
+    /// Their verified address.
+    pub email: Email,
+    /// Their name, if it is known.
+    pub name: Option<String>,
+    /// Their account, if they have one.
+    pub account: Option<UserAccountId>,
+    /// When they signed in.
+    pub signed_in_at: Timestamp,
+    /// This browser's session.
+    pub session: SecretHash,
+}
+
+impl SignedIn {
+    /// Whether they signed in within this time.
+    pub fn is_fresh(&self, within: TimeDelta, now: Timestamp) -> bool {
+        now - self.signed_in_at <= within
+    }
+}
+
+impl FromRequestParts<House> for Visitor {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
+        let Some(secret) = session_cookie(&parts.headers, &house.settings.http.auth_name) else {
+            return Ok(Self(None));
+        };
+        let session = session_facts(&secret, house).await.map_err(|error| Trouble::api(house, &error))?;
+        Ok(Self(session.map(|session| SignedIn {
+            person: session.person,
+            email: session.email,
+            name: session.name,
+            account: session.account,
+            signed_in_at: session.created_at,
+            session: secret.hash(),
+        })))
+    }
+}
+
+impl FromRequestParts<House> for SignedIn {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
+        let Visitor(visitor) = Visitor::from_request_parts(parts, house).await?;
+        visitor.ok_or_else(|| {
+            // A form cannot be sent again after signing in, so its page is shown again instead.
+            let back =
+                if parts.method == Method::GET { parts.uri.path_and_query().map(PathAndQuery::as_str) } else { None };
+            Trouble::elsewhere(&sign_in_path(house, back.unwrap_or(parts.uri.path())))
+        })
+    }
+}
+
+/// Where to sign in, and come back to `next` afterwards.
+pub fn sign_in_path(house: &House, next: &str) -> String {
+    let root = &house.base_url[house.origin().len()..];
+    format!("{root}/signin?next={}", utf8_percent_encode(next, NON_ALPHANUMERIC))
+}

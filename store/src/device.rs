@@ -1,0 +1,360 @@
+//! Device codes: how a computer is attached to the account of whoever approves (decisions, sections 3 and 4).
+
+use chrono::TimeDelta;
+use domain::Timestamp;
+use domain::device::{DeviceCode, DeviceState};
+use domain::ids::{MachineUuid, PersonId, UserAccountId};
+use domain::secret::SecretHash;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::machine::{Attach, attach_machine};
+use crate::row::{limit, parsed, secret_hash, storable};
+use crate::{Store, in_transaction, on_reader};
+
+/// A code that a computer asks for.
+#[derive(Debug, Clone)]
+pub struct NewDeviceCode<'a> {
+    /// The code, pending.
+    pub code: &'a DeviceCode,
+    /// HMAC of the user code.
+    pub sealed_user_code: [u8; 32],
+    /// Address that it was asked from.
+    pub ip_address: Option<&'a str>,
+}
+
+/// What became of such a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceStart {
+    /// The code waits for a person. The one that waited before, if any, does not any more.
+    Started {
+        /// That one.
+        superseded: Option<SecretHash>,
+    },
+    /// Another computer has this user code: draw again.
+    UserCodeTaken,
+    /// The computer asked too often of late.
+    TooMany {
+        /// How long until there is room for another.
+        retry_after: TimeDelta,
+    },
+    /// The computer was detached or removed meanwhile.
+    MachineGone,
+}
+
+/// What a person who typed a user code is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskingDevice {
+    /// The code.
+    pub code: DeviceCode,
+    /// Name of the computer, if it gave one.
+    pub name: Option<String>,
+    /// When it registered; none when it is gone.
+    pub first_seen_at: Option<Timestamp>,
+    /// Address that the code was asked from.
+    pub ip_address: Option<String>,
+}
+
+/// What typing a user code leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Typed {
+    /// There is such a code, whatever became of it.
+    Found(Box<AskingDevice>),
+    /// There is none; this was counted.
+    Wrong,
+    /// Too many were wrong of late: nothing is looked up.
+    Blocked,
+}
+
+/// Who approves or denies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approver {
+    /// The person.
+    pub person: PersonId,
+    /// With which credential; kept with the code.
+    pub via: &'static str,
+}
+
+/// What became of an approval, in the order in which the refusals are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// The computer is attached to the person's account.
+    Approved(UserAccountId),
+    /// The code is expired, answered, or gone.
+    CodeConsumed,
+    /// The person has no account, and there is none to take over with the computer's identity.
+    AccountRequired,
+    /// The computer cannot be attached to this account; never [`Attach::Attached`].
+    Conflict(Attach),
+}
+
+impl Store {
+    /// Takes down a code in place of the one that waits, unless `codes_max` were asked for within `window` before now.
+    pub async fn device_start(
+        &self,
+        new: &NewDeviceCode<'_>,
+        codes_max: u32,
+        window: TimeDelta,
+    ) -> Result<DeviceStart, StoreError> {
+        // Whoever is attached and whoever asks both begin with this row, so neither waits for the other in a circle.
+        const LOCK: &str =
+            "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1 AND secret_hash IS NOT NULL";
+        // Of those in the window, the one whose leaving makes room.
+        const FULL: &str = "SELECT created_at FROM device_codes WHERE machine_uuid = $1 AND created_at > $2
+            ORDER BY created_at DESC LIMIT 1 OFFSET $3";
+        const SUPERSEDE: &str = "UPDATE device_codes SET state = 'superseded', settled_at = $2, changed_at = $2
+            WHERE machine_uuid = $1 AND state = 'pending' RETURNING device_code_hash";
+        const ADD: &str =
+            "INSERT INTO device_codes (device_code_hash, sealed_user_code, machine_uuid, user_cuid, ip_address,
+                created_at, expires_at, state, changed_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, 'pending', $6) ON CONFLICT (sealed_user_code) DO NOTHING";
+        let DeviceCode { code, machine, identity, created_at, expires_at, .. } = new.code;
+        let (machine, now) = (machine.as_uuid(), *created_at);
+        let address = new.ip_address.map(storable);
+        let started = in_transaction!(
+            &self.pool,
+            |tx| {
+                if sqlx::query(LOCK).bind(machine).execute(&mut *tx).await?.rows_affected() == 0 {
+                    return Ok((DeviceStart::MachineGone, None));
+                }
+                let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
+                    .bind(machine)
+                    .bind(now - window)
+                    .bind(i64::from(codes_max.saturating_sub(1)))
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                if let Some(oldest) = oldest {
+                    return Ok((DeviceStart::TooMany { retry_after: oldest + window - now }, None));
+                }
+                let superseded: Option<Vec<u8>> =
+                    sqlx::query_scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?;
+                let added = sqlx::query(ADD)
+                    .bind(code.as_bytes())
+                    .bind(&new.sealed_user_code[..])
+                    .bind(machine)
+                    .bind(identity.as_str())
+                    .bind(address.as_deref())
+                    .bind(now)
+                    .bind(*expires_at)
+                    .execute(&mut *tx)
+                    .await?;
+                if added.rows_affected() == 0 {
+                    return Ok((DeviceStart::UserCodeTaken, None));
+                }
+                Ok((DeviceStart::Started { superseded: None }, superseded))
+            },
+            commit if |(outcome, _)| matches!(outcome, DeviceStart::Started { .. })
+        )
+        .during("start the attachment of a machine")?;
+        Ok(match started {
+            (DeviceStart::Started { .. }, Some(hash)) => {
+                DeviceStart::Started { superseded: Some(secret_hash("device_codes.device_code_hash", &hash)?) }
+            }
+            (outcome, _) => outcome,
+        })
+    }
+
+    /// A device code.
+    pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
+        const SQL: &str =
+            "SELECT device_code_hash, machine_uuid, user_cuid, created_at, expires_at, state, account_id, settled_at
+            FROM device_codes WHERE device_code_hash = $1";
+        let row: Option<CodeRow> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(code.as_bytes()).fetch_optional(db))
+                .during("read a device code")?;
+        Ok(row.map(DeviceCode::try_from).transpose()?)
+    }
+
+    /// Finds what a person typed; a code that nobody has counts as a guess, and too many of those within `window` block. One person's
+    /// guesses are judged one after the other, so any number at once are counted.
+    pub async fn device_typed(
+        &self,
+        sealed_user_code: &[u8; 32],
+        person: PersonId,
+        guess: Uuid,
+        (guesses_max, window): (u32, TimeDelta),
+        now: Timestamp,
+    ) -> Result<Typed, StoreError> {
+        const LOCK: &str = "UPDATE persons SET id = id WHERE id = $1";
+        const COUNT: &str = "SELECT COUNT(*) FROM device_guesses WHERE person_id = $1 AND guessed_at > $2";
+        const FIND: &str =
+            "SELECT d.device_code_hash, d.machine_uuid, d.user_cuid, d.created_at, d.expires_at, d.state, d.account_id,
+                d.settled_at, d.ip_address, m.name, m.first_seen_at
+            FROM device_codes d LEFT JOIN machines m ON m.machine_uuid = d.machine_uuid AND m.secret_hash IS NOT NULL
+            WHERE d.sealed_user_code = $1";
+        const ADD: &str = "INSERT INTO device_guesses (id, person_id, guessed_at) VALUES ($1, $2, $3)";
+        let found: Result<AskingRow, Typed> = in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
+                let wrong: i64 =
+                    sqlx::query_scalar(COUNT).bind(person.as_uuid()).bind(now - window).fetch_one(&mut *tx).await?;
+                if wrong >= i64::from(guesses_max) {
+                    return Ok(Err(Typed::Blocked));
+                }
+                let row: Option<AskingRow> =
+                    sqlx::query_as(FIND).bind(&sealed_user_code[..]).fetch_optional(&mut *tx).await?;
+                let Some(row) = row else {
+                    sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).execute(&mut *tx).await?;
+                    return Ok(Err(Typed::Wrong));
+                };
+                Ok(Ok(row))
+            },
+            commit if |found| matches!(found, Err(Typed::Wrong))
+        )
+        .during("find a typed code")?;
+        Ok(match found {
+            Ok(row) => Typed::Found(Box::new(row.try_into()?)),
+            Err(typed) => typed,
+        })
+    }
+
+    /// Attaches the computer of a pending code to the account of whoever approves. Exactly one of any number of calls approves, and never
+    /// beside a denial.
+    pub async fn device_approve(
+        &self,
+        code: &SecretHash,
+        machine: MachineUuid,
+        approver: &Approver,
+        now: Timestamp,
+    ) -> Result<Approval, StoreError> {
+        // Locked in this order by everyone: person, computer, code, identity.
+        const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id";
+        const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1";
+        const CLAIM: &str = "UPDATE device_codes SET changed_at = $2
+            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2";
+        // The account of the computer's identity, while nobody owns it.
+        const UNOWNED: &str = "SELECT i.account_id FROM machines m JOIN identities i ON i.user_cuid = m.user_cuid
+            WHERE m.machine_uuid = $1 AND i.account_id IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM persons p WHERE p.account_id = i.account_id)";
+        const OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
+        const SETTLE: &str = "UPDATE device_codes
+            SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
+        let person = approver.person.as_uuid();
+        let outcome: Result<String, Approval> = in_transaction!(
+            &self.pool,
+            |tx| {
+                let account: Option<Option<String>> =
+                    sqlx::query_scalar(PERSON).bind(person).fetch_optional(&mut *tx).await?;
+                sqlx::query(MACHINE).bind(machine.as_uuid()).execute(&mut *tx).await?;
+                let claimed = sqlx::query(CLAIM).bind(code.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if claimed.rows_affected() == 0 {
+                    return Ok(Err(Approval::CodeConsumed));
+                }
+                let account = if let Some(account) = account.flatten() {
+                    account
+                } else {
+                    // A person without an account takes over the one that an operator provisioned for this computer.
+                    let unowned: Option<String> =
+                        sqlx::query_scalar(UNOWNED).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
+                    let Some(unowned) = unowned else { return Ok(Err(Approval::AccountRequired)) };
+                    sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
+                    unowned
+                };
+                let attached: Result<Attach, sqlx::Error> = attach_machine!(tx, machine, account, now);
+                match attached? {
+                    Attach::Attached => {}
+                    conflict => return Ok(Err(Approval::Conflict(conflict))),
+                }
+                sqlx::query(SETTLE)
+                    .bind(code.as_bytes())
+                    .bind(&account)
+                    .bind(person)
+                    .bind(approver.via)
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(Ok(account))
+            },
+            commit if Result::is_ok
+        )
+        .during("approve a device code")?;
+        Ok(match outcome {
+            Ok(account) => Approval::Approved(parsed("persons.account_id", &account)?),
+            Err(refusal) => refusal,
+        })
+    }
+
+    /// Denies a pending code; `false` when it is expired, answered, or gone.
+    pub async fn device_deny(&self, code: &SecretHash, denier: &Approver, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE device_codes
+            SET state = 'denied', person_id = $2, settled_via = $3, settled_at = $4, changed_at = $4
+            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $4";
+        let done = crate::on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(code.as_bytes()).bind(denier.person.as_uuid()).bind(denier.via).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("deny a device code")?;
+        Ok(done == 1)
+    }
+
+    /// The codes that changed at `since` or later, the earliest change first: what another process did is to be read again.
+    pub async fn devices_changed_since(
+        &self,
+        since: Timestamp,
+        rows_max: usize,
+    ) -> Result<Vec<(SecretHash, Timestamp)>, StoreError> {
+        const SQL: &str = "SELECT device_code_hash, changed_at FROM device_codes
+            WHERE changed_at >= $1 ORDER BY changed_at, device_code_hash LIMIT $2";
+        let rows: Vec<(Vec<u8>, Timestamp)> =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
+                .during("list device codes that changed")?;
+        let read = |(hash, at): (Vec<u8>, Timestamp)| Ok((secret_hash("device_codes.device_code_hash", &hash)?, at));
+        Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
+    }
+}
+
+#[derive(FromRow)]
+struct CodeRow {
+    device_code_hash: Vec<u8>,
+    machine_uuid: Uuid,
+    user_cuid: String,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    state: String,
+    account_id: Option<String>,
+    settled_at: Option<Timestamp>,
+}
+
+impl TryFrom<CodeRow> for DeviceCode {
+    type Error = Corrupt;
+
+    fn try_from(row: CodeRow) -> Result<Self, Corrupt> {
+        let state = match (row.state.as_str(), row.account_id, row.settled_at) {
+            ("pending", ..) => DeviceState::Pending,
+            ("claimed", Some(account), Some(at)) => {
+                DeviceState::Claimed { account: parsed("device_codes.account_id", &account)?, at }
+            }
+            ("denied", ..) => DeviceState::Denied,
+            ("superseded", ..) => DeviceState::Superseded,
+            _ => return Err(Corrupt::new("device_codes.state", "not a state of a device code")),
+        };
+        Ok(Self {
+            code: secret_hash("device_codes.device_code_hash", &row.device_code_hash)?,
+            machine: row.machine_uuid.into(),
+            identity: parsed("device_codes.user_cuid", &row.user_cuid)?,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            state,
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct AskingRow {
+    #[sqlx(flatten)]
+    code: CodeRow,
+    ip_address: Option<String>,
+    name: Option<String>,
+    first_seen_at: Option<Timestamp>,
+}
+
+impl TryFrom<AskingRow> for AskingDevice {
+    type Error = Corrupt;
+
+    fn try_from(row: AskingRow) -> Result<Self, Corrupt> {
+        let code = row.code.try_into()?;
+        Ok(Self { code, name: row.name, first_seen_at: row.first_seen_at, ip_address: row.ip_address })
+    }
+}
