@@ -190,11 +190,14 @@ impl Default for SessionSettings {
 pub struct SigninSettings {
     /// Whether a first sign-in creates an account; otherwise an operator does.
     pub create_account: bool,
+    /// How recent a sign-in must be to attach a computer.
+    #[serde(with = "humantime_serde")]
+    pub fresh_within: Duration,
 }
 
 impl Default for SigninSettings {
     fn default() -> Self {
-        Self { create_account: true }
+        Self { create_account: true, fresh_within: Duration::from_mins(15) }
     }
 }
 

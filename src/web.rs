@@ -5,6 +5,8 @@
 //! styles and scripts, and nobody frame it.
 
 mod asset;
+pub mod claim;
+pub mod device;
 mod form;
 mod frame;
 mod moment;
@@ -33,7 +35,14 @@ pub struct Page {
 
 /// Every page of the public listener.
 pub fn routes() -> Vec<Page> {
-    use routing::get;
+    use routing::{get, post};
     let show = |path, handler| Page { method: Method::GET, path, handler };
-    vec![show("/assets/{*path}", get(asset::serve))]
+    let form = |path, handler| Page { method: Method::POST, path, handler };
+    vec![
+        show("/assets/{*path}", get(asset::serve)),
+        show("/claim", get(claim::show)),
+        form("/claim", post(claim::confirm)),
+        show("/device", get(device::show)),
+        form("/device", post(device::decide)),
+    ]
 }

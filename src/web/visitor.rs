@@ -78,5 +78,10 @@ impl FromRequestParts<House> for SignedIn {
 /// Where to sign in, and come back to `next` afterwards.
 pub fn sign_in_path(house: &House, next: &str) -> String {
     let root = &house.base_url[house.origin().len()..];
-    format!("{root}/signin?next={}", utf8_percent_encode(next, NON_ALPHANUMERIC))
+    format!("{root}/signin?next={}", quoted(next))
+}
+
+/// A value in the query of a link.
+pub fn quoted(value: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(value, NON_ALPHANUMERIC)
 }

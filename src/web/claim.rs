@@ -1,0 +1,173 @@
+//! The page on which a person confirms an agent (specification, *Registration (agent claim)*; decisions, section 5).
+//!
+//! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen.
+
+use actors::claim::{CompleteError, Confirmer};
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use domain::claim::{Attempt, AttemptState, Registration, RegistrationType, UserCode, WRONG_TRIES_MAX};
+use domain::secret::Secret;
+use serde::Deserialize;
+
+use super::visitor::{quoted, sign_in_path};
+use super::{Answer, Frame, Moment, PageForm, SignedIn, Trouble, page};
+use crate::house::House;
+use crate::http::client::ClientAddress;
+
+/// `?attempt=…`
+#[derive(Debug, Deserialize)]
+pub struct Link {
+    attempt: Option<String>,
+}
+
+/// What the form sends.
+#[derive(Debug, Deserialize)]
+pub struct Confirmation {
+    attempt: String,
+    user_code: String,
+}
+
+#[derive(Template)]
+#[template(path = "claim.html")]
+struct ClaimPage {
+    frame: Frame,
+    attempt: String,
+    look: Look,
+    /// What is wrong with the code that was typed.
+    fault: Option<String>,
+    /// Where to sign in as somebody else, and come back.
+    sign_in: String,
+}
+
+/// Where the link leads.
+enum Look {
+    /// A code may be typed.
+    Open { requested: Moment, expires: Moment, address: Option<String>, anonymous: bool },
+    /// The person who looks has confirmed.
+    Confirmed { at: Moment },
+    /// Somebody else must confirm.
+    OtherPerson,
+    /// A newer link took its place.
+    Superseded,
+    /// Too many wrong codes.
+    Burnt,
+    /// Too late.
+    Expired,
+    /// Never was, or is not theirs to know.
+    Unknown,
+    /// They have no account.
+    NoAccount,
+}
+
+impl Look {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Open { .. } | Self::Confirmed { .. } => StatusCode::OK,
+            Self::OtherPerson | Self::NoAccount => StatusCode::FORBIDDEN,
+            Self::Superseded | Self::Burnt | Self::Expired => StatusCode::GONE,
+            Self::Unknown => StatusCode::NOT_FOUND,
+        }
+    }
+}
+
+/// `GET /claim?attempt=…`
+pub async fn show(State(house): State<House>, visitor: SignedIn, Query(link): Query<Link>) -> Answer {
+    let attempt = link.attempt.unwrap_or_default();
+    let look = look(&house, &visitor, &attempt).await?;
+    Ok(draw(&house, &visitor, attempt, look.status(), look, None))
+}
+
+/// `POST /claim`
+pub async fn confirm(
+    State(house): State<House>,
+    visitor: SignedIn,
+    ClientAddress(address): ClientAddress,
+    PageForm(form): PageForm<Confirmation>,
+) -> Answer {
+    let again = async |fault: String| {
+        let look = look(&house, &visitor, &form.attempt).await?;
+        // A burnt or expired link says so itself.
+        let (status, fault) = match &look {
+            Look::Open { .. } => (StatusCode::BAD_REQUEST, Some(fault)),
+            over => (over.status(), None),
+        };
+        Ok(draw(&house, &visitor, form.attempt.clone(), status, look, fault))
+    };
+    let digits: String = form.user_code.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+    let Ok(code) = digits.parse::<UserCode>() else {
+        return again("Type the six digits that the agent shows.".into()).await;
+    };
+    let Some(account) = visitor.account.clone() else { return again(String::new()).await };
+    house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
+    let confirmer = Confirmer { person: visitor.person, email: visitor.email.clone(), account, via: "session" };
+    let completed = house.claims.complete(&Secret::presented(&form.attempt), code, confirmer).await;
+    match completed.map_err(Trouble::of(&house))? {
+        Ok(()) => {
+            let back = format!("{}/claim?attempt={}", Frame::new(&house, None).root, quoted(&form.attempt));
+            Ok(Redirect::to(&back).into_response())
+        }
+        Err(CompleteError::WrongCode) => {
+            let tries = tries_left(&house, &form.attempt).await?;
+            let left = if tries == 1 { "1 try is".to_owned() } else { format!("{tries} tries are") };
+            again(format!("That is not the code. Look at the agent's screen again: {left} left.")).await
+        }
+        Err(CompleteError::Expired | CompleteError::EmailMismatch) => again(String::new()).await,
+    }
+}
+
+fn draw(
+    house: &House,
+    visitor: &SignedIn,
+    attempt: String,
+    status: StatusCode,
+    look: Look,
+    fault: Option<String>,
+) -> Response {
+    let sign_in = sign_in_path(house, &format!("/claim?attempt={}", quoted(&attempt)));
+    page(status, &ClaimPage { frame: Frame::new(house, Some(visitor)), attempt, look, fault, sign_in })
+}
+
+async fn standing(house: &House, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, Trouble> {
+    let store = &house.store;
+    let owner = store.attempt_owner(&Secret::presented(attempt).hash()).await.map_err(Trouble::store(house))?;
+    match owner {
+        Some(owner) => store.registration_by_id(owner).await.map_err(Trouble::store(house)),
+        None => Ok(None),
+    }
+}
+
+async fn look(house: &House, visitor: &SignedIn, attempt: &str) -> Result<Look, Trouble> {
+    let now = house.clock.now();
+    let Some((registration, newest)) = standing(house, attempt).await? else { return Ok(Look::Unknown) };
+    if let Some(claim) = &registration.claim {
+        let theirs = claim.person == visitor.person;
+        return Ok(if theirs { Look::Confirmed { at: Moment::new(claim.at, now) } } else { Look::Unknown });
+    }
+    let token = Secret::presented(attempt).hash();
+    let Some(newest) = newest.filter(|newest| newest.token == token) else { return Ok(Look::Superseded) };
+    // Whom a link is for is nobody else's business, so this comes before anything that it says.
+    if newest.email.as_ref().is_some_and(|bound| *bound != visitor.email) {
+        return Ok(Look::OtherPerson);
+    }
+    Ok(match newest.state {
+        AttemptState::Burnt => Look::Burnt,
+        AttemptState::Superseded => Look::Superseded,
+        AttemptState::Live if newest.is_over(now) => Look::Expired,
+        AttemptState::Completed => Look::Unknown,
+        AttemptState::Live if registration.revoked_at.is_some() => Look::Expired,
+        AttemptState::Live if visitor.account.is_none() => Look::NoAccount,
+        AttemptState::Live => Look::Open {
+            requested: Moment::new(registration.created_at, now),
+            expires: Moment::new(newest.expires_at, now),
+            address: registration.ip_address,
+            anonymous: registration.registration_type == RegistrationType::Anonymous,
+        },
+    })
+}
+
+async fn tries_left(house: &House, attempt: &str) -> Result<u32, Trouble> {
+    let newest = standing(house, attempt).await?.and_then(|(_, newest)| newest);
+    Ok(newest.map_or(0, |newest| WRONG_TRIES_MAX.saturating_sub(newest.wrong_tries)))
+}
