@@ -15,6 +15,8 @@ use crate::world::{Credential, Person, World};
 /// How long a page may take to show what it must.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// More things to focus than a page has.
+const TABS_MAX: usize = 60;
 
 /// Shows each law on a desk and on a phone, each with a server of its own.
 macro_rules! pages {
@@ -182,6 +184,20 @@ impl Browser {
         self.client.active_element().await.unwrap().send_keys(keys).await.unwrap();
     }
 
+    /// Moves the focus on, again and again, until it is on what has this name, and fails if that never comes.
+    pub async fn tab_to(&self, name: &str) {
+        let mut passed = Vec::new();
+        for _ in 0..TABS_MAX {
+            self.type_keys("\u{e004}").await;
+            let label = self.label(&self.client.active_element().await.unwrap()).await.unwrap_or_default();
+            if label == name {
+                return;
+            }
+            passed.push(label);
+        }
+        panic!("the focus never comes to {name:?}, but to {passed:?}");
+    }
+
     // What a person sees.
 
     /// Waits until the page says this, somewhere.
@@ -242,13 +258,21 @@ impl Browser {
         for element in self.client.find_all(Locator::Css(role.selector())).await.unwrap() {
             // An element that has gone away meanwhile is not visible.
             if element.is_displayed().await.unwrap_or(false) {
-                let path = format!("element/{}/computedlabel", &*element.element_id());
-                if let Ok(Value::String(label)) = self.client.issue_cmd(Order { path, body: None }).await {
+                if let Some(label) = self.label(&element).await {
                     named.push((label, element));
                 }
             }
         }
         named
+    }
+
+    /// The name that assistive technology is told.
+    async fn label(&self, element: &Element) -> Option<String> {
+        let path = format!("element/{}/computedlabel", &*element.element_id());
+        match self.client.issue_cmd(Order { path, body: None }).await {
+            Ok(Value::String(label)) => Some(label),
+            _ => None,
+        }
     }
 
     /// The whole address of the page.

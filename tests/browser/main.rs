@@ -17,4 +17,6 @@ mod event;
 #[expect(dead_code, unused_imports, unused_macros, reason = "what the black-box tests need besides")]
 mod world;
 
+mod claim;
+mod device;
 mod judging;
