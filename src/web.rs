@@ -4,6 +4,7 @@
 //! or reloading never does it twice. Scripts only add comfort. Every page comes with a policy that lets it load nothing but our own
 //! styles and scripts, and nobody frame it.
 
+pub mod account;
 mod asset;
 pub mod claim;
 pub mod device;
@@ -40,6 +41,12 @@ pub fn routes() -> Vec<Page> {
     let form = |path, handler| Page { method: Method::POST, path, handler };
     vec![
         show("/assets/{*path}", get(asset::serve)),
+        show("/account", get(account::home::show)),
+        show("/account/activity", get(account::activity::show)),
+        show("/account/computers/{machine_uuid}/detach", get(account::undo::detach_question)),
+        form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),
+        show("/account/agents/{id}/revoke", get(account::undo::revoke_question)),
+        form("/account/agents/{id}/revoke", post(account::undo::revoke)),
         show("/claim", get(claim::show)),
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),

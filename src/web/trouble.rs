@@ -44,6 +44,11 @@ impl Trouble {
         Self(Box::new(page(status, &TroublePage { frame: Frame::new(house, None), shown })))
     }
 
+    /// A page that is drawn already.
+    pub fn drawn(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+
     /// Something could not be done right now. The headers of the API's error are kept, `Retry-After` among them.
     pub fn api(house: &House, error: &ApiError) -> Self {
         let mut response = Self::shown(

@@ -1,0 +1,178 @@
+//! What was recorded, each with where its proof stands, and what is held, each with its reason.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use domain::Timestamp;
+use domain::envelope::Lane;
+use domain::held::HoldReason;
+use domain::ids::EventId;
+use futures_util::future::join_all;
+use serde::Deserialize;
+use statistics::contract::{ActivityQuery, Scope};
+use store::held::{HeldScope, Unclassified};
+
+use super::Owner;
+use crate::house::House;
+use crate::web::{Answer, Frame, Moment, Trouble, page};
+
+/// Events of a page.
+const EVENTS: u16 = 25;
+/// Held events shown.
+const HELD_MAX: usize = 50;
+/// How long all proofs of a page may take.
+const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
+
+/// `?lane=…&cursor=…`
+#[derive(Debug, Deserialize)]
+pub struct Filter {
+    lane: Option<String>,
+    cursor: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "account/activity.html")]
+struct ActivityPage {
+    frame: Frame,
+    tab: &'static str,
+    lanes: Vec<&'static str>,
+    lane: &'static str,
+    /// Not, when the statistics service does not answer, or answers what this page cannot read.
+    events: Option<Vec<EventRow>>,
+    next: Option<String>,
+    held: Vec<HeldRow>,
+    more_held: bool,
+}
+
+struct EventRow {
+    id: String,
+    kind: String,
+    lane: String,
+    agent: String,
+    received: Option<Moment>,
+    proof: Proof,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Included,
+    Pending,
+    Unknown,
+}
+
+struct HeldRow {
+    kind: String,
+    agent: Option<String>,
+    reason: &'static str,
+    meaning: &'static str,
+    received: Moment,
+}
+
+/// The part of the service's answer that is shown; whatever else it sends is not of interest here.
+#[derive(Deserialize)]
+struct Page {
+    events: Vec<Event>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "event_id")]
+    id: String,
+    #[serde(rename = "event_type", default)]
+    kind: String,
+    #[serde(default)]
+    lane: String,
+    #[serde(default)]
+    agent_id: String,
+    received_at: Option<String>,
+}
+
+/// `GET /account/activity`
+pub async fn show(State(house): State<House>, owner: Owner, Query(filter): Query<Filter>) -> Answer {
+    let now = house.clock.now();
+    let trouble = Trouble::store(&house);
+    let lane = filter.lane.as_deref().and_then(|lane| lane.parse::<Lane>().ok());
+    let identities = house.store.identities_of_account(&owner.account).await.map_err(&trouble)?;
+    let scope = Scope { account: Some(owner.account.clone()), identities, machine: None };
+    let query = ActivityQuery { limit: Some(EVENTS), cursor: filter.cursor.clone(), since: None, lane };
+    let held = HeldScope::Account(owner.account.clone());
+    let (answer, held) =
+        tokio::join!(house.upstream.activity(&scope, &query), house.store.held_unclassified(&held, HELD_MAX));
+    let (held, more_held) = held.map_err(&trouble)?;
+    let answer = answer.ok().filter(|answer| answer.status.is_success());
+    let read = answer.and_then(|answer| serde_json::from_slice::<Page>(&answer.body).ok());
+    let (events, next) = match read {
+        Some(read) => (Some(with_proofs(&house, &scope, read.events, now).await), read.next_cursor),
+        None => (None, None),
+    };
+    Ok(page(
+        StatusCode::OK,
+        &ActivityPage {
+            frame: Frame::new(&house, Some(&owner.visitor)),
+            tab: "activity",
+            lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
+            lane: lane.map_or("", Lane::as_str),
+            events,
+            next: next.map(|cursor| crate::web::visitor::quoted(&cursor).to_string()),
+            held: held.into_iter().map(|held| held_row(held, now)).collect(),
+            more_held,
+        },
+    ))
+}
+
+async fn with_proofs(house: &House, scope: &Scope, events: Vec<Event>, now: Timestamp) -> Vec<EventRow> {
+    let proofs = join_all(events.iter().map(|event| proof(house, scope, &event.id)));
+    let proofs = tokio::time::timeout(PROOFS_DEADLINE, proofs).await.unwrap_or_default();
+    let proofs = proofs.into_iter().chain(std::iter::repeat(Proof::Unknown));
+    let row = |(event, proof): (Event, Proof)| EventRow {
+        received: event.received_at.and_then(|at| at.parse::<Timestamp>().ok()).map(|at| Moment::new(at, now)),
+        id: event.id,
+        kind: event.kind,
+        lane: event.lane,
+        agent: event.agent_id,
+        proof,
+    };
+    events.into_iter().zip(proofs).map(row).collect()
+}
+
+async fn proof(house: &House, scope: &Scope, event_id: &str) -> Proof {
+    #[derive(Deserialize)]
+    struct Status {
+        status: String,
+    }
+    let Ok(event_id) = event_id.parse::<EventId>() else { return Proof::Unknown };
+    let Ok(answer) = house.upstream.proof(scope, event_id).await else { return Proof::Unknown };
+    match serde_json::from_slice::<Status>(&answer.body) {
+        Ok(status) if status.status == "included" => Proof::Included,
+        Ok(status) if status.status == "pending" => Proof::Pending,
+        _ => Proof::Unknown,
+    }
+}
+
+fn held_row(held: Unclassified, now: Timestamp) -> HeldRow {
+    HeldRow {
+        kind: held.event_type.unwrap_or_else(|| "an event that names no type".into()),
+        agent: held.agent_id,
+        reason: held.reason.as_str(),
+        meaning: meaning(held.reason),
+        received: Moment::new(held.received_at, now),
+    }
+}
+
+/// What a reason means to the person, and what to do.
+fn meaning(reason: HoldReason) -> &'static str {
+    match reason {
+        HoldReason::Unattributed => "Sent by an agent before you confirmed it, so it belongs to no computer.",
+        HoldReason::MalformedEnvelope => "It cannot be read as an event. Its sender has to send it again, right.",
+        HoldReason::IdentityMismatch => "It speaks for a computer or an identity that is not its sender's.",
+        HoldReason::UnknownEventType => "Nobody told this service of such a type of event. Its operator can.",
+        HoldReason::LaneMismatch => "Its type does not belong to the lane that it names.",
+        HoldReason::PayloadInvalid => "Its content is not what its type asks for, or is more than its level allows.",
+        HoldReason::HashMismatch => "Its hash does not fit what it says: it was changed on the way, or computed wrong.",
+        HoldReason::ConsentExceeded => "It says more than you allow. Its content was not kept.",
+        HoldReason::UpstreamRefused => "The statistics service did not take it.",
+    }
+}
