@@ -17,6 +17,7 @@ mod event;
 #[expect(dead_code, unused_imports, unused_macros, reason = "what the black-box tests need besides")]
 mod world;
 
+mod account;
 mod claim;
 mod device;
 mod judging;
