@@ -8,6 +8,8 @@ mod connections;
 mod held;
 mod janitor;
 mod machines;
+mod mails;
 mod schemas;
+mod signin;
 mod tokens;
 mod world;
