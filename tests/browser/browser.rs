@@ -143,6 +143,16 @@ impl Browser {
         self.allow_scripts(false).await;
     }
 
+    /// Sends forms even if the browser sees that they are not filled as they should be.
+    pub async fn without_validation(&self) {
+        self.evaluate("for (const form of document.forms) form.noValidate = true").await;
+    }
+
+    /// As if the browser had never been anywhere.
+    pub async fn forget_cookies(&self) {
+        self.devtools("Network.clearBrowserCookies", json!({})).await;
+    }
+
     /// Ends the session, and fails the law if the console has said anything since the last look.
     pub async fn close(self) {
         let faults = self.judge.console(&self).await;

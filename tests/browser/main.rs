@@ -9,6 +9,7 @@
 mod browser;
 mod driver;
 mod judge;
+mod outbox;
 
 #[path = "../api/event.rs"]
 #[expect(dead_code, reason = "what the black-box tests need besides")]
@@ -21,3 +22,4 @@ mod account;
 mod claim;
 mod device;
 mod judging;
+mod signin;
