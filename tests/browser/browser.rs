@@ -1,6 +1,7 @@
 //! A browser in the hands of a person.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fantoccini::elements::Element;
@@ -102,6 +103,7 @@ pub struct Browser {
     judge: Judge,
     pub screen: Screen,
     url: String,
+    scripts: AtomicBool,
     // Dropped after the client.
     _driver: Driver,
 }
@@ -112,7 +114,8 @@ impl Browser {
         let judge = Judge::of(law, screen)?;
         let driver = Driver::start()?;
         let client = driver.open().await;
-        let browser = Self { client, judge, screen, url: world.url.clone(), _driver: driver };
+        let browser =
+            Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), _driver: driver };
         let (width, height) = screen.size();
         let phone = screen == Screen::Phone;
         let scale = if phone { 2 } else { 1 };
@@ -122,6 +125,7 @@ impl Browser {
         });
         browser.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
         browser.devtools("Emulation.setTouchEmulationEnabled", json!({ "enabled": phone })).await;
+        browser.devtools("Emulation.setScrollbarsHidden", json!({ "hidden": true })).await;
         Some(browser)
     }
 
@@ -135,7 +139,18 @@ impl Browser {
 
     /// From here on pages do without JavaScript.
     pub async fn without_scripts(&self) {
-        self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": true })).await;
+        self.scripts.store(false, Ordering::Relaxed);
+        self.allow_scripts(false).await;
+    }
+
+    /// Sends forms even if the browser sees that they are not filled as they should be.
+    pub async fn without_validation(&self) {
+        self.evaluate("for (const form of document.forms) form.noValidate = true").await;
+    }
+
+    /// As if the browser had never been anywhere.
+    pub async fn forget_cookies(&self) {
+        self.devtools("Network.clearBrowserCookies", json!({})).await;
     }
 
     /// Ends the session, and fails the law if the console has said anything since the last look.
@@ -177,6 +192,20 @@ impl Browser {
     /// Picks an option of a list.
     pub async fn select(&self, name: &str, option: &str) {
         self.find(Role::Field, name).await.select_by_label(option).await.unwrap();
+    }
+
+    /// Waits until the focus is on what has this name, and types there.
+    pub async fn type_into(&self, name: &str, keys: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let active = self.client.active_element().await.unwrap();
+            let label = self.label(&active).await;
+            if label.as_deref() == Some(name) {
+                return active.send_keys(keys).await.unwrap();
+            }
+            assert!(Instant::now() < deadline, "the focus is on {label:?}, not on {name:?}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Types where the focus is.
@@ -294,7 +323,15 @@ impl Browser {
 
     /// What a look at the page as it is now would complain about.
     pub async fn faults(&self, state: &str) -> Vec<String> {
-        self.judge.faults(self, state).await
+        // The judge needs scripts of its own. Those that the page was denied when it was loaded do not come back.
+        self.allow_scripts(true).await;
+        let faults = self.judge.faults(self, state).await;
+        self.allow_scripts(self.scripts.load(Ordering::Relaxed)).await;
+        faults
+    }
+
+    async fn allow_scripts(&self, allowed: bool) {
+        self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": !allowed })).await;
     }
 
     // What the judge needs besides.

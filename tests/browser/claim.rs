@@ -77,7 +77,7 @@ pages! {
         browser.visit(&shown.link).await;
         browser.sees("Is this your agent?").await;
         // The first box has the focus, every digit moves on, and the last is sent with Enter.
-        browser.type_keys(&format!("{}\n", shown.code)).await;
+        browser.type_into("Digit 1 of 6", &format!("{}\n", shown.code)).await;
         browser.sees("The agent is yours").await;
     }
 
@@ -126,7 +126,7 @@ pages! {
         world.advance(Duration::from_secs(1800));
         type_code(browser, &shown.code).await;
         browser.sees("This link has expired").await;
-        world.token_by_claim(&shown.claim_token).await.refused(400, "authorization_pending");
+        world.token_by_claim(&shown.claim_token).await.refused(400, "expired_token");
     }
 
     async fn an_agent_is_confirmed_without_scripts(world: World, browser: Browser) {

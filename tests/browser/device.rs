@@ -140,7 +140,7 @@ pages! {
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
         browser.without_scripts().await;
         browser.visit("/device").await;
-        browser.type_keys(&format!("{}\n", asking.user_code)).await;
+        browser.type_into("Code on the computer", &format!("{}\n", asking.user_code)).await;
         browser.sees("Attach this computer?").await;
         browser.tab_to("Approve").await;
         browser.type_keys("\n").await;

@@ -9,6 +9,7 @@
 mod browser;
 mod driver;
 mod judge;
+mod outbox;
 
 #[path = "../api/event.rs"]
 #[expect(dead_code, reason = "what the black-box tests need besides")]
@@ -17,6 +18,8 @@ mod event;
 #[expect(dead_code, unused_imports, unused_macros, reason = "what the black-box tests need besides")]
 mod world;
 
+mod account;
 mod claim;
 mod device;
 mod judging;
+mod signin;

@@ -64,7 +64,7 @@ async function interaction(request, response) {
     const buttons = accounts.map(({ subject, email }) =>
       `<p><button name="account" value="${subject}">Continue as ${email}</button></p>`);
     response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
-    response.end(`<!doctype html><html lang="en"><title>A provider</title><h1>Who are you?</h1>
+    response.end(`<!doctype html><html lang="en"><title>A provider</title><link rel="icon" href="data:,"><h1>Who are you?</h1>
       <form method="post" action="/interaction/${uid}">${buttons.join('')}
       <p><button name="refuse" value="yes">Refuse</button></p></form></html>`);
     return;
