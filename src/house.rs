@@ -10,6 +10,7 @@ use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
 use actors::mail::{self, Mail, Mailer, Transport};
+use actors::outbox::Outbox;
 use actors::periodic::{Periodic, Rhythm};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
@@ -60,6 +61,8 @@ pub struct Rooms {
     pub providers: Providers,
     /// Events.
     pub intake: Intake,
+    /// What the service itself reports.
+    pub outbox: Outbox,
     /// The statistics service.
     pub upstream: Upstream,
     /// How often one address may try.
@@ -187,6 +190,10 @@ impl House {
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
+        let outbox =
+            Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
+        let sender = Periodic::new("outbox", outbox.clone(), rhythm(settings.consent.outbox_every), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("outbox"), move || (sender.clone(), ())));
         let watch = Watch {
             store: store.clone(),
             clock: clock.clone(),
@@ -219,6 +226,7 @@ impl House {
             signins,
             providers,
             intake,
+            outbox,
             upstream,
             root,
         })))
