@@ -9,13 +9,16 @@ use actors::device::{self, DeviceCodes};
 use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
+use actors::mail::{self, Mail, Mailer, Transport};
 use actors::outbox::Outbox;
 use actors::periodic::{Periodic, Rhythm};
 use actors::sequence::Sequence;
+use actors::signin::{self, SignIns};
 use actors::upstream::{LogLedger, Upstream};
 use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
 use dashmap::DashMap;
+use domain::secret::CodeKey;
 use domain::{Chance, Clock};
 use serde_json::Value;
 use statistics::client::Client;
@@ -25,6 +28,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::Settings;
 use crate::http::limits::Limits;
+use crate::web::signin::oidc::Providers;
 
 /// What every handler has at hand. Clones are the same house.
 #[derive(Debug, Clone)]
@@ -49,6 +53,12 @@ pub struct Rooms {
     pub claims: Claims,
     /// Attachment of computers.
     pub devices: DeviceCodes,
+    /// Letters to people.
+    pub mail: Mail,
+    /// Sign-in.
+    pub signins: SignIns,
+    /// OpenID providers.
+    pub providers: Providers,
     /// Events.
     pub intake: Intake,
     /// What the service itself reports.
@@ -91,6 +101,12 @@ pub enum BuildError {
     /// The event registry.
     #[error("the event registry: {0}")]
     Registry(String),
+    /// Letters.
+    #[error("the mail: {0}")]
+    Mail(String),
+    /// OpenID providers.
+    #[error("the OpenID providers: {0}")]
+    Providers(String),
     /// Supervision.
     #[error("the actors did not start: {0}")]
     Actors(String),
@@ -132,19 +148,15 @@ impl House {
                 codes: codes.clone(),
                 keyring: Keyring::new(base_url.clone(), &keys)?,
                 settings: settings.claims.clone(),
+                base_url: base_url.clone(),
             },
             settings.actors.of("claims"),
         );
-        let devices = DeviceCodes::new(
-            device::Wiring {
-                store: store.clone(),
-                clock: clock.clone(),
-                chance: chance.clone(),
-                codes,
-                settings: settings.devices.clone(),
-            },
-            settings.actors.of("devices"),
-        );
+        let ground = Ground { settings: &settings, store: &store, clock: &clock, chance: &chance, base_url: &base_url };
+        let devices = ground.devices(codes.clone());
+        let (mail, mailer) = ground.letters()?;
+        let signins = ground.signins(&mail, codes);
+        let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let desk = Desk {
             store: store.clone(),
@@ -174,6 +186,7 @@ impl House {
         }
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
+        children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
@@ -209,11 +222,63 @@ impl House {
             lookup: Lookup(lookup),
             claims,
             devices,
+            mail,
+            signins,
+            providers,
             intake,
             outbox,
             upstream,
             root,
         })))
+    }
+}
+
+/// What the rooms stand on.
+struct Ground<'g> {
+    settings: &'g Settings,
+    store: &'g Store,
+    clock: &'g Clock,
+    chance: &'g Chance,
+    base_url: &'g str,
+}
+
+impl Ground<'_> {
+    /// The way to people, and the actor behind it.
+    fn letters(&self) -> Result<(Mail, Mailer), BuildError> {
+        let outbox = self.settings.data.dir.join("outbox");
+        let mailer = Mailer::new(mail::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
+            settings: self.settings.mail.clone(),
+        });
+        Ok((Mail::new(self.settings.actors.of("mail")), mailer))
+    }
+
+    fn devices(&self, codes: CodeKey) -> DeviceCodes {
+        let wiring = device::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            codes,
+            settings: self.settings.devices.clone(),
+        };
+        DeviceCodes::new(wiring, self.settings.actors.of("devices"))
+    }
+
+    fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {
+        SignIns::new(signin::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            codes,
+            mail: mail.clone(),
+            base_url: self.base_url.to_owned(),
+            create_account: self.settings.signin.create_account,
+            codes_per_hour: self.settings.signin.codes_per_hour,
+            session_valid_for: self.settings.sessions.valid_for,
+        })
     }
 }
 
