@@ -82,3 +82,17 @@ tools:
 		rm -rf "$$folder.new" && mkdir -p "$$folder.new" && cp tests/npm/package.json tests/npm/package-lock.json tests/npm/.npmrc "$$folder.new" && \
 		(cd "$$folder.new" && npm ci --ignore-scripts) && mv "$$folder.new" "$$folder"; \
 	fi
+	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3 python3-venv; \
+		else \
+			echo "Python 3.9 or newer with venv is needed for the tests of the mail: install it" >&2; \
+		fi; \
+	fi
+	@# The same for the mail server of the tests; `harness::smtp` looks there.
+	@folder="$${ATTACHE_TEST_SMTP:-$(CACHE)/smtp-$$(sha256sum tests/harness/smtp/requirements.txt | cut -c 1-16)}"; \
+	if [ ! -e "$$folder" ] && command -v python3 >/dev/null; then \
+		rm -rf "$$folder.new" && python3 -m venv "$$folder.new" && \
+		"$$folder.new/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r tests/harness/smtp/requirements.txt && \
+		mv "$$folder.new" "$$folder"; \
+	fi
