@@ -32,7 +32,7 @@ async fn type_code(browser: &Browser, code: &str) {
 pages! {
     async fn a_mailed_code_signs_in_and_leads_to_where_one_was_going(world: World, browser: Browser) {
         browser.visit("/account/activity").await;
-        browser.sees("We mail you a code").await;
+        browser.sees("If you were never here, this makes your account").await;
         browser.look("address").await;
         let code = ask_for_code(world, browser, 1).await;
         browser.look("code").await;
