@@ -194,11 +194,14 @@ impl Default for SessionSettings {
 pub struct ConsentSettings {
     /// The level that is reported where a person set none; it is never enforced.
     pub default_level: domain::consent::ConsentLevel,
+    /// Pause between two tries to report changes that the statistics service did not take at once.
+    #[serde(with = "humantime_serde")]
+    pub outbox_every: Duration,
 }
 
 impl Default for ConsentSettings {
     fn default() -> Self {
-        Self { default_level: domain::consent::ConsentLevel::MetadataOnly }
+        Self { default_level: domain::consent::ConsentLevel::MetadataOnly, outbox_every: Duration::from_secs(5) }
     }
 }
 
@@ -282,6 +285,7 @@ impl Settings {
             "machines.enrolment_key",
             "is needed when machines.registration is \"key\"",
         );
+        rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         let within = |section: &'static str, inner: Vec<(String, String)>| {
             inner.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))

@@ -10,6 +10,7 @@ use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
 use actors::mail::{self, Mail, Mailer, Transport};
+use actors::outbox::Outbox;
 use actors::periodic::{Periodic, Rhythm};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
@@ -17,6 +18,7 @@ use actors::upstream::{LogLedger, Upstream};
 use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
 use dashmap::DashMap;
+use domain::secret::CodeKey;
 use domain::{Chance, Clock};
 use serde_json::Value;
 use statistics::client::Client;
@@ -59,6 +61,8 @@ pub struct Rooms {
     pub providers: Providers,
     /// Events.
     pub intake: Intake,
+    /// What the service itself reports.
+    pub outbox: Outbox,
     /// The statistics service.
     pub upstream: Upstream,
     /// How often one address may try.
@@ -148,36 +152,11 @@ impl House {
             },
             settings.actors.of("claims"),
         );
-        let devices = DeviceCodes::new(
-            device::Wiring {
-                store: store.clone(),
-                clock: clock.clone(),
-                chance: chance.clone(),
-                codes: codes.clone(),
-                settings: settings.devices.clone(),
-            },
-            settings.actors.of("devices"),
-        );
-        let mail = Mail::new(settings.actors.of("mail"));
-        let signins = SignIns::new(signin::Wiring {
-            store: store.clone(),
-            clock: clock.clone(),
-            chance: chance.clone(),
-            codes,
-            mail: mail.clone(),
-            base_url: base_url.clone(),
-            create_account: settings.signin.create_account,
-            codes_per_hour: settings.signin.codes_per_hour,
-            session_valid_for: settings.sessions.valid_for,
-        });
+        let ground = Ground { settings: &settings, store: &store, clock: &clock, chance: &chance, base_url: &base_url };
+        let devices = ground.devices(codes.clone());
+        let (mail, mailer) = ground.letters()?;
+        let signins = ground.signins(&mail, codes);
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
-        let mailer = Mailer::new(mail::Wiring {
-            store: store.clone(),
-            clock: clock.clone(),
-            chance: chance.clone(),
-            transport: Transport::new(&settings.mail, settings.data.dir.join("outbox")).map_err(BuildError::Mail)?,
-            settings: settings.mail.clone(),
-        });
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let desk = Desk {
             store: store.clone(),
@@ -211,6 +190,10 @@ impl House {
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
+        let outbox =
+            Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
+        let sender = Periodic::new("outbox", outbox.clone(), rhythm(settings.consent.outbox_every), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("outbox"), move || (sender.clone(), ())));
         let watch = Watch {
             store: store.clone(),
             clock: clock.clone(),
@@ -243,9 +226,59 @@ impl House {
             signins,
             providers,
             intake,
+            outbox,
             upstream,
             root,
         })))
+    }
+}
+
+/// What the rooms stand on.
+struct Ground<'g> {
+    settings: &'g Settings,
+    store: &'g Store,
+    clock: &'g Clock,
+    chance: &'g Chance,
+    base_url: &'g str,
+}
+
+impl Ground<'_> {
+    /// The way to people, and the actor behind it.
+    fn letters(&self) -> Result<(Mail, Mailer), BuildError> {
+        let outbox = self.settings.data.dir.join("outbox");
+        let mailer = Mailer::new(mail::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
+            settings: self.settings.mail.clone(),
+        });
+        Ok((Mail::new(self.settings.actors.of("mail")), mailer))
+    }
+
+    fn devices(&self, codes: CodeKey) -> DeviceCodes {
+        let wiring = device::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            codes,
+            settings: self.settings.devices.clone(),
+        };
+        DeviceCodes::new(wiring, self.settings.actors.of("devices"))
+    }
+
+    fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {
+        SignIns::new(signin::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            codes,
+            mail: mail.clone(),
+            base_url: self.base_url.to_owned(),
+            create_account: self.settings.signin.create_account,
+            codes_per_hour: self.settings.signin.codes_per_hour,
+            session_valid_for: self.settings.sessions.valid_for,
+        })
     }
 }
 

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod auth;
 pub mod body;
 pub mod client;
+pub mod consent;
 pub mod device;
 pub mod discovery;
 pub mod error;
@@ -79,6 +80,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/device/token", NONE, post(device::token)),
         Route::post("/api/v1/machines", NONE, post(machines::register)),
         Route::delete("/api/v1/machines/{machine_uuid}", PERSON, delete(machines::detach)),
+        Route::get("/api/v1/consent", ANYONE, get(consent::read)),
+        Route::post("/api/v1/consent", ANYONE, post(consent::write)),
         Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), post(events::submit)),
         Route::get("/api/v1/events/registry", NONE, get(events::registry)),
         Route::get("/api/v1/activity", ANYONE, get(activity::page)),

@@ -13,6 +13,7 @@
 //! | `attache_events_held_total` | counter | `reason` | events held |
 //! | `attache_log_tree_size` | gauge | – | leaves in the embedded log's tree |
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
+//! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |
 //! | `attache_actor_live` | gauge | `kind` | living actors |
 //! | `attache_actor_crashes_total` | counter | `kind` | actors that panicked or failed |

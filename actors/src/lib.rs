@@ -23,6 +23,7 @@ pub mod intake;
 pub mod janitor;
 pub mod lookup;
 pub mod mail;
+pub mod outbox;
 pub mod periodic;
 pub mod restart;
 pub mod root;

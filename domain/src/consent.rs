@@ -1,5 +1,7 @@
 //! Consent levels, and which of several recorded levels holds (decisions, section 10).
 
+pub mod change;
+
 use std::fmt;
 use std::str::FromStr;
 

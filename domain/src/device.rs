@@ -227,7 +227,7 @@ mod tests {
     fn the_interval_grows_by_five_seconds_up_to_a_minute() {
         let mut pacing = Pacing::default();
         assert_eq!(pacing.poll(None), Ok(()));
-        assert_eq!(pacing.poll(Some(Duration::from_millis(4000))), Ok(()));
+        assert_eq!(pacing.poll(Some(Duration::from_secs(4))), Ok(()));
         for interval in (10..=60).step_by(5) {
             assert_eq!(pacing.poll(Some(Duration::from_secs(3))), Err(interval));
         }

@@ -250,24 +250,6 @@ impl Store {
                 .during("read an identity")?;
         Ok(row.map(Identity::try_from).transpose()?)
     }
-
-    /// The machine id under which the service reports its own changes for an identity, made at the first call; `None` when
-    /// there is no such identity.
-    pub async fn identity_control_machine(
-        &self,
-        user_cuid: &UserCuid,
-        now: Timestamp,
-        chance: &Chance,
-    ) -> Result<Option<MachineUuid>, StoreError> {
-        const SQL: &str = "UPDATE identities SET control_machine_uuid = COALESCE(control_machine_uuid, $2)
-            WHERE user_cuid = $1 RETURNING control_machine_uuid";
-        let made = chance.uuid_v7(now);
-        let machine: Option<Uuid> = on_writer!(&self.pool, |db| {
-            sqlx::query_scalar(SQL).bind(user_cuid.as_str()).bind(made).fetch_optional(db)
-        })
-        .during("make the control machine of an identity")?;
-        Ok(machine.map(MachineUuid::from))
-    }
 }
 
 /// Makes sure that an identity is known.

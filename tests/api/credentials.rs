@@ -15,6 +15,8 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/agent-auth/claim/complete", &["account", "session"]),
     ("GET", "/api/v1/activity", &["machine", "account", "session"]),
     ("GET", "/api/v1/audit/verify", &["machine", "account", "session"]),
+    ("GET", "/api/v1/consent", &["machine", "account", "session"]),
+    ("POST", "/api/v1/consent", &["machine", "account", "session"]),
     ("POST", "/api/v1/events", &["machine", "account", "session", "pre_claim"]),
 ];
 

@@ -159,7 +159,7 @@ both! {
         assert!(world.event(&machine, &forged).await.held("hash_mismatch").contains("/hash_chain/self"));
         let rule = ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::MetadataOnly };
         let cuid = machine.user_cuid.parse().unwrap();
-        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now()).await.unwrap();
+        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.chance()).await.unwrap();
         assert!(world.event(&machine, &peek(|_| {})).await.held("consent_exceeded").contains("/consent_level"));
         // Another lane is not meant, and a lower level is fine.
         let metadata = peek(|event| { event["consent_level"] = json!("metadata-only"); event["payload"] = json!({ "memory_id": "m" }); });
@@ -219,7 +219,7 @@ both! {
         let machine = world.machine().await;
         let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off };
         let cuid = machine.user_cuid.parse().unwrap();
-        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now()).await.unwrap();
+        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.chance()).await.unwrap();
         let canary = "canary-that-nobody-may-keep";
         let event = Chain::new(&machine).peek_with(|event| event["payload"]["content"] = json!(canary));
         world.event(&machine, &event).await.held("consent_exceeded");

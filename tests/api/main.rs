@@ -12,6 +12,7 @@ mod world;
 mod activity;
 mod agent_auth;
 mod audit;
+mod consent;
 mod credentials;
 mod events;
 mod http;

@@ -72,38 +72,25 @@ laws! {
         assert_eq!(world.store.account_by_id(&"nobody".parse().unwrap()).await.unwrap(), None);
     }
 
-    async fn an_identity_has_one_control_machine_for_ever(world: &World) {
-        let (_, cuid, _) = world.machine().await;
-        let store = &world.store;
-        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().control_machine, None);
-        let (one, two) = tokio::join!(
-            store.identity_control_machine(&cuid, now(), &world.chance),
-            store.identity_control_machine(&cuid, now(), &world.chance),
-        );
-        let machine = one.unwrap().unwrap();
-        assert_eq!(two.unwrap(), Some(machine));
-        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().control_machine, Some(machine));
-        assert_eq!(store.identity_control_machine(&world.cuid(), now(), &world.chance).await.unwrap(), None);
-    }
-
     async fn a_level_is_one_row_for_its_scope_and_only_changes_count(world: &World) {
         let store = &world.store;
         let ((machine, cuid, _), (_, other, _)) = (world.machine().await, world.machine().await);
         let rule = |machine, lane, level| ConsentRule { machine, lane, level };
         let scopes = [(None, None), (None, Some(Lane::Memory)), (Some(machine), None), (Some(machine), Some(Lane::Memory))];
         for (machine, lane) in scopes {
-            let both = [cuid.clone(), other.clone()];
+            let mut both = [cuid.clone(), other.clone()];
+            both.sort_by_key(|cuid| cuid.as_str().to_owned());
             let off = rule(machine, lane, ConsentLevel::Off);
-            assert_eq!(store.consent_set(&both, &off, Some("because\0"), now()).await.unwrap(), both);
-            assert_eq!(store.consent_set(&both, &off, None, at(1)).await.unwrap(), []);
+            assert_eq!(store.consent_set(&both, &off, Some("because\0"), now(), &world.chance).await.unwrap(), both);
+            assert_eq!(store.consent_set(&both, &off, None, at(1), &world.chance).await.unwrap(), []);
             let full = rule(machine, lane, ConsentLevel::Full);
-            assert_eq!(store.consent_set(&both[..1], &full, None, at(2)).await.unwrap(), both[..1]);
+            assert_eq!(store.consent_set(std::slice::from_ref(&cuid), &full, None, at(2), &world.chance).await.unwrap(), [cuid.clone()]);
         }
         let rules = store.consent_rules(&cuid).await.unwrap();
         assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Full)));
         let rules = store.consent_rules(&other).await.unwrap();
         assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Off)));
-        assert!(store.consent_set(&[world.cuid()], &rules[0], None, now()).await.unwrap_err().is_foreign_key_violation());
+        assert!(store.consent_set(&[world.cuid()], &rules[0], None, now(), &world.chance).await.unwrap_err().is_foreign_key_violation());
     }
 
     async fn levels_that_are_set_at_once_are_one_row(world: &World) {
@@ -113,8 +100,9 @@ laws! {
         let mut setting = tokio::task::JoinSet::new();
         for round in 0..9 {
             let (store, cuid) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone());
+            let chance = world.chance.clone();
             let rule = ConsentRule { machine: None, lane: None, level: levels[round % 3] };
-            setting.spawn(async move { store.consent_set(&[cuid], &rule, None, now()).await.unwrap().len() });
+            setting.spawn(async move { store.consent_set(&[cuid], &rule, None, now(), &chance).await.unwrap().len() });
         }
         assert!(setting.join_all().await.into_iter().sum::<usize>() >= 1);
         assert_eq!(world.store.consent_rules(&cuid).await.unwrap().len(), 1);
@@ -126,7 +114,7 @@ laws! {
         let (_, cuid, _) = world.attached(&ada).await;
         let (_, strange, _) = world.attached(&bob).await;
         let rule = ConsentRule { machine: None, lane: Some(Lane::Llm), level: ConsentLevel::Off };
-        store.consent_set(&[cuid.clone(), strange], &rule, None, now()).await.unwrap();
+        store.consent_set(&[cuid.clone(), strange], &rule, None, now(), &world.chance).await.unwrap();
         let records = store.consent_of_account(&ada).await.unwrap();
         assert_eq!(records.len(), 1);
         assert_eq!((&records[0].user_cuid, &records[0].rule), (&cuid, &rule));

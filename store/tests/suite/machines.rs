@@ -49,10 +49,10 @@ laws! {
             ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off },
         ];
         for rule in &rules {
-            store.consent_set(std::slice::from_ref(&cuid), rule, None, now()).await.unwrap();
+            store.consent_set(std::slice::from_ref(&cuid), rule, None, now(), &world.chance).await.unwrap();
         }
         let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full };
-        store.consent_set(&[cuid], &elsewhere, None, now()).await.unwrap();
+        store.consent_set(&[cuid], &elsewhere, None, now(), &world.chance).await.unwrap();
         let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap();
         known.facts.consent.sort_by_key(|rule| rule.machine);
         assert_eq!(known.facts.consent, rules);
@@ -66,7 +66,7 @@ laws! {
             ConsentRule { machine: None, lane: None, level: ConsentLevel::Full },
             ConsentRule { machine: Some(first), lane: Some(Lane::Llm), level: ConsentLevel::Off },
         ] {
-            store.consent_set(std::slice::from_ref(&cuid), &rule, None, now()).await.unwrap();
+            store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.chance).await.unwrap();
         }
         let asked = [second_secret, world.secret(), first_secret, second_secret];
         let known = store.machines_by_secret(&asked).await.unwrap();

@@ -9,6 +9,7 @@ mod held;
 mod janitor;
 mod machines;
 mod mails;
+mod outbox;
 mod schemas;
 mod signin;
 mod tokens;

@@ -129,8 +129,8 @@ impl Provider {
         let http = |request| fetch(self.http.clone(), request);
         let request =
             client.exchange_code(AuthorizationCode::new(code)).map_err(|error| self.away("exchange", &error))?;
-        let verifier = PkceCodeVerifier::new(errand.verifier.clone());
-        let token = request.set_pkce_verifier(verifier).request_async(&http).await.map_err(|error| match error {
+        let key = PkceCodeVerifier::new(errand.verifier.clone());
+        let token = request.set_pkce_verifier(key).request_async(&http).await.map_err(|error| match error {
             openidconnect::RequestTokenError::ServerResponse(refusal) => self.refused("exchange", &refusal),
             // Its text may hold what the provider sent.
             openidconnect::RequestTokenError::Request(error) => self.away("exchange", &error),
@@ -145,21 +145,17 @@ impl Provider {
             claims = self.verify(&metadata, id_token, &nonce);
         }
         let claims = claims.map_err(|error| self.refused("identity token", &error))?;
-        match (claims.email(), claims.email_verified()) {
-            (Some(email), verified) => self.address(email, verified),
-            // Many providers tell the address only when they are asked for it.
-            (None, _) => {
-                let subject = Some(claims.subject().clone());
-                let request =
-                    client.user_info(token.access_token().clone(), subject).map_err(|_| Denial::Unverified)?;
-                let more: CoreUserInfoClaims = request.request_async(&http).await.map_err(|error| match error {
-                    openidconnect::UserInfoError::Request(error) => self.away("user info", &error),
-                    _ => self.refused("user info", &Unreadable),
-                })?;
-                let email = more.email().ok_or(Denial::Unverified)?;
-                self.address(email, more.email_verified())
-            }
+        if let Some(email) = claims.email() {
+            return self.address(email, claims.email_verified());
         }
+        // Many providers tell the address only when they are asked for it.
+        let subject = Some(claims.subject().clone());
+        let request = client.user_info(token.access_token().clone(), subject).map_err(|_| Denial::Unverified)?;
+        let more: CoreUserInfoClaims = request.request_async(&http).await.map_err(|error| match error {
+            openidconnect::UserInfoError::Request(error) => self.away("user info", &error),
+            _ => self.refused("user info", &Unreadable),
+        })?;
+        self.address(more.email().ok_or(Denial::Unverified)?, more.email_verified())
     }
 
     fn address(&self, email: &openidconnect::EndUserEmail, verified: Option<bool>) -> Result<Email, Denial> {

@@ -1,0 +1,166 @@
+//! Sends what the service itself reports: every change of consent, on a chain of its own for each identity (decisions, section 10).
+//!
+//! 1. The change and its event are written in one transaction (`store::consent`), so neither is ever without the other.
+//! 2. Whoever asked for the change waits until the event is forwarded, or learns that it is not yet.
+//! 3. What could not be forwarded is tried again every few seconds, in the order of its chain.
+//! 4. A statistics service that knows another end of the chain, because it lost something, gets a new epoch.
+//!
+//! Sending the same event twice is harmless: the service answers the same receipt. So two nodes may send at once.
+//!
+//! **If it crashes:** the next pass goes on with what waits in the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::envelope::{AgentKinds, Sealed};
+use domain::ids::UserCuid;
+use domain::{Chance, Clock};
+use serde::Deserialize;
+use statistics::contract::{Outcome, Scope, Submission};
+use store::consent::OutboxEvent;
+use store::{Store, StoreError};
+
+use crate::detached::detached;
+use crate::handle::Unavailable;
+use crate::periodic::Pass;
+use crate::upstream::Upstream;
+
+/// Events of one identity that are read at once.
+const EVENTS_MAX: usize = 100;
+
+/// Identities that one pass looks at.
+const IDENTITIES_MAX: usize = 100;
+
+/// Our own events are small.
+const BODY_BYTES_MAX: usize = 65_536;
+
+/// Why an event stays in the outbox for now.
+#[derive(Debug, thiserror::Error)]
+pub enum NotForwarded {
+    /// The store.
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// The actor that appends to the log.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The statistics service.
+    #[error("the statistics service: {0}")]
+    Upstream(String),
+    /// Not in time.
+    #[error("it takes too long")]
+    TooLate,
+}
+
+/// The way from the outbox to the statistics service. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    /// The rows.
+    pub store: Store,
+    /// Where events go.
+    pub upstream: Upstream,
+    /// Time.
+    pub clock: Clock,
+    /// Chance.
+    pub chance: Chance,
+}
+
+impl Outbox {
+    /// Forwards what waits of these identities, as long as the caller has patience; whatever was begun goes on without it.
+    pub async fn flush(&self, identities: Vec<UserCuid>, patience: Duration) -> Result<(), NotForwarded> {
+        let this = Arc::new(self.clone());
+        let work = detached(async move {
+            for identity in &identities {
+                this.deliver(identity).await?;
+            }
+            Ok(())
+        });
+        tokio::time::timeout(patience, work).await.map_err(|_elapsed| NotForwarded::TooLate)??
+    }
+
+    /// Forwards what waits of one identity.
+    async fn deliver(&self, identity: &UserCuid) -> Result<(), NotForwarded> {
+        let mut may_rechain = true;
+        loop {
+            let waiting = self.store.outbox_of(identity, EVENTS_MAX).await?;
+            let whole = waiting.len() < EVENTS_MAX;
+            let mut refused = None;
+            for event in waiting {
+                domain::failpoint!("outbox.before");
+                match self.send(identity, &event).await? {
+                    Outcome::Receipt(_) => {
+                        domain::failpoint!("outbox.after");
+                        self.store.outbox_done(event.id).await?;
+                    }
+                    Outcome::PassThrough(passed) if may_rechain && matches!(passed.status.as_u16(), 409 | 422) => {
+                        refused = Some(next_epoch(&passed.body));
+                        break;
+                    }
+                    Outcome::PassThrough(passed) => {
+                        return Err(NotForwarded::Upstream(format!("it answered {}", passed.status)));
+                    }
+                    Outcome::Refused { status, detail } => {
+                        return Err(NotForwarded::Upstream(format!("it answered {status}: {detail}")));
+                    }
+                    Outcome::Unavailable(why) => return Err(NotForwarded::Upstream(why.to_string())),
+                }
+            }
+            match refused {
+                Some(epoch) => {
+                    may_rechain = false;
+                    let moved = self.store.outbox_rechain(identity, epoch).await?;
+                    tracing::warn!(
+                        events = moved,
+                        "the statistics service knows another end of a chain of ours: a new epoch begins"
+                    );
+                }
+                None if whole => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    async fn send(&self, identity: &UserCuid, event: &OutboxEvent) -> Result<Outcome, NotForwarded> {
+        let sealed = Sealed::open(&event.body, BODY_BYTES_MAX, &AgentKinds::new([]))
+            .map_err(|_| NotForwarded::Upstream("an event in the outbox cannot be read".into()))?;
+        let scope = Scope {
+            account: event.account.clone(),
+            identities: vec![identity.clone()],
+            machine: Some(sealed.envelope.scope.machine_id),
+        };
+        let now = self.clock.now();
+        let submission = Submission::new(event.body.clone().into(), sealed, scope);
+        Ok(self.upstream.submit(submission, self.chance.uuid_v7(now).into(), now).await?)
+    }
+}
+
+/// The epoch that a refusal leaves free, as far as it says.
+fn next_epoch(body: &[u8]) -> u64 {
+    #[derive(Deserialize)]
+    struct Refusal {
+        expected: Expected,
+    }
+    #[derive(Deserialize)]
+    struct Expected {
+        chain_epoch: u64,
+    }
+    serde_json::from_slice::<Refusal>(body).map_or(0, |refusal| refusal.expected.chain_epoch + 1)
+}
+
+impl Pass for Outbox {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        domain::failpoint!("outbox.pass");
+        let identities = self.store.outbox_identities(IDENTITIES_MAX).await.map_err(|error| error.to_string())?;
+        let mut failed = None;
+        for identity in &identities {
+            if let Err(error) = self.deliver(identity).await {
+                failed = Some(error.to_string());
+            }
+        }
+        match failed {
+            Some(error) => Err(format!("changes of consent are not reported yet: {error}")),
+            None => Ok(identities.len() == IDENTITIES_MAX),
+        }
+    }
+}

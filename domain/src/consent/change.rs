@@ -1,0 +1,132 @@
+//! The event by which the service itself reports that a person changed a level (decisions, section 10).
+
+use serde_json::{Map, Value, json};
+
+use super::{ConsentLevel, ConsentRule};
+use crate::canonical::canonical_bytes;
+use crate::chain::{Position, Prev};
+use crate::envelope::AgentKinds;
+use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
+use crate::{Digest, Timestamp};
+
+/// One level that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsentChange {
+    /// Whose.
+    pub identity: UserCuid,
+    /// The account that the identity is linked to.
+    pub account: Option<UserAccountId>,
+    /// What holds from now on.
+    pub rule: ConsentRule,
+    /// What was set before for the same scope.
+    pub previous: Option<ConsentLevel>,
+    /// What the person said about it.
+    pub reason: Option<String>,
+}
+
+/// An event that is written down, to be sent as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The bytes: RFC 8785, whole.
+    pub body: Vec<u8>,
+    /// `hash_chain.self`: what the next event of the chain links to.
+    pub seal: Digest,
+}
+
+impl ConsentChange {
+    /// The event, at its place in the chain that `control_machine` names.
+    pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> Written {
+        let mut scope = json!({
+            "user_id": self.identity,
+            "machine_id": control_machine,
+            "agent_id": AgentKinds::CONTROL_PLANE,
+        });
+        if let Some(account) = &self.account {
+            scope["user_account_id"] = json!(account);
+        }
+        let members = json!({
+            "schema_version": "v1",
+            "event_id": id,
+            "event_type": "consent.changed",
+            "lane": "security",
+            "ts_edge_ms": at.timestamp_millis(),
+            "consent_level": ConsentLevel::MetadataOnly,
+            "redacted": false,
+            "scope": scope,
+            "payload": {
+                "level": self.rule.level,
+                "previous_level": self.previous,
+                "machine_uuid": self.rule.machine,
+                "lane": self.rule.lane.map(crate::lane::Lane::as_str),
+                "reason": self.reason,
+            },
+        });
+        let Value::Object(members) = members else { return Written { body: Vec::new(), seal: Digest::of(b"") } };
+        seal(members, position)
+    }
+}
+
+/// Puts an event that nobody has taken yet at another place of its chain; `None` when `body` is no event.
+pub fn moved_to(body: &[u8], position: &Position) -> Option<Written> {
+    let Ok(Value::Object(members)) = serde_json::from_slice(body) else { return None };
+    Some(seal(members, position))
+}
+
+fn seal(mut members: Map<String, Value>, position: &Position) -> Written {
+    let Position { chain_epoch, seq, prev } = position;
+    members.insert("chain_epoch".into(), json!(chain_epoch));
+    members.insert("seq".into(), json!(seq));
+    members.insert("hash_chain".into(), json!({ "prev": prev }));
+    let seal = Digest::of(&canonical_bytes(&members));
+    members.insert("hash_chain".into(), json!({ "prev": prev, "self": seal.to_string() }));
+    Written { body: canonical_bytes(&members), seal }
+}
+
+/// The place after an event.
+pub fn after(position: &Position, seal: Digest) -> Position {
+    Position { chain_epoch: position.chain_epoch, seq: position.seq + 1, prev: Prev::Event(seal) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chance;
+    use crate::envelope::Sealed;
+    use crate::registry::Registry;
+
+    #[test]
+    fn the_event_is_one_that_the_registry_knows_and_the_seal_is_right() {
+        let chance = Chance::seeded(1);
+        let now = Timestamp::UNIX_EPOCH;
+        let machine = MachineUuid::from(chance.uuid_v7(now));
+        for (account, target, lane, reason) in [
+            (None, None, None, None),
+            (
+                Some("account1".parse().unwrap()),
+                Some(machine),
+                Some(crate::lane::Lane::Llm),
+                Some("too much \u{1F600} \"said\"".into()),
+            ),
+        ] {
+            let report = ConsentChange {
+                identity: chance.cuid2().parse().unwrap(),
+                account,
+                rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off },
+                previous: Some(ConsentLevel::Full),
+                reason,
+            };
+            let first = Position::genesis(0);
+            let written = report.event(chance.uuid_v7(now).into(), machine, &first, now);
+            let agents = AgentKinds::new([]);
+            let sealed = Sealed::open(&written.body, 65_536, &agents).unwrap();
+            assert!(sealed.seal_is_right() && sealed.seal == written.seal);
+            let envelope = &sealed.envelope;
+            let registry = Registry::built_in().unwrap();
+            assert_eq!(registry.judge(envelope), Ok(()));
+            let second = after(&first, written.seal);
+            let moved = moved_to(&written.body, &second).unwrap();
+            let sealed = Sealed::open(&moved.body, 65_536, &agents).unwrap();
+            assert!(sealed.seal_is_right() && sealed.envelope.position() == second);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Changes of consent and the events that report them.
+
+use domain::chain::Prev;
+use domain::consent::{ConsentLevel, ConsentRule};
+use domain::envelope::{AgentKinds, Lane, Sealed};
+use domain::ids::UserCuid;
+use store::Store;
+
+use crate::world::{World, at, laws, now};
+
+fn rule(lane: Option<Lane>, level: ConsentLevel) -> ConsentRule {
+    ConsentRule { machine: None, lane, level }
+}
+
+async fn set(world: &World, store: &Store, cuid: &UserCuid, rule: &ConsentRule, second: i64) -> usize {
+    let changed = store.consent_set(std::slice::from_ref(cuid), rule, Some("why"), at(second), &world.chance).await;
+    changed.unwrap().len()
+}
+
+/// What waits, opened, and shown to be one chain.
+async fn waiting(store: &Store, cuid: &UserCuid) -> Vec<Sealed> {
+    let mut opened: Vec<Sealed> = Vec::new();
+    for event in store.outbox_of(cuid, 100).await.unwrap() {
+        let sealed = Sealed::open(&event.body, 65_536, &AgentKinds::new([])).unwrap();
+        assert!(sealed.seal_is_right());
+        assert_eq!((sealed.envelope.event_id, &sealed.envelope.scope.user_id), (event.id, cuid));
+        if let Some(before) = opened.last() {
+            assert_eq!(sealed.envelope.seq, before.envelope.seq + 1);
+            assert_eq!(sealed.envelope.position().prev, Prev::Event(before.seal));
+        }
+        opened.push(sealed);
+    }
+    opened
+}
+
+laws! {
+    async fn every_changed_level_leaves_one_event_at_the_end_of_its_chain(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let (_, cuid, _) = world.attached(&account).await;
+        assert_eq!(store.identity(&cuid).await.unwrap().unwrap().control_machine, None);
+        assert_eq!(set(world, store, &cuid, &rule(None, ConsentLevel::Off), 0).await, 1);
+        assert_eq!(set(world, store, &cuid, &rule(None, ConsentLevel::Off), 1).await, 0);
+        assert_eq!(set(world, store, &cuid, &rule(None, ConsentLevel::Full), 2).await, 1);
+        assert_eq!(set(world, store, &cuid, &rule(Some(Lane::Rsi), ConsentLevel::Off), 3).await, 1);
+        let events = waiting(store, &cuid).await;
+        let machine = store.identity(&cuid).await.unwrap().unwrap().control_machine.unwrap();
+        let payloads: Vec<_> = events.iter().map(|event| event.envelope.payload.clone()).collect();
+        let told: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();
+        assert_eq!(told, [(None, "off", None), (Some("off"), "full", None), (None, "off", Some("rsi"))]);
+        assert_eq!(events[0].envelope.seq, 0);
+        for event in &events {
+            assert_eq!(event.envelope.scope.machine_id, machine);
+            assert_eq!(event.envelope.scope.user_account_id.as_ref(), Some(&account));
+            assert_eq!(event.envelope.payload["reason"], "why");
+        }
+        assert_eq!(store.outbox_identities(10).await.unwrap(), [cuid.clone()]);
+        assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
+    }
+
+    async fn what_was_sent_leaves_the_outbox_and_the_chain_goes_on_after_it(world: &World) {
+        let store = &world.store;
+        let ((_, cuid, _), (_, other, _)) = (world.machine().await, world.machine().await);
+        set(world, store, &other, &rule(None, ConsentLevel::Off), 1).await;
+        set(world, store, &cuid, &rule(None, ConsentLevel::Off), 0).await;
+        // The longest waiting first.
+        assert_eq!(store.outbox_identities(10).await.unwrap(), [cuid.clone(), other.clone()]);
+        let first = waiting(store, &cuid).await.remove(0);
+        assert!(store.outbox_done(first.envelope.event_id).await.unwrap());
+        assert!(!store.outbox_done(first.envelope.event_id).await.unwrap());
+        assert_eq!(store.outbox_identities(10).await.unwrap(), [other]);
+        set(world, store, &cuid, &rule(None, ConsentLevel::Full), 2).await;
+        let second = waiting(store, &cuid).await.remove(0);
+        assert_eq!((second.envelope.seq, second.envelope.position().prev), (1, Prev::Event(first.seal)));
+    }
+
+    async fn a_new_epoch_takes_over_everything_that_waits(world: &World) {
+        let store = &world.store;
+        let (_, cuid, _) = world.machine().await;
+        for (second, level) in [ConsentLevel::Off, ConsentLevel::Full, ConsentLevel::Off].into_iter().enumerate() {
+            set(world, store, &cuid, &rule(None, level), i64::try_from(second).unwrap()).await;
+        }
+        let before = waiting(store, &cuid).await;
+        assert!(store.outbox_done(before[0].envelope.event_id).await.unwrap());
+        assert_eq!(store.outbox_rechain(&cuid, 7).await.unwrap(), 2);
+        let moved = waiting(store, &cuid).await;
+        assert_eq!(moved.iter().map(|event| (event.envelope.chain_epoch, event.envelope.seq)).collect::<Vec<_>>(), [(7, 0), (7, 1)]);
+        assert_eq!(moved[0].envelope.position().prev, Prev::Genesis);
+        let ids = |events: &[Sealed]| events.iter().map(|event| event.envelope.event_id).collect::<Vec<_>>();
+        assert_eq!(ids(&moved), ids(&before[1..]));
+        // A lower epoch than ours is closed already.
+        assert_eq!(store.outbox_rechain(&cuid, 0).await.unwrap(), 2);
+        set(world, store, &cuid, &rule(None, ConsentLevel::Full), 9).await;
+        let last = waiting(store, &cuid).await;
+        assert_eq!(last.iter().map(|event| (event.envelope.chain_epoch, event.envelope.seq)).collect::<Vec<_>>(), [(8, 0), (8, 1), (8, 2)]);
+        assert_eq!(store.outbox_rechain(&world.cuid(), 0).await.unwrap(), 0);
+    }
+
+    async fn changes_at_once_are_one_chain(world: &World) {
+        let (_, cuid, _) = world.machine().await;
+        let second = world.second().await;
+        let mut setting = tokio::task::JoinSet::new();
+        for (round, lane) in Lane::ALL.into_iter().cycle().take(18).enumerate() {
+            let (store, cuid, chance) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone(), world.chance.clone());
+            let level = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full][round % 3];
+            setting.spawn(async move { store.consent_set(&[cuid], &rule(Some(lane), level), None, now(), &chance).await.unwrap().len() });
+        }
+        let written: usize = setting.join_all().await.into_iter().sum();
+        assert_eq!(waiting(&world.store, &cuid).await.len(), written);
+        assert!(written >= 6);
+    }
+}

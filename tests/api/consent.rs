@@ -1,0 +1,206 @@
+//! Consent (specification, *Consent*; decisions, section 10).
+
+use std::path::Path;
+use std::time::Duration;
+
+use harness::upstream::{Answer as UpstreamAnswer, Reply, TOKEN, Upstream};
+use serde_json::{Value, json};
+
+use crate::event::Chain;
+use crate::world::{Credential, World, both};
+
+const CONSENT: &str = "/api/v1/consent";
+
+async fn level(world: &World, credential: impl Into<Credential>, query: &str) -> String {
+    let body = world.get(&format!("{CONSENT}{query}"), &credential.into()).await.expect(200);
+    assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
+    body["level"].as_str().unwrap().to_owned()
+}
+
+async fn set(world: &World, credential: impl Into<Credential>, body: Value) -> u64 {
+    let answer = world.post(CONSENT, &credential.into(), &body).await.expect(200);
+    assert_eq!(answer["level"], body["level"]);
+    answer["written"].as_u64().unwrap()
+}
+
+both! {
+    async fn the_most_specific_level_holds_and_the_default_is_only_reported(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let uuid = &machine.uuid;
+        assert_eq!(level(&world, &machine, "").await, "metadata-only");
+        // Nothing was set, so nothing is enforced.
+        world.event(&machine, &Chain::new(&machine).next()).await.receipt();
+        assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full" })).await, 1);
+        assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full" })).await, 0);
+        assert_eq!(level(&world, &machine, "?lane=rsi").await, "full");
+        assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off", "lane": "llm" })).await, 1);
+        assert_eq!(level(&world, &machine, "?lane=llm").await, "off");
+        assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "metadata-only", "machine_uuid": uuid })).await, 1);
+        assert_eq!(level(&world, &machine, "?lane=llm").await, "metadata-only");
+        assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full", "machine_uuid": uuid, "lane": "llm", "reason": "it writes the book" })).await, 1);
+        assert_eq!(level(&world, &machine, "?lane=llm").await, "full");
+        assert_eq!(level(&world, &machine, &format!("?machine_uuid={uuid}")).await, "metadata-only");
+        let agent = world.agent_of(&person).await;
+        assert_eq!(level(&world, agent.token.clone(), &format!("?machine_uuid={uuid}&lane=llm")).await, "full");
+
+        let levels = world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
+        let record = |machine: Value, lane: Value, level: &str| {
+            json!({ "user_cuid": null, "machine_uuid": machine, "lane": lane, "level": level })
+        };
+        let mut bare = levels.as_array().unwrap().clone();
+        for entry in &mut bare {
+            assert_eq!(entry["user_cuid"], json!(machine.user_cuid));
+            entry["user_cuid"] = Value::Null;
+        }
+        assert_eq!(bare, [
+            record(Value::Null, Value::Null, "full"),
+            record(Value::Null, json!("llm"), "off"),
+            record(json!(uuid), Value::Null, "metadata-only"),
+            record(json!(uuid), json!("llm"), "full"),
+        ]);
+    }
+
+    async fn a_computer_sets_its_own_level_and_no_other(world: World) {
+        let machine = world.machine().await;
+        let sibling = world.machine_of(&machine.user_cuid).await;
+        assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
+        assert_eq!(level(&world, &machine, "").await, "off");
+        assert_eq!(level(&world, &sibling, "").await, "metadata-only");
+        assert_eq!(set(&world, &machine, json!({ "level": "full", "machine_uuid": machine.uuid, "lane": "memory" })).await, 1);
+        assert_eq!(level(&world, &machine, "").await, "full");
+        let other = json!({ "level": "full", "machine_uuid": sibling.uuid });
+        world.post(CONSENT, &Credential::from(&machine), &other).await.refused(400, "machine_uuid_mismatch");
+        world.get(&format!("{CONSENT}?machine_uuid={}", sibling.uuid), &Credential::from(&machine)).await.refused(400, "machine_uuid_mismatch");
+    }
+
+    async fn every_fault_has_its_code(world: World) {
+        let ada = world.person("ada@example.com").await;
+        let bob = world.person("bob@example.com").await;
+        let machine = world.attached_machine(&ada).await;
+        for (credential, own) in [(ada.cookie.clone(), true), (Credential::from(&machine), true), (bob.cookie.clone(), false)] {
+            for body in [json!({}), json!([]), json!("off"), json!({ "level": "most" }), json!({ "level": "off", "more": 1 }),
+                json!({ "level": "off", "machine_uuid": "x" }), json!({ "level": "off", "reason": "x".repeat(257) })] {
+                world.post(CONSENT, &credential, &body).await.refused(400, "invalid_request");
+            }
+            world.post(CONSENT, &credential, &json!({ "level": "off", "lane": "dream" })).await.refused(400, "lane_not_in_enum");
+            world.get(&format!("{CONSENT}?lane=dream"), &credential).await.refused(400, "lane_not_in_enum");
+            world.get(&format!("{CONSENT}?machine_uuid=x"), &credential).await.refused(400, "invalid_request");
+            if !own {
+                world.post(CONSENT, &credential, &json!({ "level": "off" })).await.refused(409, "no_linked_cuid");
+                world.get(CONSENT, &credential).await.refused(409, "no_linked_cuid");
+                world.post(CONSENT, &credential, &json!({ "level": "off", "machine_uuid": machine.uuid })).await.refused(403, "machine_not_owned");
+                world.get(&format!("{CONSENT}?machine_uuid={}", machine.uuid), &credential).await.refused(403, "machine_not_owned");
+            }
+        }
+        assert_eq!(level(&world, &machine, "").await, "metadata-only");
+    }
+
+    async fn the_baseline_is_written_for_every_linked_identity(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machines = [world.attached_machine(&person).await, world.attached_machine(&person).await];
+        assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off" })).await, 2);
+        for machine in &machines {
+            assert_eq!(level(&world, machine, "").await, "off");
+        }
+        assert_eq!(world.get(CONSENT, &person.cookie).await.expect(200)["levels"].as_array().unwrap().len(), 2);
+    }
+
+    async fn every_change_is_in_the_record_with_a_proof(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        set(&world, person.cookie.clone(), json!({ "level": "off", "lane": "llm" })).await;
+        set(&world, person.cookie.clone(), json!({ "level": "full", "lane": "llm" })).await;
+        let events = world.activity(person.cookie.clone(), "?lane=security").await.expect(200)["events"].clone();
+        let events = events.as_array().unwrap();
+        assert_eq!(events.len(), 2);
+        for (event, seq) in events.iter().zip([1, 0]) {
+            assert_eq!((&event["event_type"], &event["agent_id"], &event["seq"]), (&json!("consent.changed"), &json!("svc-control-plane"), &json!(seq)));
+            assert_ne!(event["machine_uuid"], json!(machine.uuid));
+            world.included(person.cookie.clone(), event["event_id"].as_str().unwrap()).await;
+        }
+        assert!(world.server.house.store.outbox_identities(10).await.unwrap().is_empty());
+    }
+
+    async fn what_a_person_did_not_allow_is_held_without_its_content(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        set(&world, person.cookie.clone(), json!({ "level": "metadata-only", "lane": "memory" })).await;
+        let mut chain = Chain::new(&machine);
+        let canary = "canary-7c1d2e";
+        let event = chain.peek_with(|event| event["payload"]["content"] = json!(canary));
+        world.event(&machine, &event).await.held("consent_exceeded");
+        let llm = chain.next_with(|event| {
+            event["event_type"] = json!("llm.completed");
+            event["lane"] = json!("llm");
+            event["payload"] = json!({ "model": "m" });
+        });
+        world.event(&machine, &llm).await.receipt();
+        let unclassified = world.activity(person.cookie.clone(), "").await.expect(200)["unclassified"].clone();
+        assert_eq!(unclassified[0]["reason"], "consent_exceeded");
+        // On PostgreSQL there are no files of ours; the row without a body is the same one.
+        assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
+    }
+}
+
+/// Whether a file of the folder contains these bytes.
+fn contains(folder: &Path, bytes: &[u8]) -> bool {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {
+        if path.is_dir() {
+            contains(&path, bytes)
+        } else {
+            std::fs::read(&path).is_ok_and(|content| content.windows(bytes.len()).any(|window| window == bytes))
+        }
+    })
+}
+
+async fn world_over(upstream: &Upstream) -> World {
+    let url = upstream.url();
+    World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+        settings.consent.outbox_every = Duration::from_millis(50);
+        settings.upstream.breaker.failures = 0;
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let person = world.person("ada@example.com").await;
+    let machines = [world.attached_machine(&person).await, world.attached_machine(&person).await];
+    upstream.go_down();
+    let answer = world.post(CONSENT, &person.cookie, &json!({ "level": "off" })).await;
+    let body = answer.refused(502, "consent_audit_forward_failed");
+    assert_eq!(body, json!({ "error": "consent_audit_forward_failed", "written": 2 }));
+    // The rows stay.
+    assert_eq!(level(&world, &machines[0], "").await, "off");
+    // Nothing changes, so there is nothing that could fail.
+    assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off" })).await, 0);
+    upstream.come_back().await;
+    world.eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;
+    world
+        .eventually("the outbox is empty", async || {
+            world.server.house.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
+        })
+        .await;
+    assert_eq!(set(&world, &machines[0], json!({ "level": "full" })).await, 1);
+    assert_eq!(upstream.taken().len(), 3);
+    upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_lost_the_chain_gets_a_new_epoch() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let lost = json!({ "error": "chain_conflict", "expected": { "chain_epoch": 4, "seq": 0, "prev": "GENESIS" } });
+    upstream.next(UpstreamAnswer::reply(Reply::json(409, &lost)));
+    assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
+    let requests = upstream.requests();
+    let sent: Vec<Value> = requests.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();
+    assert_eq!(sent.iter().map(|event| &event["chain_epoch"]).collect::<Vec<_>>(), [&json!(0), &json!(5)]);
+    assert_eq!(sent[0]["event_id"], sent[1]["event_id"]);
+}
