@@ -44,6 +44,8 @@ pub fn routes() -> Vec<Page> {
     vec![
         show("/assets/{*path}", get(asset::serve)),
         show("/account", get(account::home::show)),
+        show("/account/consent", get(account::consent::show)),
+        form("/account/consent", post(account::consent::save)),
         show("/account/activity", get(account::activity::show)),
         show("/account/computers/{machine_uuid}/detach", get(account::undo::detach_question)),
         form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),

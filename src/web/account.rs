@@ -8,6 +8,7 @@
 //! | [`undo`] | the pages that ask once more before something ends for ever |
 
 pub mod activity;
+pub mod consent;
 pub mod home;
 pub mod undo;
 
