@@ -66,6 +66,8 @@ struct SignInPage {
     /// What is wrong with the address.
     fault: Option<&'static str>,
     providers: Vec<Provider>,
+    /// Whether a first sign-in makes an account.
+    makes_accounts: bool,
 }
 
 struct Provider {
@@ -242,7 +244,8 @@ fn sign_in_page(
         link: format!("{}/signin/oidc/{}{query}", frame.root, provider.name),
     };
     let providers = house.settings.signin.oidc.iter().map(provider).collect();
-    SignInPage { frame, email, next, fault, providers }
+    let makes_accounts = house.settings.signin.create_account;
+    SignInPage { frame, email, next, fault, providers, makes_accounts }
 }
 
 fn over(why: SignInRefusal) -> CodeView {

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, Role, pages};
+use crate::browser::{Browser, Role, Screen, pages};
 use crate::event::Chain;
+use crate::outbox::mailed_code;
 use crate::world::World;
 
 pages! {
@@ -62,6 +63,28 @@ pages! {
         world.activity(agent.token.clone(), "").await.expect(401);
     }
 
+    async fn what_belongs_to_somebody_else_is_not_shown(world: World, browser: Browser) {
+        let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
+        let (machine, agent) = (world.attached_machine(&mo).await, world.agent_of(&mo).await);
+        browser.signed_in(&jo).await;
+        browser.visit("/account").await;
+        browser.sees("Nothing acts for you yet").await;
+        for path in [format!("/account/computers/{}/detach", machine.uuid), format!("/account/agents/{}/revoke", agent.id)] {
+            browser.visit(&path).await;
+            browser.look("not-mine").await;
+            assert!(!browser.names(Role::Button).await.iter().any(|name| name.contains("for ever")), "{path}");
+        }
+    }
+
+    async fn the_keyboard_comes_past_the_header_first(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        browser.visit("/account").await;
+        browser.tab_to("To the content").await;
+        browser.look("skip").await;
+        browser.type_keys("\n").await;
+        browser.tab_to("Attach a computer").await;
+    }
+
     async fn what_was_recorded_and_what_was_held_is_told(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -81,4 +104,45 @@ pages! {
         browser.sees("memory.stored").await;
         assert_eq!(browser.path().await, "/account/activity?lane=memory");
     }
+}
+
+/// Where accounts are made by the operator.
+async fn law_of_strangers(screen: Screen) {
+    let world = World::with(|settings| settings.signin.create_account = false).await;
+    let law = "whoever_has_no_account_is_told_whom_to_ask";
+    let Some(browser) = Browser::open(&world, screen, law).await else { return };
+    browser.visit("/signin").await;
+    assert!(!browser.text().await.contains("makes your account"));
+    browser.look("signin").await;
+    browser.fill("Your e-mail address", "jo@example.com").await;
+    browser.press("Send me a code").await;
+    browser.fill("The eight digits", &mailed_code(&world, "jo@example.com", 1).await).await;
+    browser.press("Sign in").await;
+    browser.sees("You have no account here yet").await;
+    browser.look("account").await;
+
+    let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
+    let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200);
+    browser.visit(claim["claim"]["verification_uri"].as_str().unwrap()).await;
+    browser.sees("You have no account here yet").await;
+    browser.look("claim").await;
+
+    let machine = world.machine().await;
+    let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+    let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
+    browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
+    browser.press("Approve").await;
+    browser.sees("You have no account here yet").await;
+    browser.look("device").await;
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_no_account_is_told_whom_to_ask_on_a_desk() {
+    law_of_strangers(Screen::Desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_no_account_is_told_whom_to_ask_on_a_phone() {
+    law_of_strangers(Screen::Phone).await;
 }

@@ -82,7 +82,6 @@ pub enum Role {
     Link,
     Field,
     Choice,
-    Heading,
 }
 
 impl Role {
@@ -92,7 +91,6 @@ impl Role {
             Self::Link => "a[href]",
             Self::Field => "input:not([type=hidden], [type=radio], [type=checkbox]), textarea, select",
             Self::Choice => "input[type=radio], input[type=checkbox]",
-            Self::Heading => "h1, h2, h3, h4",
         }
     }
 }
@@ -117,13 +115,8 @@ impl Browser {
         let browser =
             Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), _driver: driver };
         let (width, height) = screen.size();
+        browser.resize(width, height).await;
         let phone = screen == Screen::Phone;
-        let scale = if phone { 2 } else { 1 };
-        let metrics = json!({
-            "width": width, "height": height, "screenWidth": width, "screenHeight": height,
-            "deviceScaleFactor": scale, "mobile": phone,
-        });
-        browser.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
         browser.devtools("Emulation.setTouchEmulationEnabled", json!({ "enabled": phone })).await;
         browser.devtools("Emulation.setScrollbarsHidden", json!({ "hidden": true })).await;
         Some(browser)
@@ -286,10 +279,10 @@ impl Browser {
         let mut named = Vec::new();
         for element in self.client.find_all(Locator::Css(role.selector())).await.unwrap() {
             // An element that has gone away meanwhile is not visible.
-            if element.is_displayed().await.unwrap_or(false) {
-                if let Some(label) = self.label(&element).await {
-                    named.push((label, element));
-                }
+            if element.is_displayed().await.unwrap_or(false)
+                && let Some(label) = self.label(&element).await
+            {
+                named.push((label, element));
             }
         }
         named
@@ -335,6 +328,16 @@ impl Browser {
     }
 
     // What the judge needs besides.
+
+    /// Makes the screen another size, in CSS pixels.
+    pub async fn resize(&self, width: u32, height: u32) {
+        let phone = self.screen == Screen::Phone;
+        let metrics = json!({
+            "width": width, "height": height, "screenWidth": width, "screenHeight": height,
+            "deviceScaleFactor": if phone { 2 } else { 1 }, "mobile": phone,
+        });
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
+    }
 
     /// One command of the developer tools.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {

@@ -113,7 +113,7 @@ pages! {
         browser.look("other-person").await;
 
         let shown = agent(world).await;
-        world.advance(Duration::from_secs(1800));
+        world.advance(Duration::from_mins(30));
         browser.visit(&shown.link).await;
         browser.sees("This link has expired").await;
         browser.look("expired").await;
@@ -123,7 +123,7 @@ pages! {
         let shown = agent(world).await;
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit(&shown.link).await;
-        world.advance(Duration::from_secs(1800));
+        world.advance(Duration::from_mins(30));
         type_code(browser, &shown.code).await;
         browser.sees("This link has expired").await;
         world.token_by_claim(&shown.claim_token).await.refused(400, "expired_token");

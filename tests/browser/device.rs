@@ -104,7 +104,7 @@ pages! {
     async fn a_code_that_attaches_nothing_says_why(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
-        world.advance(Duration::from_secs(1800));
+        world.advance(Duration::from_mins(30));
         browser.visit(&asking.link).await;
         browser.sees("This code does not work any more").await;
         browser.look("expired").await;
@@ -126,7 +126,7 @@ pages! {
 
     async fn approving_takes_a_recent_sign_in(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
-        world.advance(Duration::from_secs(16 * 60));
+        world.advance(Duration::from_mins(16));
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
         browser.visit(&asking.link).await;
         browser.sees("You signed in a while ago").await;

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, Screen};
 
+/// 1280 CSS pixels, enlarged four times.
+const REFLOW_WIDTH: u32 = 320;
+
 /// Judges the pages of one law on one screen.
 pub struct Judge {
     law: &'static str,
@@ -20,7 +23,7 @@ pub struct Judge {
 
 /// What is too wide for the screen, told so that it can be found. A phone zooms out until everything fits.
 const TOO_WIDE: &str = "
-    const width = screen.width;
+    const width = window.screen.width;
     if (window.innerWidth <= width && document.documentElement.scrollWidth <= width) return [];
     const wide = [...document.body.querySelectorAll('*')]
         .filter((element) => element.getBoundingClientRect().right > width + 1)
@@ -34,12 +37,11 @@ const TOO_SMALL: &str = "
         .filter((element) => element.checkVisibility() && element.getBoundingClientRect().height < 43.5)
         .map((element) => `${element.getBoundingClientRect().height} px: ${element.outerHTML.slice(0, 160)}`);";
 
-/// Complaints that keep somebody from using the page, one line each.
+/// Everything that axe-core complains about, from minor to critical.
 const AXE: &str = "
     const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then(
         ({ violations }) => done(violations
-            .filter(({ impact }) => impact === 'serious' || impact === 'critical')
             .flatMap(({ id, impact, help, nodes }) => nodes.map((node) =>
                 `${impact} ${id}: ${help}\\n    ${node.html}\\n    ${(node.failureSummary || '').replaceAll('\\n', '\\n    ')}`))),
         (error) => done([String(error)]));";
@@ -69,9 +71,14 @@ impl Judge {
             let complaints = lines(&browser.evaluate_later(AXE).await);
             faults.extend(complaints.iter().map(|complaint| format!("axe-core, {theme}: {complaint}")));
         }
-        for (fault, script) in [("wider than the screen", TOO_WIDE), ("too small to press", TOO_SMALL)] {
-            let found = lines(&browser.evaluate(script).await);
-            faults.extend(found.iter().map(|element| format!("{fault}: {element}")));
+        faults.extend(found(browser, "too small to press", TOO_SMALL).await);
+        faults.extend(found(browser, "wider than the screen", TOO_WIDE).await);
+        if self.screen == Screen::Phone {
+            // WCAG 2.2, 1.4.10: what is enlarged four times still needs no scrolling sideways.
+            let (width, height) = self.screen.size();
+            browser.resize(REFLOW_WIDTH, height).await;
+            faults.extend(found(browser, "wider than 320 pixels", TOO_WIDE).await);
+            browser.resize(width, height).await;
         }
         faults.extend(self.console(browser).await);
         faults
@@ -103,6 +110,11 @@ fn is_status_of_the_page(entry: &Value, here: &str) -> bool {
     entry["source"] == "network"
         && message.starts_with(&format!("{here} - "))
         && message.contains("responded with a status of 4")
+}
+
+/// What a script finds, each with the name of the fault that it is.
+async fn found(browser: &Browser, fault: &str, script: &str) -> Vec<String> {
+    lines(&browser.evaluate(script).await).iter().map(|element| format!("{fault}: {element}")).collect()
 }
 
 fn lines(found: &Value) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The pages in a real browser: headless Chromium, driven as a person would, on a desk and on a phone.
 //!
 //! Every law finds what it needs by the name and role that assistive technology is told. Whatever page it looks at is
-//! judged: no word on the console, nothing wider than the screen, no serious complaint of axe-core in light or dark. A
+//! judged: no word on the console, nothing wider than the screen, no complaint of axe-core in light or dark. A
 //! picture of it is kept in `$ATTACHE_SCREENSHOTS`, by default `screenshots` in the folder of the build products.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -20,6 +20,7 @@ mod world;
 
 mod account;
 mod claim;
+mod consent;
 mod device;
 mod judging;
 mod signin;

@@ -32,7 +32,7 @@ async fn type_code(browser: &Browser, code: &str) {
 pages! {
     async fn a_mailed_code_signs_in_and_leads_to_where_one_was_going(world: World, browser: Browser) {
         browser.visit("/account/activity").await;
-        browser.sees("We mail you a code").await;
+        browser.sees("If you were never here, this makes your account").await;
         browser.look("address").await;
         let code = ask_for_code(world, browser, 1).await;
         browser.look("code").await;
@@ -80,7 +80,7 @@ pages! {
     async fn a_code_that_is_too_old_signs_nobody_in(world: World, browser: Browser) {
         browser.visit("/signin").await;
         let code = ask_for_code(world, browser, 1).await;
-        world.advance(Duration::from_secs(600));
+        world.advance(Duration::from_mins(10));
         type_code(browser, &code).await;
         browser.sees("This code has expired").await;
         browser.look("expired").await;
@@ -100,7 +100,7 @@ pages! {
         let person = world.person(JO).await;
         let machine = world.machine().await;
         browser.signed_in(&person).await;
-        world.advance(Duration::from_secs(16 * 60));
+        world.advance(Duration::from_mins(16));
         let body = serde_json::json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
         let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
         browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
