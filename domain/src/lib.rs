@@ -16,6 +16,7 @@
 //! | [`claim`] | registrations and claim attempts |
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`token`] | scopes and identity assertions |
+//! | [`usage`] | plans, windows, what is left |
 //! | [`clock`], [`chance`] | time and randomness as values |
 
 pub mod canonical;
@@ -33,6 +34,7 @@ pub mod lane;
 pub mod registry;
 pub mod secret;
 pub mod token;
+pub mod usage;
 
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};

@@ -2,7 +2,8 @@
 
 use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
-use store::account::{Plan, Provision};
+use domain::usage::Plan;
+use store::account::Provision;
 
 use crate::world::{World, at, email, laws, now};
 
