@@ -190,6 +190,15 @@ impl Store {
         Ok(rows.into_iter().map(Person::try_from).collect::<Result<_, _>>()?)
     }
 
+    /// The account of the person behind an address, for operators; whoever has not signed in yet has none.
+    pub async fn account_by_email(&self, email: &Email) -> Result<Option<UserAccountId>, StoreError> {
+        const SQL: &str = "SELECT account_id FROM persons WHERE email = $1 AND account_id IS NOT NULL";
+        let account: Option<String> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(email.as_str()).fetch_optional(db))
+                .during("find an account by an address")?;
+        Ok(parsed_opt("persons.account_id", account.as_deref())?)
+    }
+
     /// One person.
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
         const SQL: &str = "SELECT id, email, name, account_id FROM persons WHERE id = $1";

@@ -7,6 +7,7 @@
 //! | noun | facts |
 //! |---|---|
 //! | [`account`] | accounts, people, identities |
+//! | [`balance`] | the ledger of purchased balances |
 //! | [`machine`] | computers, their secrets, whom they are attached to |
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | levels that people set |
@@ -15,6 +16,7 @@
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
+//! | [`usage`] | what was used, day by day |
 //! | [`janitor`] | what may be forgotten |
 //! | [`pool`] | one way to either database |
 
@@ -23,6 +25,7 @@ use std::path::Path;
 use sqlx::migrate::Migrator;
 
 pub mod account;
+pub mod balance;
 pub mod claim;
 pub mod consent;
 pub mod device;
@@ -34,6 +37,7 @@ pub mod machine;
 pub mod pool;
 pub mod session;
 pub mod token;
+pub mod usage;
 
 mod row;
 

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod agents;
+mod balance;
 mod completeness;
 mod connections;
 mod held;
@@ -10,4 +11,5 @@ mod janitor;
 mod machines;
 mod schemas;
 mod tokens;
+mod usage;
 mod world;
