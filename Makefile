@@ -3,7 +3,8 @@
 .PHONY: run test soak bench fmt tools deny
 
 # Build products stay out of the working tree: they are large, and tools that walk the tree need not meet them.
-export CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache/target
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
+export CARGO_TARGET_DIR ?= $(CACHE)/target
 
 # The server, with what it needs to be tried out. It prints where to go.
 run:
@@ -60,4 +61,38 @@ tools:
 		else \
 			echo "PostgreSQL 15 or newer is needed for the tests: install it, or put its programs in PATH" >&2; \
 		fi; \
+	fi
+	@if ! command -v chromedriver >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium chromium-driver; \
+		else \
+			echo "Chromium and its chromedriver are needed for the tests of the pages: install them" >&2; \
+		fi; \
+	fi
+	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends nodejs npm; \
+		else \
+			echo "Node.js 18 or newer and npm are needed for the tests of pages and sign-in: install them" >&2; \
+		fi; \
+	fi
+	@# A folder per lock file, which appears only when it is whole; `harness::npm` looks in the same place.
+	@folder="$${ATTACHE_TEST_NPM:-$(CACHE)/npm-$$(sha256sum tests/npm/package-lock.json | cut -c 1-16)}"; \
+	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
+		rm -rf "$$folder.new" && mkdir -p "$$folder.new" && cp tests/npm/package.json tests/npm/package-lock.json tests/npm/.npmrc "$$folder.new" && \
+		(cd "$$folder.new" && npm ci --ignore-scripts) && mv "$$folder.new" "$$folder"; \
+	fi
+	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3 python3-venv; \
+		else \
+			echo "Python 3.9 or newer with venv is needed for the tests of the mail: install it" >&2; \
+		fi; \
+	fi
+	@# The same for the mail server of the tests; `harness::smtp` looks there.
+	@folder="$${ATTACHE_TEST_SMTP:-$(CACHE)/smtp-$$(sha256sum tests/harness/smtp/requirements.txt | cut -c 1-16)}"; \
+	if [ ! -e "$$folder" ] && command -v python3 >/dev/null; then \
+		rm -rf "$$folder.new" && python3 -m venv "$$folder.new" && \
+		"$$folder.new/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r tests/harness/smtp/requirements.txt && \
+		mv "$$folder.new" "$$folder"; \
 	fi

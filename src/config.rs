@@ -6,6 +6,7 @@
 
 mod actors;
 pub mod reading;
+mod signin;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use store::held::HeldQuotas;
 
 pub use self::actors::ActorsSettings;
 pub use self::reading::{Problem, Problems, load};
+pub use self::signin::{OidcSettings, SigninSettings};
 
 /// Every knob.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -48,6 +50,8 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// Signing in.
     pub signin: SigninSettings,
+    /// Letters.
+    pub mail: ::actors::mail::MailSettings,
     /// Consent.
     pub consent: ConsentSettings,
     /// How often one address may try.
@@ -184,23 +188,6 @@ impl Default for SessionSettings {
     }
 }
 
-/// `[signin]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SigninSettings {
-    /// Whether a first sign-in creates an account; otherwise an operator does.
-    pub create_account: bool,
-    /// How recent a sign-in must be to attach a computer.
-    #[serde(with = "humantime_serde")]
-    pub fresh_within: Duration,
-}
-
-impl Default for SigninSettings {
-    fn default() -> Self {
-        Self { create_account: true, fresh_within: Duration::from_mins(15) }
-    }
-}
-
 /// `[consent]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -303,6 +290,8 @@ impl Settings {
         problems.extend(within("upstream", self.upstream.problems()));
         problems.extend(within("limits", self.limits.problems()));
         problems.extend(within("claims", self.claims.problems()));
+        problems.extend(within("signin", self.signin.problems()));
+        problems.extend(within("mail", self.mail.problems()));
         problems.extend(within("devices", self.devices.problems()));
         problems.extend(within("actors", self.actors.problems()));
         if let Err(error) = self.registry() {

@@ -9,8 +9,10 @@ use actors::device::{self, DeviceCodes};
 use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
+use actors::mail::{self, Mail, Mailer, Transport};
 use actors::periodic::{Periodic, Rhythm};
 use actors::sequence::Sequence;
+use actors::signin::{self, SignIns};
 use actors::upstream::{LogLedger, Upstream};
 use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
@@ -24,6 +26,7 @@ use tokio::sync::Semaphore;
 
 use crate::config::Settings;
 use crate::http::limits::Limits;
+use crate::web::signin::oidc::Providers;
 
 /// What every handler has at hand. Clones are the same house.
 #[derive(Debug, Clone)]
@@ -48,6 +51,12 @@ pub struct Rooms {
     pub claims: Claims,
     /// Attachment of computers.
     pub devices: DeviceCodes,
+    /// Letters to people.
+    pub mail: Mail,
+    /// Sign-in.
+    pub signins: SignIns,
+    /// OpenID providers.
+    pub providers: Providers,
     /// Events.
     pub intake: Intake,
     /// The statistics service.
@@ -88,6 +97,12 @@ pub enum BuildError {
     /// The event registry.
     #[error("the event registry: {0}")]
     Registry(String),
+    /// Letters.
+    #[error("the mail: {0}")]
+    Mail(String),
+    /// OpenID providers.
+    #[error("the OpenID providers: {0}")]
+    Providers(String),
     /// Supervision.
     #[error("the actors did not start: {0}")]
     Actors(String),
@@ -129,6 +144,7 @@ impl House {
                 codes: codes.clone(),
                 keyring: Keyring::new(base_url.clone(), &keys)?,
                 settings: settings.claims.clone(),
+                base_url: base_url.clone(),
             },
             settings.actors.of("claims"),
         );
@@ -137,11 +153,31 @@ impl House {
                 store: store.clone(),
                 clock: clock.clone(),
                 chance: chance.clone(),
-                codes,
+                codes: codes.clone(),
                 settings: settings.devices.clone(),
             },
             settings.actors.of("devices"),
         );
+        let mail = Mail::new(settings.actors.of("mail"));
+        let signins = SignIns::new(signin::Wiring {
+            store: store.clone(),
+            clock: clock.clone(),
+            chance: chance.clone(),
+            codes,
+            mail: mail.clone(),
+            base_url: base_url.clone(),
+            create_account: settings.signin.create_account,
+            codes_per_hour: settings.signin.codes_per_hour,
+            session_valid_for: settings.sessions.valid_for,
+        });
+        let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
+        let mailer = Mailer::new(mail::Wiring {
+            store: store.clone(),
+            clock: clock.clone(),
+            chance: chance.clone(),
+            transport: Transport::new(&settings.mail, settings.data.dir.join("outbox")).map_err(BuildError::Mail)?,
+            settings: settings.mail.clone(),
+        });
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let desk = Desk {
             store: store.clone(),
@@ -171,6 +207,7 @@ impl House {
         }
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
+        children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
@@ -202,6 +239,9 @@ impl House {
             lookup: Lookup(lookup),
             claims,
             devices,
+            mail,
+            signins,
+            providers,
             intake,
             upstream,
             root,

@@ -18,6 +18,7 @@ pub mod layers;
 pub mod limits;
 pub mod machines;
 pub mod passed;
+pub mod sessions;
 mod settings;
 
 use axum::Router;
@@ -70,6 +71,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/token", NONE, post(agent_auth::token)),
         Route::post("/api/v1/agent-auth/revoke", NONE, post(agent_auth::revoke)),
         Route::delete("/api/v1/agents/{id}", PERSON, delete(agents::revoke)),
+        Route::get("/api/v1/sessions", PERSON, get(sessions::list)),
+        Route::delete("/api/v1/sessions/{id}", PERSON, delete(sessions::revoke)),
         Route::post("/api/v1/device/code", Accepts::MACHINE, post(device::code)),
         Route::post("/api/v1/device/approve", PERSON, post(device::approve)),
         Route::post("/api/v1/device/deny", PERSON, post(device::deny)),

@@ -7,10 +7,12 @@
 pub mod account;
 mod asset;
 pub mod claim;
+pub(crate) mod cookie;
 pub mod device;
 mod form;
 mod frame;
 mod moment;
+pub mod signin;
 mod trouble;
 mod visitor;
 
@@ -51,5 +53,12 @@ pub fn routes() -> Vec<Page> {
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),
         form("/device", post(device::decide)),
+        show("/signin", get(signin::show)),
+        form("/signin", post(signin::ask)),
+        show("/signin/code", get(signin::show_code)),
+        form("/signin/code", post(signin::answer)),
+        show("/signin/oidc/{name}", get(signin::oidc::begin)),
+        show("/signin/oidc/{name}/callback", get(signin::oidc::callback)),
+        form("/signout", post(signin::leave)),
     ]
 }

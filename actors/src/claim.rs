@@ -57,6 +57,8 @@ pub struct Wiring {
     pub keyring: Keyring,
     /// Lifetimes and limits.
     pub settings: ClaimSettings,
+    /// What links in letters begin with.
+    pub base_url: String,
 }
 
 /// A registration that was just made, with the secrets that are shown once.
@@ -183,7 +185,7 @@ impl Claims {
 
     /// Registers an agent: anonymously, or for the person behind `login_hint`, with a claim already started.
     pub async fn register(&self, login_hint: Option<Email>, ip_address: Option<String>) -> Result<Registered, Trouble> {
-        let Wiring { store, clock, chance, codes, keyring, settings } = &*self.wiring;
+        let Wiring { store, clock, chance, codes, keyring, settings, .. } = &*self.wiring;
         let now = clock.now();
         let claim_token = Secret::mint(SecretKind::ClaimToken, chance);
         let service_auth = login_hint.is_some();

@@ -88,18 +88,7 @@ pub struct RestartPolicy {
 impl RestartPolicy {
     /// A policy that has seen nothing yet.
     pub fn new(settings: RestartSettings) -> Self {
-        let frozen = Instant::now().into_std();
-        let delays = ExponentialBackoff {
-            current_interval: settings.backoff_min,
-            initial_interval: settings.backoff_min,
-            // The crate's own randomness and its limit on elapsed time are off: chance and time are ours.
-            randomization_factor: 0.0,
-            max_elapsed_time: None,
-            multiplier: 2.0,
-            max_interval: settings.backoff_max,
-            start_time: frozen,
-            clock: Standstill(frozen),
-        };
+        let delays = delays(settings.backoff_min, settings.backoff_max);
         Self { settings, delays, granted: VecDeque::new(), started_at: None, failed_starts: 0 }
     }
 
@@ -141,6 +130,33 @@ impl RestartPolicy {
     }
 }
 
+/// The delay before the next try of something that failed `failures` times in a row, without chance in it.
+pub(crate) fn delay_after(failures: u32, backoff_min: Duration, backoff_max: Duration) -> Duration {
+    /// Doubling from a millisecond, every delay has reached any sensible maximum by then.
+    const DOUBLINGS_MAX: u32 = 64;
+    let mut delays = delays(backoff_min, backoff_max);
+    let mut delay = backoff_min;
+    for _ in 0..failures.clamp(1, DOUBLINGS_MAX) {
+        delay = delays.next_backoff().unwrap_or(backoff_max);
+    }
+    delay.max(backoff_min).min(backoff_max)
+}
+
+fn delays(backoff_min: Duration, backoff_max: Duration) -> ExponentialBackoff<Standstill> {
+    let frozen = Instant::now().into_std();
+    ExponentialBackoff {
+        current_interval: backoff_min,
+        initial_interval: backoff_min,
+        // The crate's own randomness and its limit on elapsed time are off: chance and time are ours.
+        randomization_factor: 0.0,
+        max_elapsed_time: None,
+        multiplier: 2.0,
+        max_interval: backoff_max,
+        start_time: frozen,
+        clock: Standstill(frozen),
+    }
+}
+
 /// A clock that stands still: the `backoff` crate asks for the time, but with no limit on elapsed time nothing follows from it.
 #[derive(Debug)]
 struct Standstill(std::time::Instant);
@@ -176,6 +192,13 @@ mod tests {
         let (mut policy, now) = policy(settings);
         let delays: Vec<_> = (0..5).map(|_| policy.on_failure(now, 0.9)).collect();
         assert_eq!(delays, [1, 2, 4, 5, 5].map(|after| Decision::Restart { after: seconds(after) }));
+    }
+
+    #[test]
+    fn retries_wait_as_long_as_restarts() {
+        let after: Vec<_> =
+            [0, 1, 2, 3, 4, 5, 100, u32::MAX].map(|failures| delay_after(failures, seconds(1), seconds(5))).into();
+        assert_eq!(after, [1, 1, 2, 4, 5, 5, 5, 5].map(seconds));
     }
 
     #[test]

@@ -80,6 +80,10 @@ uuid_v7_ids! {
     PersonId;
     /// An entry of the list of held events.
     HeldId;
+    /// A signed-in browser, as its owner sees it in a list.
+    SessionId;
+    /// A letter that waits to be sent.
+    MailId;
 }
 
 macro_rules! cuid2_ids {

@@ -14,6 +14,8 @@
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | forward or hold: the one order of checks |
 //! | [`claim`] | registrations and claim attempts |
+//! | [`signin`] | codes that sign people in, and where they go next |
+//! | [`letter`] | what is written to people |
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
@@ -31,8 +33,10 @@ pub mod envelope;
 pub mod held;
 pub mod ids;
 pub mod lane;
+pub mod letter;
 pub mod registry;
 pub mod secret;
+pub mod signin;
 pub mod token;
 pub mod usage;
 

@@ -27,6 +27,8 @@ pub enum SecretKind {
     DeviceCode,
     /// A signed-in browser.
     Session,
+    /// A browser that waits for its sign-in code.
+    SignInTicket,
 }
 
 impl SecretKind {
@@ -39,6 +41,7 @@ impl SecretKind {
             Self::Machine => "msk_",
             Self::DeviceCode => "dvc_",
             Self::Session => "ses_",
+            Self::SignInTicket => "sgn_",
         }
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 /// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 9] =
-    ["lookup", "append", "sequence", "hold", "claims", "devices", "intake", "watch", "janitor"];
+pub const KINDS: [&str; 10] =
+    ["lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "watch", "janitor"];
 
 /// What a kind has otherwise than `[actors]` says.
 fn built_in(kind: &str) -> Value {

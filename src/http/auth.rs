@@ -9,8 +9,10 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
+use chrono::TimeDelta;
+use domain::Timestamp;
 use domain::held::MachineFacts;
-use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
+use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::token::TokenScope;
 use store::session::SessionFacts;
@@ -69,6 +71,10 @@ pub enum Caller {
     },
     /// A signed-in browser.
     Session {
+        /// The session.
+        session: SessionId,
+        /// When the person signed in.
+        signed_in_at: Timestamp,
         /// The person.
         person: PersonId,
         /// Their verified address.
@@ -97,6 +103,11 @@ impl Caller {
     /// The account, for what only a person may do.
     pub fn require_account(&self) -> Result<&UserAccountId, ApiError> {
         self.account().ok_or_else(|| ApiError::new(Code::AccountRequired))
+    }
+
+    /// Whether a person signed in within this time. Only a browser's session is a sign-in; whoever else asks is never fresh.
+    pub fn is_fresh(&self, within: TimeDelta, now: Timestamp) -> bool {
+        matches!(self, Self::Session { signed_in_at, .. } if now - *signed_in_at <= within)
     }
 
     fn kind(&self) -> Accepts {
@@ -161,7 +172,13 @@ pub fn bearer_token(header: &HeaderValue) -> Option<Secret> {
 
 async fn session(secret: &Secret, house: &House) -> Result<Caller, ApiError> {
     let session = session_facts(secret, house).await?.ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
-    Ok(Caller::Session { person: session.person, email: session.email, account: session.account })
+    Ok(Caller::Session {
+        session: session.session,
+        signed_in_at: session.created_at,
+        person: session.person,
+        email: session.email,
+        account: session.account,
+    })
 }
 
 /// What is known of a session that is still good; it lasts longer because it is used.
@@ -183,7 +200,12 @@ pub(crate) async fn session_facts(secret: &Secret, house: &House) -> Result<Opti
 
 /// The session token among the cookies; the `__Secure-` form wins when both are sent.
 pub(crate) fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Secret> {
-    let plain = format!("{auth_name}.session_token");
+    cookie(headers, auth_name, "session_token")
+}
+
+/// The value of one of our cookies, `<auth_name>.<suffix>` or its `__Secure-` form.
+pub(crate) fn cookie(headers: &HeaderMap, auth_name: &str, suffix: &str) -> Option<Secret> {
+    let plain = format!("{auth_name}.{suffix}");
     let secure = format!("__Secure-{plain}");
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs: Vec<(&str, &str)> =

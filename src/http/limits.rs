@@ -21,11 +21,18 @@ pub struct LimitSettings {
     pub claim_starts_per_minute: u32,
     /// Codes typed.
     pub code_guesses_per_minute: u32,
+    /// Sign-ins begun: codes asked for, ways to OpenID providers and back.
+    pub sign_ins_per_minute: u32,
 }
 
 impl Default for LimitSettings {
     fn default() -> Self {
-        Self { registrations_per_minute: 60, claim_starts_per_minute: 60, code_guesses_per_minute: 30 }
+        Self {
+            registrations_per_minute: 60,
+            claim_starts_per_minute: 60,
+            code_guesses_per_minute: 30,
+            sign_ins_per_minute: 20,
+        }
     }
 }
 
@@ -42,6 +49,7 @@ pub struct Limits {
     registrations: Limiter,
     claim_starts: Limiter,
     code_guesses: Limiter,
+    sign_ins: Limiter,
 }
 
 impl Limits {
@@ -51,6 +59,7 @@ impl Limits {
             registrations: Limiter::new("too_many_registrations", settings.registrations_per_minute),
             claim_starts: Limiter::new("too_many_claims", settings.claim_starts_per_minute),
             code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
+            sign_ins: Limiter::new("too_many_sign_ins", settings.sign_ins_per_minute),
         }
     }
 
@@ -69,9 +78,14 @@ impl Limits {
         self.code_guesses.check(address)
     }
 
+    /// Somebody begins to sign in.
+    pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.sign_ins.check(address)
+    }
+
     /// Forgets addresses that have not tried for long.
     pub fn forget_old(&self) {
-        for limiter in [&self.registrations, &self.claim_starts, &self.code_guesses] {
+        for limiter in [&self.registrations, &self.claim_starts, &self.code_guesses, &self.sign_ins] {
             if let Some(limiter) = &limiter.limiter {
                 limiter.retain_recent();
             }
@@ -126,8 +140,12 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_network_count_together_and_zero_is_no_limit() {
-        let settings =
-            LimitSettings { registrations_per_minute: 1, claim_starts_per_minute: 0, code_guesses_per_minute: 1 };
+        let settings = LimitSettings {
+            registrations_per_minute: 1,
+            claim_starts_per_minute: 0,
+            code_guesses_per_minute: 1,
+            ..LimitSettings::default()
+        };
         let limits = Limits::new(&settings);
         assert!(limits.registration("2001:db8::1".parse().unwrap()).is_ok());
         assert!(limits.registration("2001:db8::2".parse().unwrap()).is_err());

@@ -68,13 +68,19 @@ enum View {
 }
 
 struct Asking {
-    name: String,
+    name: Option<String>,
     machine_uuid: String,
     identity: String,
     first_seen: Option<Moment>,
     address: Option<String>,
     asked: Moment,
     expires: Moment,
+}
+
+impl Asking {
+    fn called(&self) -> &str {
+        self.name.as_deref().unwrap_or("The computer")
+    }
 }
 
 /// `GET /device` and `GET /device?user_code=…`
@@ -140,7 +146,7 @@ fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: 
     let now = house.clock.now();
     let AskingDevice { code, name, first_seen_at, ip_address } = asking;
     let device = Asking {
-        name: name.unwrap_or_else(|| "a computer without a name".into()),
+        name,
         machine_uuid: code.machine.to_string(),
         identity: code.identity.as_str().to_owned(),
         first_seen: first_seen_at.map(|at| Moment::new(at, now)),

@@ -24,7 +24,9 @@ impl Moment {
     /// "3 minutes ago", "in 2 days".
     pub fn relative(&self) -> String {
         let delta = self.at - self.now;
-        let words = in_words(delta.abs());
+        // What has just been given 30 minutes should not say 29.
+        let span = if delta > TimeDelta::zero() { delta + TimeDelta::seconds(30) } else { -delta };
+        let words = in_words(span);
         match words {
             None => "just now".into(),
             Some(words) if delta > TimeDelta::zero() => format!("in {words}"),
@@ -79,6 +81,8 @@ mod tests {
         assert_eq!(told(TimeDelta::days(-59)), "59 days ago");
         assert_eq!(told(TimeDelta::days(-65)), "2 months ago");
         assert_eq!(told(TimeDelta::days(-800)), "2 years ago");
+        assert_eq!(told(TimeDelta::seconds(29)), "just now");
+        assert_eq!(told(TimeDelta::seconds(1799)), "in 30 minutes");
         assert_eq!(told(TimeDelta::days(2)), "in 2 days");
     }
 

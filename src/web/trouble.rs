@@ -84,6 +84,13 @@ impl Trouble {
     }
 }
 
+/// An answer that was made elsewhere.
+impl From<Response> for Trouble {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
         *self.0

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use self::row::{RegistrationRow, StandingRow};
 use crate::error::{Corrupt, During, StoreError};
 use crate::held::TOTALS_LOCK;
+use crate::mail::{QueuedLetter, mail_insert};
 use crate::row::{limit, parsed, secret_hash, storable};
 use crate::{Store, in_transaction, on_reader};
 
@@ -168,12 +169,13 @@ impl Store {
 
     /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
     /// before the claim and puts what the agent sent so far into the account's list. `via` names the credential with which
-    /// the person confirmed.
+    /// the person confirmed; `notice` is the letter that tells of it, taken down with the claim or not at all.
     pub async fn attempt_complete(
         &self,
         token: &SecretHash,
         claim: &Claim,
         via: &str,
+        notice: Option<&QueuedLetter>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'
@@ -214,6 +216,9 @@ impl Store {
                     .await?;
                 sqlx::query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
                 sqlx::query(ADOPT_HELD).bind(registration).bind(claim.account.as_str()).execute(&mut *tx).await?;
+                if let Some(mail) = notice {
+                    mail_insert!(tx, mail, now).await?;
+                }
                 Ok(true)
             },
             commit if |done| *done

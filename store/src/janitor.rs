@@ -32,6 +32,12 @@ pub struct PurgeSettings {
     /// Held events, after they were released or discarded.
     #[serde(with = "humantime_serde")]
     pub held_kept: Duration,
+    /// Sign-in codes, after their time, and the addresses that asked for them; at least the hour in which they are counted.
+    #[serde(with = "humantime_serde")]
+    pub signin_codes_kept: Duration,
+    /// Letters, after they were sent or given up.
+    #[serde(with = "humantime_serde")]
+    pub mails_kept: Duration,
     /// Rows of one batch.
     pub batch_rows: u32,
     /// Batches of one kind at one call; the next call goes on.
@@ -48,6 +54,8 @@ impl Default for PurgeSettings {
             device_codes_kept: days(2),
             unclaimed_kept: days(7),
             held_kept: days(30),
+            signin_codes_kept: days(1),
+            mails_kept: days(7),
             batch_rows: 500,
             batches_max: 100,
         }
@@ -71,6 +79,10 @@ pub struct Purged {
     pub registrations: u64,
     /// Held events.
     pub held: u64,
+    /// Sign-in codes.
+    pub signin_codes: u64,
+    /// Letters.
+    pub mails: u64,
 }
 
 impl Store {
@@ -82,6 +94,9 @@ impl Store {
                 .and_then(|kept| now.checked_sub_signed(kept))
                 .unwrap_or(Timestamp::UNIX_EPOCH)
         };
+        // Codes are counted for an hour after they were asked for.
+        let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
+        self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
         Ok(Purged {
             sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
             tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
@@ -91,6 +106,8 @@ impl Store {
             device_guesses: self.purge_kind(DEVICE_GUESSES, now - TimeDelta::hours(1), settings).await?,
             registrations: self.purge_kind(REGISTRATIONS, before(settings.unclaimed_kept), settings).await?,
             held: self.purge_kind(HELD, before(settings.held_kept), settings).await?,
+            signin_codes: self.purge_kind(SIGNIN_TICKETS, codes_before, settings).await?,
+            mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,
         })
     }
 
@@ -144,3 +161,13 @@ const REGISTRATIONS: &str = "DELETE FROM registrations WHERE id IN
 
 const HELD: &str = "DELETE FROM held_events WHERE id IN
     (SELECT id FROM held_events WHERE state_at < $1 LIMIT $2)";
+
+const SIGNIN_TICKETS: &str = "DELETE FROM signin_tickets WHERE ticket_hash IN
+    (SELECT ticket_hash FROM signin_tickets WHERE expires_at < $1 LIMIT $2)";
+
+const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
+    (SELECT email FROM signin_addresses WHERE asked_at < $1 LIMIT $2)";
+
+/// By the time when they were written, which both databases have an index for; what is still to be sent stays.
+const MAILS: &str = "DELETE FROM mails WHERE id IN
+    (SELECT id FROM mails WHERE created_at < $1 AND (sent_at < $1 OR given_up_at < $1) LIMIT $2)";

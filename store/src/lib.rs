@@ -11,7 +11,9 @@
 //! | [`machine`] | computers, their secrets, whom they are attached to |
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | levels that people set |
+//! | [`signin`] | codes that were mailed to sign people in |
 //! | [`session`] | signed-in browsers |
+//! | [`mail`] | letters that wait to be sent |
 //! | [`claim`] | registrations of agents and attempts to claim them |
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`key`] | the server's own keys |
@@ -34,8 +36,10 @@ pub mod held;
 pub mod janitor;
 pub mod key;
 pub mod machine;
+pub mod mail;
 pub mod pool;
 pub mod session;
+pub mod signin;
 pub mod token;
 pub mod usage;
 

@@ -1,18 +1,21 @@
 //! Signed-in browsers (decisions, section 2).
 
 use domain::Timestamp;
-use domain::ids::{Email, PersonId, UserAccountId};
+use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
+use domain::signin::Via;
 use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
-use crate::row::{limit, parsed, parsed_opt, secret_hash};
-use crate::{Store, on_reader, on_writer};
+use crate::row::{limit, parsed, parsed_opt, storable};
+use crate::{Store, in_transaction, on_reader, on_writer};
 
 /// Who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {
+    /// The session.
+    pub session: SessionId,
     /// The person.
     pub person: PersonId,
     /// Verified address.
@@ -30,28 +33,71 @@ pub struct SessionFacts {
 /// One of a person's sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// SHA-256 of its secret.
-    pub token: SecretHash,
+    /// The name under which its owner sees it.
+    pub id: SessionId,
     /// When the person signed in.
     pub created_at: Timestamp,
     /// Until when.
     pub expires_at: Timestamp,
+    /// How.
+    pub via: Via,
+    /// Address of the browser when it signed in.
+    pub address: Option<String>,
+    /// What the browser called itself.
+    pub user_agent: Option<String>,
 }
 
+/// A browser that is signed in.
+#[derive(Debug, Clone)]
+pub struct NewSession<'a> {
+    /// SHA-256 of its secret.
+    pub token: SecretHash,
+    /// The name under which its owner will see it.
+    pub id: SessionId,
+    /// Who.
+    pub person: PersonId,
+    /// How.
+    pub via: Via,
+    /// Its address.
+    pub address: Option<&'a str>,
+    /// What it calls itself; cut off where it gets long.
+    pub user_agent: Option<&'a str>,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+/// Characters of what a browser calls itself that are kept.
+const USER_AGENT_CHARS_MAX: usize = 300;
+
 impl Store {
-    /// Signs a browser in.
+    /// Signs a browser in. `instead_of` is the session that this browser had before: it ends.
     pub async fn session_create(
         &self,
-        token: &SecretHash,
-        person: PersonId,
+        new: &NewSession<'_>,
+        instead_of: Option<&SecretHash>,
         now: Timestamp,
-        expires_at: Timestamp,
     ) -> Result<(), StoreError> {
         const SQL: &str =
-            "INSERT INTO sessions (token_hash, person_id, created_at, expires_at) VALUES ($1, $2, $3, $4)";
-        on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(person.as_uuid()).bind(now).bind(expires_at);
-            query.execute(db).await.map(drop)
+            "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let user_agent: Option<String> =
+            new.user_agent.map(|text| storable(text).chars().take(USER_AGENT_CHARS_MAX).collect());
+        in_transaction!(&self.pool, |tx| {
+            if let Some(old) = instead_of {
+                sqlx::query(REVOKE).bind(old.as_bytes()).bind(now).execute(&mut *tx).await?;
+            }
+            sqlx::query(SQL)
+                .bind(new.token.as_bytes())
+                .bind(new.id.as_uuid())
+                .bind(new.person.as_uuid())
+                .bind(new.via.to_string())
+                .bind(new.address)
+                .bind(user_agent.as_deref())
+                .bind(now)
+                .bind(new.expires_at)
+                .execute(&mut *tx)
+                .await?;
+            Ok(())
         })
         .during("create a session")
     }
@@ -62,7 +108,7 @@ impl Store {
         token: &SecretHash,
         now: Timestamp,
     ) -> Result<Option<SessionFacts>, StoreError> {
-        const SQL: &str = "SELECT p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
+        const SQL: &str = "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
             FROM sessions s JOIN persons p ON p.id = s.person_id
             WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > $2";
         let row: Option<FactsRow> =
@@ -91,12 +137,28 @@ impl Store {
 
     /// Signs a browser out; `false` when it was already.
     pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
-        const SQL: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
         let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(now);
+            let query = sqlx::query(REVOKE).bind(token.as_bytes()).bind(now);
             query.execute(db).await.map(|done| done.rows_affected())
         })
         .during("revoke a session")?;
+        Ok(done == 1)
+    }
+
+    /// Ends one of a person's sessions; `false` when the person has no such session.
+    pub async fn session_revoke_by_id(
+        &self,
+        id: SessionId,
+        owner: PersonId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE sessions SET revoked_at = $3
+            WHERE id = $1 AND person_id = $2 AND revoked_at IS NULL AND expires_at > $3";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(owner.as_uuid()).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke a session of a person")?;
         Ok(done == 1)
     }
 
@@ -118,8 +180,8 @@ impl Store {
         now: Timestamp,
         rows_max: usize,
     ) -> Result<Vec<Session>, StoreError> {
-        const SQL: &str = "SELECT token_hash, created_at, expires_at FROM sessions
-            WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2 ORDER BY created_at DESC, token_hash LIMIT $3";
+        const SQL: &str = "SELECT id, created_at, expires_at, via, address, user_agent FROM sessions
+            WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2 ORDER BY created_at DESC, id LIMIT $3";
         let rows: Vec<SessionRow> = on_reader!(&self.pool, |db| {
             sqlx::query_as(SQL).bind(person.as_uuid()).bind(now).bind(limit(rows_max)).fetch_all(db)
         })
@@ -128,8 +190,11 @@ impl Store {
     }
 }
 
+const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
+
 #[derive(FromRow)]
 struct FactsRow {
+    session_id: Uuid,
     id: Uuid,
     email: String,
     name: Option<String>,
@@ -143,6 +208,7 @@ impl TryFrom<FactsRow> for SessionFacts {
 
     fn try_from(row: FactsRow) -> Result<Self, Corrupt> {
         Ok(Self {
+            session: row.session_id.into(),
             person: row.id.into(),
             email: parsed("persons.email", &row.email)?,
             name: row.name,
@@ -155,16 +221,25 @@ impl TryFrom<FactsRow> for SessionFacts {
 
 #[derive(FromRow)]
 struct SessionRow {
-    token_hash: Vec<u8>,
+    id: Uuid,
     created_at: Timestamp,
     expires_at: Timestamp,
+    via: String,
+    address: Option<String>,
+    user_agent: Option<String>,
 }
 
 impl TryFrom<SessionRow> for Session {
     type Error = Corrupt;
 
     fn try_from(row: SessionRow) -> Result<Self, Corrupt> {
-        let token = secret_hash("sessions.token_hash", &row.token_hash)?;
-        Ok(Self { token, created_at: row.created_at, expires_at: row.expires_at })
+        Ok(Self {
+            id: row.id.into(),
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            via: parsed("sessions.via", &row.via)?,
+            address: row.address,
+            user_agent: row.user_agent,
+        })
     }
 }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod browser;
 mod event;
 mod world;
 
@@ -15,4 +16,8 @@ mod credentials;
 mod events;
 mod http;
 mod machines;
+mod mail;
+mod oidc;
+mod sessions;
+mod signin;
 mod upstream;

@@ -10,11 +10,13 @@ use bytes::Bytes;
 use chrono::TimeDelta;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
+use domain::signin::Via;
 use domain::{Chance, Clock};
 use harness::postgres::TestDatabase;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use store::session::NewSession;
 use tempfile::TempDir;
 
 use crate::event::Machine;
@@ -293,7 +295,16 @@ impl World {
         let now = self.clock().now();
         let person = house.store.person_sign_in(&email.parse().unwrap(), true, now, &house.chance).await.unwrap();
         let secret = Secret::mint(SecretKind::Session, &house.chance);
-        house.store.session_create(&secret.hash(), person.id, now, now + TimeDelta::days(7)).await.unwrap();
+        let new = NewSession {
+            token: secret.hash(),
+            id: house.chance.uuid_v7(now).into(),
+            person: person.id,
+            via: Via::Operator,
+            address: None,
+            user_agent: None,
+            expires_at: now + TimeDelta::days(7),
+        };
+        house.store.session_create(&new, None, now).await.unwrap();
         let cookie = Credential::Cookie(format!("attache.session_token={}", secret.expose()));
         Person { account: person.account.unwrap(), cookie }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Claim, ClaimGrant, Registration, UserCode, WRONG_TRIES_MAX};
 use domain::ids::{Email, UserAccountId};
+use domain::letter;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
 use ractor::{ActorProcessingErr, ActorRef};
@@ -14,6 +15,7 @@ use super::{
     CompleteError, Confirmer, ExchangeError, StartError, StartedClaim, Tokens, Trouble, Wiring, delta, draw_attempt,
 };
 use crate::handle::Reply;
+use crate::mail::queued;
 
 /// The window of `claims.starts_per_hour`.
 const START_WINDOW: TimeDelta = TimeDelta::hours(1);
@@ -183,7 +185,7 @@ impl ClaimCeremony {
         confirmer: &Confirmer,
         state: &mut CeremonyState,
     ) -> Outcome<(), CompleteError> {
-        let Wiring { store, clock, codes, .. } = &*self.wiring;
+        let Wiring { store, clock, chance, codes, base_url, .. } = &*self.wiring;
         let now = clock.now();
         if state.attempt.as_ref().is_none_or(|attempt| attempt.token != token) {
             // An older link, or one that another node has just made.
@@ -212,8 +214,16 @@ impl ClaimCeremony {
             email: confirmer.email.clone(),
             at: now,
         };
+        let what = letter::Claimed {
+            agent: state.registration.id,
+            address: state.registration.ip_address.as_deref(),
+            account: &claim.account,
+            via: confirmer.via,
+            at: now,
+        };
+        let notice = queued(letter::claimed(claim.email.clone(), &what, base_url), chance, now);
         domain::failpoint!("claims.complete");
-        let won = store.attempt_complete(&token, &claim, confirmer.via, now).await?;
+        let won = store.attempt_complete(&token, &claim, confirmer.via, Some(&notice), now).await?;
         domain::failpoint!("claims.completed");
         self.reload(state).await?;
         if won {

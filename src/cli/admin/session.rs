@@ -3,7 +3,9 @@
 use clap::Subcommand;
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
+use domain::signin::Via;
 use serde_json::json;
+use store::session::NewSession;
 
 use super::{Format, Office};
 use crate::cli::{Done, Failure, output};
@@ -30,7 +32,16 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     let person = person.map_err(Failure::refused)?;
     let secret = Secret::mint(SecretKind::Session, chance);
     let expires_at = now + chrono::TimeDelta::from_std(settings.sessions.valid_for).unwrap_or_default();
-    store.session_create(&secret.hash(), person.id, now, expires_at).await.map_err(Failure::refused)?;
+    let new = NewSession {
+        token: secret.hash(),
+        id: chance.uuid_v7(now).into(),
+        person: person.id,
+        via: Via::Operator,
+        address: None,
+        user_agent: None,
+        expires_at,
+    };
+    store.session_create(&new, None, now).await.map_err(Failure::refused)?;
     // Over https browsers refuse to let plain http set or send this name.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);

@@ -4,8 +4,10 @@ const units = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 
 
 function relative(then) {
   const seconds = Math.round((then - Date.now()) / 1000);
+  // What has just been given 30 minutes should not say 29.
+  const span = seconds > 0 ? seconds + 30 : -seconds;
   for (const [unit, size] of units) {
-    const count = Math.floor(Math.abs(seconds) / size);
+    const count = Math.floor(span / size);
     if (count > 0) {
       const words = `${count} ${unit}${count === 1 ? "" : "s"}`;
       return seconds > 0 ? `in ${words}` : `${words} ago`;

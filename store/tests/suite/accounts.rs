@@ -2,8 +2,10 @@
 
 use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
+use domain::signin::Via;
 use domain::usage::Plan;
 use store::account::Provision;
+use store::session::NewSession;
 
 use crate::world::{World, at, email, laws, now};
 
@@ -134,8 +136,7 @@ laws! {
     async fn a_session_holds_until_it_ends(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
-        let token = world.secret();
-        store.session_create(&token, ada.id, now(), at(100)).await.unwrap();
+        let token = world.session(ada.id, now(), at(100)).await;
         let facts = store.session_by_hash(&token, at(99)).await.unwrap().unwrap();
         assert_eq!((facts.person, &facts.email, &facts.account), (ada.id, &ada.email, &ada.account));
         assert_eq!((facts.created_at, facts.expires_at), (now(), at(100)));
@@ -156,15 +157,37 @@ laws! {
     async fn a_person_sees_and_ends_their_own_sessions(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
-        let tokens = [world.secret(), world.secret(), world.secret()];
-        store.session_create(&tokens[0], ada.id, now(), at(100)).await.unwrap();
-        store.session_create(&tokens[1], ada.id, at(1), at(100)).await.unwrap();
-        store.session_create(&tokens[2], bob.id, now(), at(100)).await.unwrap();
+        let long = "x".repeat(1000);
+        let first = NewSession { user_agent: Some(&long), address: None, via: Via::Oidc("work".into()), ..world.new_session(ada.id, at(100)) };
+        store.session_create(&first, None, now()).await.unwrap();
+        let second = world.new_session(ada.id, at(100));
+        store.session_create(&second, None, at(1)).await.unwrap();
+        let bobs = world.session(bob.id, now(), at(100)).await;
         let listed = store.sessions_of_person(ada.id, at(2), 10).await.unwrap();
-        assert_eq!(listed.iter().map(|session| session.token).collect::<Vec<_>>(), [tokens[1], tokens[0]]);
+        assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [second.id, first.id]);
+        assert_eq!((&listed[0].via, listed[0].address.as_deref()), (&Via::Code, Some("192.0.2.1")));
+        assert_eq!((listed[0].created_at, listed[0].expires_at), (at(1), at(100)));
+        assert_eq!((&listed[1].via, &listed[1].address), (&Via::Oidc("work".into()), &None));
+        assert_eq!(listed[1].user_agent.as_ref().map(String::len), Some(300));
+        assert_eq!(store.session_by_hash(&second.token, at(2)).await.unwrap().unwrap().session, second.id);
         assert_eq!(store.sessions_of_person(ada.id, at(2), 1).await.unwrap().len(), 1);
-        assert_eq!(store.sessions_revoke(ada.id, at(3)).await.unwrap(), 2);
+        assert!(!store.session_revoke_by_id(first.id, bob.id, at(2)).await.unwrap(), "another's");
+        assert!(store.session_revoke_by_id(first.id, ada.id, at(2)).await.unwrap());
+        assert!(!store.session_revoke_by_id(first.id, ada.id, at(2)).await.unwrap());
+        assert!(!store.session_revoke_by_id(second.id, ada.id, at(100)).await.unwrap(), "over anyway");
+        assert_eq!(store.sessions_revoke(ada.id, at(3)).await.unwrap(), 1);
         assert!(store.sessions_of_person(ada.id, at(4), 10).await.unwrap().is_empty());
-        assert!(store.session_by_hash(&tokens[2], at(4)).await.unwrap().is_some());
+        assert!(store.session_by_hash(&bobs, at(4)).await.unwrap().is_some());
+    }
+
+    async fn a_new_session_ends_the_one_that_the_browser_had(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let old = world.session(ada.id, now(), at(100)).await;
+        let new = world.new_session(ada.id, at(100));
+        store.session_create(&new, Some(&old), at(1)).await.unwrap();
+        assert_eq!(store.session_by_hash(&old, at(2)).await.unwrap(), None);
+        assert!(store.session_by_hash(&new.token, at(2)).await.unwrap().is_some());
+        store.session_create(&world.new_session(ada.id, at(100)), Some(&world.secret()), at(3)).await.unwrap();
     }
 }

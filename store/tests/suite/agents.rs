@@ -48,9 +48,9 @@ laws! {
             assert_eq!(newest.as_ref(), Some(attempt), "the newest, even within one millisecond");
         }
         let claim = world.claim_of("ada@example.com").await;
-        assert!(!store.attempt_complete(&first.token, &claim, "session", now()).await.unwrap());
+        assert!(!store.attempt_complete(&first.token, &claim, "session", None, now()).await.unwrap());
         assert_eq!(store.attempt_wrong_code(&first.token, WRONG_TRIES_MAX, now()).await.unwrap(), None);
-        assert!(store.attempt_complete(&second.token, &claim, "session", now()).await.unwrap());
+        assert!(store.attempt_complete(&second.token, &claim, "session", None, now()).await.unwrap());
     }
 
     async fn starts_are_counted_in_a_window_that_moves(world: &World) {
@@ -120,7 +120,7 @@ laws! {
         }
         assert_eq!(store.attempt_wrong_code(&attempt.token, WRONG_TRIES_MAX, now()).await.unwrap(), None);
         let claim = world.claim_of("ada@example.com").await;
-        assert!(!store.attempt_complete(&attempt.token, &claim, "session", now()).await.unwrap());
+        assert!(!store.attempt_complete(&attempt.token, &claim, "session", None, now()).await.unwrap());
     }
 
     async fn wrong_codes_at_once_are_all_counted(world: &World) {
@@ -147,8 +147,8 @@ laws! {
         let claim = world.claim_of("ada@example.com").await;
         let late = at(ATTEMPT_SECONDS);
         assert_eq!(store.attempt_wrong_code(&attempt.token, WRONG_TRIES_MAX, late).await.unwrap(), None);
-        assert!(!store.attempt_complete(&attempt.token, &claim, "session", late).await.unwrap());
-        assert!(store.attempt_complete(&attempt.token, &claim, "session", at(ATTEMPT_SECONDS - 1)).await.unwrap());
+        assert!(!store.attempt_complete(&attempt.token, &claim, "session", None, late).await.unwrap());
+        assert!(store.attempt_complete(&attempt.token, &claim, "session", None, at(ATTEMPT_SECONDS - 1)).await.unwrap());
     }
 
     async fn a_claim_is_kept_whole_and_ends_the_tokens_from_before(world: &World) {
@@ -159,7 +159,7 @@ laws! {
         let attempt = world.new_attempt(id, now());
         store.attempt_start(&attempt, STARTS_MAX, window(), now()).await.unwrap();
         let claim = world.claim_of("ada@example.com").await;
-        assert!(store.attempt_complete(&attempt.token, &claim, "session", at(1)).await.unwrap());
+        assert!(store.attempt_complete(&attempt.token, &claim, "session", None, at(1)).await.unwrap());
         assert_eq!(store.token_by_hash(&before, at(1)).await.unwrap(), None);
         let (registration, newest) = store.registration_by_id(id).await.unwrap().unwrap();
         assert_eq!(registration.claim.as_ref(), Some(&claim));
@@ -180,7 +180,7 @@ laws! {
                 let claim = world.claim_of(&format!("person{person}of{round}@example.com")).await;
                 let token = attempt.token;
                 claiming.spawn(async move {
-                    let won = store.attempt_complete(&token, &claim, "session", now()).await.unwrap();
+                    let won = store.attempt_complete(&token, &claim, "session", None, now()).await.unwrap();
                     won.then_some(claim)
                 });
             }
@@ -199,7 +199,7 @@ laws! {
             let (first, next) = (world.new_attempt(id, now()), world.new_attempt(id, now()));
             world.store.attempt_start(&first, STARTS_MAX, window(), now()).await.unwrap();
             let (completed, started) = tokio::join!(
-                world.store.attempt_complete(&first.token, &claim, "session", now()),
+                world.store.attempt_complete(&first.token, &claim, "session", None, now()),
                 second.attempt_start(&next, STARTS_MAX, window(), now()),
             );
             let (registration, newest) = world.store.registration_by_id(id).await.unwrap().unwrap();
@@ -252,7 +252,7 @@ laws! {
         store.attempt_wrong_code(&attempt.token, WRONG_TRIES_MAX, at(20)).await.unwrap();
         assert_eq!(changed(at(20)).await, [token]);
         let claim = world.claim_of("ada@example.com").await;
-        store.attempt_complete(&attempt.token, &claim, "session", at(30)).await.unwrap();
+        store.attempt_complete(&attempt.token, &claim, "session", None, at(30)).await.unwrap();
         assert_eq!(changed(at(30)).await, [token]);
         assert_eq!(changed(at(31)).await, []);
         store.registration_revoke(id, Some(&claim.account), at(40)).await.unwrap();

@@ -120,7 +120,7 @@ laws! {
         let error = world.store.registration_create(&registration, None).await.unwrap_err();
         assert!(error.is_unique_violation() && !error.is_foreign_key_violation() && !error.is_unavailable());
         let stranger = world.chance.uuid_v7(now()).into();
-        let error = world.store.session_create(&world.secret(), stranger, now(), now()).await.unwrap_err();
+        let error = world.store.session_create(&world.new_session(stranger, now()), None, now()).await.unwrap_err();
         assert!(error.is_foreign_key_violation() && !error.is_unique_violation());
         assert_eq!(error.to_string(), "cannot create a session");
     }

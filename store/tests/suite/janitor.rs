@@ -15,8 +15,13 @@ laws! {
         let store = &world.store;
         let settings = PurgeSettings::default();
         let person = world.person("ada@example.com").await;
-        let session = world.secret();
-        store.session_create(&session, person.id, now(), at(DAY)).await.unwrap();
+        world.session(person.id, now(), at(DAY)).await;
+        let ticket = world.new_ticket("ada@example.com", now());
+        store.signin_start(&ticket, 10, TimeDelta::hours(1), now()).await.unwrap();
+        let (sent, waiting) = (world.new_mail("ada@example.com"), world.new_mail("ada@example.com"));
+        store.mail_write(&sent, now()).await.unwrap();
+        store.mail_write(&waiting, now()).await.unwrap();
+        store.mail_sent(sent.id, at(1)).await.unwrap();
         let abandoned = world.registration().await;
         let (claimed, _) = world.claimed("ada@example.com").await;
         let token = world.secret();
@@ -30,8 +35,11 @@ laws! {
 
         assert_eq!(store.purge(at(DAY), &settings).await.unwrap(), Purged::default());
         let purged = store.purge(at(10 * DAY), &settings).await.unwrap();
-        assert_eq!(purged, Purged { sessions: 1, tokens: 1, attempts: 1, registrations: 1, held: 0 });
+        assert_eq!(purged, Purged { sessions: 1, tokens: 1, attempts: 1, registrations: 1, signin_codes: 1, mails: 1, ..Purged::default() });
         assert!(store.registration_by_id(claimed).await.unwrap().is_some());
+        assert_eq!(store.signin_ticket(&ticket.token).await.unwrap(), None);
+        let due = store.mails_claim_due(at(10 * DAY), at(11 * DAY), 10).await.unwrap();
+        assert_eq!(due.iter().map(|due| due.mail.id).collect::<Vec<_>>(), [waiting.id], "what is to be sent stays");
         assert!(store.registration_by_id(abandoned).await.unwrap().is_none());
         let purged = store.purge(at(40 * DAY), &settings).await.unwrap();
         assert_eq!(purged, Purged { held: 1, ..Purged::default() });
@@ -64,7 +72,7 @@ laws! {
         let store = &world.store;
         let person = world.person("ada@example.com").await;
         for _ in 0..10 {
-            store.session_create(&world.secret(), person.id, now(), at(1)).await.unwrap();
+            world.session(person.id, now(), at(1)).await;
         }
         let settings = PurgeSettings { batch_rows: 3, batches_max: 2, ..PurgeSettings::default() };
         let mut purged = vec![];

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, Claim, Registration, RegistrationType};
-use domain::ids::{Email, EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserAccountId, UserCuid};
+use domain::ids::{Email, EventId, HeldId, MachineUuid, PersonId, ReceiptId, RegistrationId, UserAccountId, UserCuid};
+use domain::letter::Letter;
 use domain::secret::{Secret, SecretHash, SecretKind};
+use domain::signin::{CODE_SECONDS, Ticket, TicketState, Via};
 use domain::{Chance, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
 use store::machine::{Attach, NewMachine, Register};
+use store::mail::QueuedLetter;
+use store::session::NewSession;
 use store::{DatabaseSettings, Pool, Store};
 use tempfile::TempDir;
 
@@ -115,6 +119,46 @@ impl World {
         self.person(address).await.account.unwrap()
     }
 
+    /// A session that is not stored yet.
+    pub fn new_session(&self, person: PersonId, expires_at: Timestamp) -> NewSession<'static> {
+        NewSession {
+            token: self.secret(),
+            id: self.chance.uuid_v7(now()).into(),
+            person,
+            via: Via::Code,
+            address: Some("192.0.2.1"),
+            user_agent: Some("browser"),
+            expires_at,
+        }
+    }
+
+    /// A signed-in browser.
+    pub async fn session(&self, person: PersonId, from: Timestamp, until: Timestamp) -> SecretHash {
+        let new = self.new_session(person, until);
+        self.store.session_create(&new, None, from).await.unwrap();
+        new.token
+    }
+
+    /// A letter that is not stored yet.
+    pub fn new_mail(&self, address: &str) -> QueuedLetter {
+        let letter = Letter { to: email(address), subject: "News".into(), text: "Something happened.\n".into() };
+        QueuedLetter { id: self.chance.uuid_v7(now()).into(), letter }
+    }
+
+    /// A sign-in code that is not stored yet.
+    pub fn new_ticket(&self, address: &str, at: Timestamp) -> Ticket {
+        Ticket {
+            token: self.secret(),
+            email: email(address),
+            sealed_code: self.chance.bytes(),
+            next: Some("/device".parse().unwrap()),
+            created_at: at,
+            expires_at: at + TimeDelta::seconds(CODE_SECONDS),
+            tries: 0,
+            state: TicketState::Live,
+        }
+    }
+
     /// A registered computer, with its identity and its secret.
     pub async fn machine(&self) -> (MachineUuid, UserCuid, SecretHash) {
         let (machine_uuid, user_cuid, secret) = (self.chance.uuid_v7(now()).into(), self.cuid(), self.secret());
@@ -175,7 +219,7 @@ impl World {
         let attempt = self.new_attempt(registration, now());
         self.store.attempt_start(&attempt, 10, TimeDelta::hours(1), now()).await.unwrap();
         let claim = self.claim_of(address).await;
-        assert!(self.store.attempt_complete(&attempt.token, &claim, "session", now()).await.unwrap());
+        assert!(self.store.attempt_complete(&attempt.token, &claim, "session", None, now()).await.unwrap());
         (registration, claim)
     }
 }

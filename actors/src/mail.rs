@@ -1,0 +1,260 @@
+//! Letters leave the house here.
+//!
+//! Two kinds of letter:
+//! * A *sign-in code* lives in memory alone, since codes are never kept in the clear. It is tried for a few minutes, each in a task of
+//!   its own so that none waits behind another, with a limit on how many at once; then the person asks for a new one.
+//! * A *notice* was committed with what it tells of. It is looked for every other second, tried with growing delays, and given up when it
+//!   is very old. Each try is leased in the row, so that two nodes do not send the same letter.
+//!
+//! **If it crashes:** codes under way still leave; notices are found again in the store. A letter whose sending was not noted is sent
+//! again under the same `Message-ID`.
+
+mod settings;
+mod transport;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use domain::letter::Letter;
+use domain::{Chance, Clock, Timestamp};
+use ractor::{ActorProcessingErr, ActorRef};
+use store::mail::{DueMail, MailFailure, QueuedLetter};
+use store::{Store, StoreError};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+pub use settings::{MailSettings, SmtpSettings, TransportKind};
+pub use transport::{Transport, Undelivered};
+
+use crate::handle::{Handle, Reply, Unavailable};
+use crate::restart::delay_after;
+use crate::settings::ActorSettings;
+
+/// Notices that are taken out of the store at once.
+const DRAIN_ROWS: usize = 8;
+
+/// What the mailer works with.
+#[derive(Debug)]
+pub struct Wiring {
+    /// The rows.
+    pub store: Store,
+    /// Time.
+    pub clock: Clock,
+    /// Chance.
+    pub chance: Chance,
+    /// The way out.
+    pub transport: Transport,
+    /// Limits.
+    pub settings: MailSettings,
+}
+
+/// Sent by [`Mail`] and by the actor's own timer.
+#[derive(Debug)]
+pub enum MailMessage {
+    /// Send a letter that must not be written down.
+    Send {
+        /// The letter.
+        letter: Letter,
+        /// Whether it was taken.
+        reply: Reply<Result<(), Busy>>,
+    },
+    /// Look for notices: it is time, or one was just committed.
+    Look,
+}
+
+/// Too many letters are being sent already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy;
+
+/// What HTTP and other actors talk to.
+#[derive(Debug, Clone)]
+pub struct Mail(Handle<MailMessage>);
+
+impl Mail {
+    /// Before its actor runs.
+    pub fn new(settings: &ActorSettings) -> Self {
+        Self(Handle::new("mail", settings))
+    }
+
+    /// The address, for the supervisor.
+    pub fn handle(&self) -> &Handle<MailMessage> {
+        &self.0
+    }
+
+    /// Takes a letter and returns; it leaves when the transport allows. For letters with codes.
+    pub async fn send(&self, letter: Letter) -> Result<(), Unavailable> {
+        let deadline = self.0.settings().ask_deadline;
+        let taken = self.0.ask(|reply| MailMessage::Send { letter, reply }, deadline).await?;
+        taken.map_err(|Busy| Unavailable::Overloaded)
+    }
+
+    /// A notice was committed: it leaves a little sooner. Nothing depends on it.
+    pub fn wake(&self) {
+        // When nobody is there the next look finds it.
+        let _ = self.0.tell(|_: Reply<()>| MailMessage::Look);
+    }
+}
+
+/// The actor.
+#[derive(Debug, Clone)]
+pub struct Mailer {
+    wiring: Arc<Wiring>,
+    /// Letters that are being sent, codes and notices, over restarts of the actor.
+    in_flight: Arc<Semaphore>,
+}
+
+impl Mailer {
+    /// Nothing is sent yet.
+    pub fn new(wiring: Wiring) -> Self {
+        let in_flight = Arc::new(Semaphore::new(wiring.settings.in_flight_max.min(Semaphore::MAX_PERMITS)));
+        Self { wiring: Arc::new(wiring), in_flight }
+    }
+}
+
+/// What the mailer remembers.
+#[derive(Debug, Default)]
+pub struct MailerState {
+    drain: Option<JoinHandle<()>>,
+}
+
+#[ractor::actor(message = MailMessage, state = MailerState)]
+impl Mailer {
+    async fn pre_start(&self, myself: ActorRef<MailMessage>, (): ()) -> Result<MailerState, ActorProcessingErr> {
+        myself.cast(MailMessage::Look)?;
+        // The timer's task ends by itself when the actor does.
+        drop(myself.send_interval(self.wiring.settings.drain_every, || MailMessage::Look));
+        Ok(MailerState::default())
+    }
+
+    #[ractor::message(MailMessage::Send { letter, reply })]
+    fn send(&self, letter: Letter, reply: Reply<Result<(), Busy>>) {
+        let Ok(place) = Arc::clone(&self.in_flight).try_acquire_owned() else {
+            tracing::warn!("a sign-in code was refused: too many letters are being sent");
+            reply.send(Err(Busy));
+            return;
+        };
+        let wiring = Arc::clone(&self.wiring);
+        tokio::spawn(async move {
+            send_code(&wiring, letter).await;
+            drop(place);
+        });
+        reply.send(Ok(()));
+    }
+
+    #[ractor::message(MailMessage::Look)]
+    fn look(&self, state: &mut MailerState) {
+        domain::failpoint!("mail.look");
+        self.drain(state);
+    }
+}
+
+impl Mailer {
+    /// Looks for notices beside the mailbox, so that codes do not wait for a slow mail server; one look at a time.
+    fn drain(&self, state: &mut MailerState) {
+        if state.drain.as_ref().is_none_or(JoinHandle::is_finished) {
+            let (wiring, in_flight) = (Arc::clone(&self.wiring), Arc::clone(&self.in_flight));
+            state.drain = Some(tokio::spawn(async move {
+                if let Err(error) = drain(&wiring, &in_flight).await {
+                    tracing::warn!(error = %error, "notices to send could not be read and will be looked for again");
+                }
+            }));
+        }
+    }
+}
+
+/// Tries a sign-in code until it left, or nobody waits for it any more.
+async fn send_code(wiring: &Wiring, letter: Letter) {
+    let until = Instant::now() + wiring.settings.code_deadline;
+    let mail = queued(letter, &wiring.chance, wiring.clock.now());
+    for failures in 1.. {
+        let outcome = tokio::time::timeout_at(until, wiring.transport.deliver(&mail, wiring.clock.now())).await;
+        let why = match outcome {
+            Ok(Ok(())) => return count("sent"),
+            Ok(Err(why)) => why,
+            Err(_) => Undelivered::too_late(),
+        };
+        let pause = pause(wiring, failures);
+        if why.for_good || Instant::now() + pause >= until {
+            count("given_up");
+            tracing::error!(mail.id = %mail.id, error = %why, "a sign-in code could not be sent");
+            return;
+        }
+        count("failed");
+        tracing::warn!(mail.id = %mail.id, error = %why, "a sign-in code was not sent and will be tried again");
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Sends what is due until nothing is.
+async fn drain(wiring: &Arc<Wiring>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
+    // Longer than any honest try: connecting, greeting, TLS, signing in, and the letter each wait for answers.
+    let lease = wiring.settings.smtp.timeout * 8 + Duration::from_mins(1);
+    loop {
+        let now = wiring.clock.now();
+        let due = wiring.store.mails_claim_due(now, now + delta(lease), DRAIN_ROWS).await?;
+        let more = due.len() == DRAIN_ROWS;
+        let mut sending = JoinSet::new();
+        for due in due {
+            let (wiring, in_flight) = (Arc::clone(wiring), Arc::clone(in_flight));
+            sending.spawn(async move {
+                // Never closed. A code that finds no place is refused; a notice waits.
+                let _place = in_flight.acquire().await;
+                send_notice(&wiring, due).await
+            });
+        }
+        while let Some(sent) = sending.join_next().await {
+            match sent {
+                Ok(noted) => noted?,
+                Err(error) => tracing::error!(error = %error, "sending a notice ended without a result"),
+            }
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+async fn send_notice(wiring: &Wiring, due: DueMail) -> Result<(), StoreError> {
+    let Wiring { store, clock, transport, settings, .. } = wiring;
+    let id = due.mail.id;
+    let outcome = transport.deliver(&due.mail, clock.now()).await;
+    domain::failpoint!("mail.sent");
+    let now = clock.now();
+    let why = match outcome {
+        Ok(()) => {
+            count("sent");
+            return store.mail_sent(id, now).await.map(drop);
+        }
+        Err(why) => why,
+    };
+    let again_at = now + delta(pause(wiring, due.tries));
+    if why.for_good || again_at - due.created_at > delta(settings.give_up_after) {
+        count("given_up");
+        tracing::error!(mail.id = %id, mail.tries = due.tries, error = %why, "a notice could not be sent and is given up");
+        return store.mail_failed(id, MailFailure::GivenUp, now).await.map(drop);
+    }
+    count("failed");
+    tracing::warn!(mail.id = %id, mail.tries = due.tries, error = %why, "a notice was not sent and will be tried again");
+    store.mail_failed(id, MailFailure::TryAgainAt(again_at), now).await.map(drop)
+}
+
+/// How long to wait after so many failures, ± 10 %.
+fn pause(wiring: &Wiring, failures: u32) -> Duration {
+    let MailSettings { backoff_min, backoff_max, .. } = wiring.settings;
+    delay_after(failures, backoff_min, backoff_max).mul_f64(0.9 + 0.2 * wiring.chance.fraction())
+}
+
+fn delta(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
+}
+
+fn count(outcome: &'static str) {
+    metrics::counter!("attache_mails_total", "outcome" => outcome).increment(1);
+}
+
+/// A letter with a name of its own, for [`store`]'s transactions.
+pub fn queued(letter: Letter, chance: &Chance, now: Timestamp) -> QueuedLetter {
+    QueuedLetter { id: chance.uuid_v7(now).into(), letter }
+}

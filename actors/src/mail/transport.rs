@@ -1,0 +1,210 @@
+//! Two ways out: a file per letter, or a mail server.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use domain::Timestamp;
+use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
+use lettre::message::{Mailbox, Message};
+use lettre::transport::smtp::{self, AsyncSmtpTransport};
+use lettre::{Address, AsyncTransport, Tokio1Executor};
+use store::mail::QueuedLetter;
+
+use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
+
+/// A way out, and who writes.
+#[derive(Clone)]
+pub struct Transport {
+    from: Mailbox,
+    way: Way,
+}
+
+#[derive(Clone)]
+enum Way {
+    Files(PathBuf),
+    Smtp(AsyncSmtpTransport<Tokio1Executor>),
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.way {
+            Way::Files(_) => "Transport(files)",
+            Way::Smtp(_) => "Transport(smtp)",
+        })
+    }
+}
+
+/// Why a letter did not leave. Says nothing of whom it was for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Undelivered {
+    what: String,
+    /// Trying again would change nothing.
+    pub for_good: bool,
+}
+
+impl Undelivered {
+    fn for_now(what: impl Into<String>) -> Self {
+        Self { what: what.into(), for_good: false }
+    }
+
+    /// Nobody waits for it any more.
+    pub(super) fn too_late() -> Self {
+        Self::for_good("there was no time left")
+    }
+
+    fn for_good(what: impl Into<String>) -> Self {
+        Self { what: what.into(), for_good: true }
+    }
+}
+
+impl Transport {
+    /// The way that the settings name. `outbox` is the folder of files.
+    pub fn new(settings: &MailSettings, outbox: PathBuf) -> Result<Self, String> {
+        let from = settings.from.as_deref().unwrap_or("attache <attache@localhost>");
+        let from = from.parse().map_err(|error| format!("mail.from: {error}"))?;
+        let way = match settings.transport {
+            TransportKind::Files => Way::Files(outbox),
+            TransportKind::Smtp => Way::Smtp(smtp_transport(&settings.smtp).ok_or("mail.smtp.url cannot be used")?),
+        };
+        Ok(Self { from, way })
+    }
+
+    /// Sends a letter, or writes it down.
+    pub async fn deliver(&self, mail: &QueuedLetter, now: Timestamp) -> Result<(), Undelivered> {
+        let message = self.compose(mail, now)?;
+        match &self.way {
+            Way::Smtp(server) => server.send(message).await.map(drop).map_err(|error| smtp_trouble(&error)),
+            Way::Files(folder) => {
+                let name = format!("{}_{}", now.format("%Y%m%dT%H%M%S%.3fZ"), mail.id);
+                let (folder, bytes) = (folder.clone(), message.formatted());
+                let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
+                let path = written
+                    .map_err(|_| Undelivered::for_now("writing the file panicked"))?
+                    .map_err(|error| Undelivered::for_now(format!("the file cannot be written: {error}")))?;
+                tracing::info!(mail.path = %path.display(), "a mail was written");
+                Ok(())
+            }
+        }
+    }
+
+    fn compose(&self, mail: &QueuedLetter, now: Timestamp) -> Result<Message, Undelivered> {
+        let unusable = |what: &str| Undelivered::for_good(format!("{what} cannot be used"));
+        let to: Address = mail.letter.to.as_str().parse().map_err(|_| unusable("the recipient's address"))?;
+        Message::builder()
+            .from(self.from.clone())
+            .to(Mailbox::new(None, to))
+            .subject(&mail.letter.subject)
+            .date(now.into())
+            .message_id(Some(format!("<{}@{}>", mail.id, self.from.email.domain())))
+            .header(AutoSubmitted)
+            .header(ContentType::TEXT_PLAIN)
+            .body(mail.letter.text.clone())
+            .map_err(|_| unusable("the letter"))
+    }
+}
+
+/// What an answer of the server means. Its words are not repeated: they often hold the address.
+fn smtp_trouble(error: &smtp::Error) -> Undelivered {
+    let Some(code) = error.status() else {
+        let what = match error {
+            error if error.is_timeout() => "the mail server did not answer in time",
+            error if error.is_tls() => "no TLS with the mail server",
+            error if error.is_client() => "the mail server does not offer what is needed",
+            _ => "the mail server cannot be reached",
+        };
+        return Undelivered::for_now(what);
+    };
+    let number = code.to_string();
+    let what = format!("the mail server answered {number}");
+    // 53x is about our own sign-in at the server, which an operator can mend before the letter is too old.
+    if error.is_permanent() && !number.starts_with("53") {
+        Undelivered::for_good(what)
+    } else {
+        Undelivered::for_now(what)
+    }
+}
+
+/// Writes the file whole or not at all, so that whoever watches the folder never reads half a letter.
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let (hidden, path) = (folder.join(format!(".{name}.tmp")), folder.join(format!("{name}.eml")));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    // Letters are for their reader's eyes, and hold codes.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&hidden)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&hidden, &path)?;
+    File::open(folder)?.sync_all()?;
+    Ok(path)
+}
+
+/// Tells other programs not to answer (RFC 3834).
+#[derive(Debug, Clone, Copy)]
+struct AutoSubmitted;
+
+impl Header for AutoSubmitted {
+    fn name() -> HeaderName {
+        HeaderName::new_from_ascii_str("Auto-Submitted")
+    }
+
+    fn parse(_: &str) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Self)
+    }
+
+    fn display(&self) -> HeaderValue {
+        HeaderValue::new(Self::name(), "auto-generated".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Chance;
+    use domain::letter::Letter;
+
+    use super::*;
+
+    fn mail(to: &str, subject: &str) -> QueuedLetter {
+        let id = Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
+        let letter = Letter { to: to.parse().unwrap(), subject: subject.into(), text: "Zoë's text.\n".into() };
+        QueuedLetter { id, letter }
+    }
+
+    #[tokio::test]
+    async fn a_letter_becomes_a_file_that_only_its_owner_reads() {
+        let folder = std::env::temp_dir().join(format!("attache-outbox-{}", std::process::id()));
+        let transport = Transport::new(&MailSettings::default(), folder.clone()).unwrap();
+        let mail = mail("ada@example.com", "News");
+        transport.deliver(&mail, Timestamp::UNIX_EPOCH).await.unwrap();
+        let names: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [format!("19700101T000000.000Z_{}.eml", mail.id).as_str()]);
+        let path = folder.join(&names[0]);
+        let text = fs::read_to_string(&path).unwrap();
+        for line in [
+            "From: attache <attache@localhost>\r\n",
+            "To: ada@example.com\r\n",
+            "Subject: News\r\n",
+            "Date: Thu, 01 Jan 1970 00:00:00 +0000\r\n",
+            &format!("Message-ID: <{}@localhost>\r\n", mail.id),
+            "Auto-Submitted: auto-generated\r\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777, 0o600);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn nothing_in_a_letter_adds_a_header() {
+        let transport = Transport::new(&MailSettings::default(), PathBuf::new()).unwrap();
+        let message =
+            transport.compose(&mail("ada@example.com", "News\r\nBcc: all@example.com"), Timestamp::UNIX_EPOCH);
+        let text = String::from_utf8(message.unwrap().formatted()).unwrap();
+        assert!(!text.lines().any(|line| line.starts_with("Bcc")), "{text}");
+    }
+}

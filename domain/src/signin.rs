@@ -1,0 +1,345 @@
+//! Signing in with a mailed code (decisions, section 3): how codes look, how long they work, and how many tries they bear.
+//!
+//! A browser that asks for a code keeps a *ticket*, a secret of its own: the code works only together with it, so a code that was
+//! overheard or talked out of somebody opens nothing elsewhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ids::Email;
+use crate::secret::{CodeKey, SecretHash};
+use crate::{Chance, Timestamp};
+
+/// How long a code works.
+pub const CODE_SECONDS: i64 = 600;
+
+/// How many codes may be typed against one ticket; after the last of them it is burnt.
+pub const TRIES_MAX: u32 = 5;
+
+/// Eight decimal digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignInCode(String);
+
+impl SignInCode {
+    /// A new code, all hundred million equally likely.
+    pub fn draw(chance: &Chance) -> Self {
+        Self(format!("{:08}", chance.below(100_000_000)))
+    }
+
+    /// The digits, for the letter that brings them and for sealing.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SignInCode {
+    type Err = &'static str;
+
+    /// People copy codes with the space in the middle, and some keyboards add one at the end.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
+        if digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            Ok(Self(digits))
+        } else {
+            Err("expected eight decimal digits")
+        }
+    }
+}
+
+impl fmt::Debug for SignInCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SignInCode(…)")
+    }
+}
+
+/// What became of a ticket, as rows keep it. That it expired, or was tried too often, follows from the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TicketState {
+    /// Its code may be typed.
+    Live,
+    /// A newer code for the same address took its place.
+    Superseded,
+    /// Somebody signed in with it.
+    Used,
+}
+
+impl TicketState {
+    /// The state as rows keep it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Superseded => "superseded",
+            Self::Used => "used",
+        }
+    }
+}
+
+impl FromStr for TicketState {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Live, Self::Superseded, Self::Used];
+        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a sign-in ticket")
+    }
+}
+
+/// A code that was mailed, and the browser that asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// SHA-256 of the secret that the browser keeps.
+    pub token: SecretHash,
+    /// Who gets in.
+    pub email: Email,
+    /// The code as [`CodeKey::seal`] keeps it, in the context of `token`.
+    pub sealed_code: [u8; 32],
+    /// Where to go after signing in.
+    pub next: Option<Next>,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When the code stops working.
+    pub expires_at: Timestamp,
+    /// Codes typed so far.
+    pub tries: u32,
+    /// What became of it.
+    pub state: TicketState,
+}
+
+/// Why a code does not sign anybody in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SignInRefusal {
+    /// The code's time is over, or there was none for this browser.
+    #[error("the code has expired")]
+    Expired,
+    /// A newer code was mailed.
+    #[error("a newer code was sent")]
+    Superseded,
+    /// Too many wrong codes.
+    #[error("too many wrong codes were typed")]
+    Burnt,
+    /// Not the code.
+    #[error("the code is wrong")]
+    Wrong {
+        /// How many codes may still be typed.
+        tries_left: u32,
+    },
+}
+
+impl Ticket {
+    /// Whether a code may still be typed.
+    pub fn may_try(&self, now: Timestamp) -> Result<(), SignInRefusal> {
+        match self.state {
+            TicketState::Superseded => Err(SignInRefusal::Superseded),
+            TicketState::Used => Err(SignInRefusal::Expired),
+            TicketState::Live if self.tries >= TRIES_MAX => Err(SignInRefusal::Burnt),
+            TicketState::Live if now >= self.expires_at => Err(SignInRefusal::Expired),
+            TicketState::Live => Ok(()),
+        }
+    }
+
+    /// Compares a code whose try is already counted in `tries`: many typed at once get no more tries than one after the other.
+    pub fn opens(&self, code: &SignInCode, key: &CodeKey) -> Result<(), SignInRefusal> {
+        if key.opens(self.token.as_bytes(), code.expose(), &self.sealed_code) {
+            return Ok(());
+        }
+        match TRIES_MAX.saturating_sub(self.tries) {
+            0 => Err(SignInRefusal::Burnt),
+            tries_left => Err(SignInRefusal::Wrong { tries_left }),
+        }
+    }
+}
+
+/// How a browser was signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Via {
+    /// With a mailed code.
+    Code,
+    /// By the OpenID provider of this name.
+    Oidc(String),
+    /// By an operator's command.
+    Operator,
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code => f.write_str("code"),
+            Self::Oidc(name) => write!(f, "oidc:{name}"),
+            Self::Operator => f.write_str("operator"),
+        }
+    }
+}
+
+impl FromStr for Via {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text, text.strip_prefix("oidc:")) {
+            ("code", _) => Ok(Self::Code),
+            ("operator", _) => Ok(Self::Operator),
+            (_, Some(name)) if !name.is_empty() => Ok(Self::Oidc(name.to_owned())),
+            _ => Err("not a way to sign in"),
+        }
+    }
+}
+
+/// Where a browser goes after signing in: one of our own pages, named by path and query, and nothing that a browser could read as
+/// another site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Next(String);
+
+/// Bytes of a path that is kept.
+const NEXT_BYTES_MAX: usize = 512;
+
+impl Next {
+    /// Path and query.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Next {
+    /// The account page.
+    fn default() -> Self {
+        Self("/account".into())
+    }
+}
+
+impl FromStr for Next {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const PAGES: [&str; 4] = ["/account", "/claim", "/device", "/knowledge"];
+        // Spelled out, because browsers drop tabs and newlines, take `\` for `/`, and decode `%2f` and `..` on the way.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~?=&%+,".contains(&byte);
+        let (path, _) = text.split_once('?').unwrap_or((text, ""));
+        let page = PAGES
+            .iter()
+            .any(|page| path.strip_prefix(page).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+        let straight =
+            !path.contains("//") && !path.contains('%') && !path.split('/').any(|part| matches!(part, "." | ".."));
+        if text.len() <= NEXT_BYTES_MAX && page && straight && text.bytes().all(plain) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err("not one of our pages")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::secret::{Secret, SecretKind};
+
+    fn now() -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn ticket(key: &CodeKey, code: &str) -> Ticket {
+        let token = Secret::mint(SecretKind::SignInTicket, &Chance::seeded(1)).hash();
+        Ticket {
+            token,
+            email: "ada@example.com".parse().unwrap(),
+            sealed_code: key.seal(token.as_bytes(), code),
+            next: None,
+            created_at: now(),
+            expires_at: now() + TimeDelta::seconds(CODE_SECONDS),
+            tries: 0,
+            state: TicketState::Live,
+        }
+    }
+
+    #[test]
+    fn codes_are_eight_digits_however_they_are_copied() {
+        for _ in 0..1000 {
+            let code = SignInCode::draw(&Chance::system());
+            assert_eq!(code.expose().parse(), Ok(code.clone()));
+        }
+        for text in ["12345678", " 1234 5678\n", "1234-5678", "1234\u{a0}5678"] {
+            assert_eq!(text.parse::<SignInCode>().unwrap().expose(), "12345678");
+        }
+        for wrong in ["", "1234567", "123456789", "1234567a", "１２３４５６７８"] {
+            assert!(wrong.parse::<SignInCode>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn each_end_of_a_ticket_is_told_apart() {
+        let live = ticket(&CodeKey::new([1; 32]), "12345678");
+        assert_eq!(live.may_try(now()), Ok(()));
+        assert_eq!(live.may_try(live.expires_at), Err(SignInRefusal::Expired));
+        assert_eq!(Ticket { tries: 4, ..live.clone() }.may_try(now()), Ok(()));
+        assert_eq!(Ticket { tries: 5, ..live.clone() }.may_try(now()), Err(SignInRefusal::Burnt));
+        assert_eq!(Ticket { state: TicketState::Used, ..live.clone() }.may_try(now()), Err(SignInRefusal::Expired));
+        assert_eq!(Ticket { state: TicketState::Superseded, ..live }.may_try(now()), Err(SignInRefusal::Superseded));
+    }
+
+    #[test]
+    fn the_right_code_opens_up_to_the_last_try() {
+        let key = CodeKey::new([1; 32]);
+        let (right, wrong) = ("12345678".parse().unwrap(), "87654321".parse().unwrap());
+        let tried = |tries| Ticket { tries, ..ticket(&key, "12345678") };
+        assert_eq!(tried(5).opens(&right, &key), Ok(()));
+        assert_eq!(tried(1).opens(&wrong, &key), Err(SignInRefusal::Wrong { tries_left: 4 }));
+        assert_eq!(tried(4).opens(&wrong, &key), Err(SignInRefusal::Wrong { tries_left: 1 }));
+        assert_eq!(tried(5).opens(&wrong, &key), Err(SignInRefusal::Burnt));
+    }
+
+    #[test]
+    fn ways_to_sign_in_survive_being_written() {
+        for via in [Via::Code, Via::Operator, Via::Oidc("work".into())] {
+            assert_eq!(via.to_string().parse(), Ok(via));
+        }
+        assert!("oidc:".parse::<Via>().is_err() && "magic".parse::<Via>().is_err());
+    }
+
+    #[test]
+    fn only_our_own_pages_come_next() {
+        for good in [
+            "/account",
+            "/account/computers",
+            "/claim?attempt=cat_A-b_c",
+            "/device",
+            "/device?user_code=BCDF-GHJK",
+            "/knowledge/x?q=a%20b",
+        ] {
+            assert_eq!(good.parse::<Next>().unwrap().as_str(), good);
+        }
+        for bad in [
+            "",
+            "/",
+            "account",
+            "//evil.example",
+            "/\\evil.example",
+            "\\/evil.example",
+            "https://evil.example/account",
+            "/account//evil.example",
+            "/accountant",
+            "/account/../signout",
+            "/account/%2e%2e/signout",
+            "/account\n",
+            "/account\t/",
+            "/account#x",
+            "/account@evil.example",
+            "/signout",
+            "/api/v1/agents",
+            "/account?next=https://evil.example",
+            " /account",
+        ] {
+            assert!(bad.parse::<Next>().is_err(), "{bad:?}");
+        }
+        assert!(format!("/account?{}", "x".repeat(600)).parse::<Next>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_next_stays_on_our_origin(text in "[/\\\\a-z%.:@?#\\t2f]{0,24}|/(account|claim|device)[/\\\\a-z%.:@?#]{0,12}") {
+            if let Ok(next) = text.parse::<Next>() {
+                prop_assert!(next.as_str().starts_with('/') && !next.as_str().contains("//"));
+                prop_assert!(!next.as_str().contains(['\\', '#', '@', ':', '\t']));
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `[signin]`: who may sign in, and how.
+
+use std::time::Duration;
+
+use axum::http::Uri;
+use serde::{Deserialize, Serialize};
+
+/// `[signin]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SigninSettings {
+    /// Whether a first sign-in creates an account; otherwise an operator does.
+    pub create_account: bool,
+    /// How recent a sign-in must be to attach a computer.
+    #[serde(with = "humantime_serde")]
+    pub fresh_within: Duration,
+    /// Codes that are mailed to one address within an hour.
+    pub codes_per_hour: u32,
+    /// How long an OpenID provider may take for each answer.
+    #[serde(with = "humantime_serde")]
+    pub provider_timeout: Duration,
+    /// How long what a provider says of itself is believed.
+    #[serde(with = "humantime_serde")]
+    pub provider_cached_for: Duration,
+    /// OpenID providers whose word is taken for an address.
+    pub oidc: Vec<OidcSettings>,
+}
+
+impl Default for SigninSettings {
+    fn default() -> Self {
+        Self {
+            create_account: true,
+            fresh_within: Duration::from_mins(15),
+            codes_per_hour: 10,
+            provider_timeout: Duration::from_secs(10),
+            provider_cached_for: Duration::from_hours(1),
+            oidc: Vec::new(),
+        }
+    }
+}
+
+/// `[[signin.oidc]]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OidcSettings {
+    /// Its name in URLs.
+    pub name: String,
+    /// What its button says.
+    pub label: String,
+    /// Its issuer URL; `/.well-known/openid-configuration` below it describes it.
+    pub issuer: String,
+    /// What it knows us as.
+    pub client_id: String,
+    /// The secret that it gave us; none for a public client.
+    #[serde(default)]
+    pub client_secret: Option<String>,
+    /// What is asked of it.
+    #[serde(default = "scopes")]
+    pub scopes: Vec<String>,
+}
+
+fn scopes() -> Vec<String> {
+    vec!["openid".into(), "email".into()]
+}
+
+impl SigninSettings {
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut problems = Vec::new();
+        let mut rule = |kept: bool, field: &str, rule: &str| {
+            if !kept {
+                problems.push((field.to_owned(), rule.to_owned()));
+            }
+        };
+        rule(self.codes_per_hour > 0, "codes_per_hour", "must be at least 1");
+        rule(!self.provider_timeout.is_zero(), "provider_timeout", "must be longer than 0s");
+        let mut names: Vec<&str> = self.oidc.iter().map(|provider| provider.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        rule(names.len() == self.oidc.len(), "oidc", "each needs a name of its own");
+        let plain = |name: &str| {
+            let word = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+            word && (1..=32).contains(&name.len())
+        };
+        for provider in &self.oidc {
+            rule(plain(&provider.name), "oidc", "name: must be of lowercase letters, digits and '-', at most 32");
+            rule(!provider.label.trim().is_empty(), "oidc", "label: must not be empty");
+            rule(!provider.client_id.is_empty(), "oidc", "client_id: must not be empty");
+            rule(
+                is_issuer(&provider.issuer),
+                "oidc",
+                "issuer: must be like https://accounts.example.com; http:// only on this machine",
+            );
+            let asked = |scope: &str| provider.scopes.iter().any(|asked| asked == scope);
+            rule(asked("openid") && asked("email"), "oidc", "scopes: \"openid\" and \"email\" must be among them");
+        }
+        problems
+    }
+}
+
+/// A provider says who somebody is, so nobody on the way may change its words.
+fn is_issuer(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else { return false };
+    let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
+    let scheme = uri.scheme_str();
+    (scheme == Some("https") || (scheme == Some("http") && local)) && uri.query().is_none() && !text.contains('#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_told_what_it_lacks() {
+        let good = OidcSettings {
+            name: "work".into(),
+            label: "Work".into(),
+            issuer: "https://accounts.example.com".into(),
+            client_id: "attache".into(),
+            client_secret: None,
+            scopes: scopes(),
+        };
+        let problems = |oidc: Vec<OidcSettings>| SigninSettings { oidc, ..SigninSettings::default() }.problems();
+        assert_eq!(problems(vec![good.clone()]), []);
+        assert_eq!(problems(vec![good.clone(), good.clone()]).len(), 1, "two of one name");
+        for bad in [
+            OidcSettings { name: "Work!".into(), ..good.clone() },
+            OidcSettings { label: " ".into(), ..good.clone() },
+            OidcSettings { issuer: "http://accounts.example.com".into(), ..good.clone() },
+            OidcSettings { client_id: String::new(), ..good.clone() },
+            OidcSettings { scopes: vec!["openid".into()], ..good },
+        ] {
+            assert_eq!(problems(vec![bad.clone()]).len(), 1, "{bad:?}");
+        }
+    }
+}

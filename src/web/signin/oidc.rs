@@ -1,0 +1,167 @@
+//! Signing in with an OpenID Connect provider (OpenID Connect Core 1.0, section 3.1; RFC 7636; decisions, section 3).
+//!
+//! 1. The browser is sent to the provider. It keeps what it has to bring back in a cookie: a state, the key of the code (PKCE), and a
+//!    nonce that will stand in the provider's answer.
+//! 2. It comes back with a code. The state must be the browser's own, so that nobody can slip their own sign-in under another person.
+//! 3. We exchange the code for an identity token, signed by the provider for us and for this nonce.
+//! 4. Only an address that the provider says is verified signs anybody in.
+
+mod provider;
+
+use axum::extract::{Path, Query, State};
+use axum::http::header::{LOCATION, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use domain::signin::{Next, Via};
+use serde::{Deserialize, Serialize};
+
+pub use self::provider::{Denial, Provider, Providers};
+use super::{OwnBrowser, Wish, entered, ours};
+use crate::house::House;
+use crate::http::auth::cookie;
+use crate::http::client::ClientAddress;
+use crate::web::cookie::Cookie;
+use crate::web::{Answer, Shown, Trouble, Visitor};
+
+/// What the browser keeps while its person is at the provider.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Errand {
+    /// At which provider.
+    provider: String,
+    /// What must come back.
+    state: String,
+    /// What must stand in the identity token.
+    nonce: String,
+    /// The key of the code.
+    verifier: String,
+    /// Where to go afterwards.
+    next: Option<String>,
+}
+
+/// What the provider sends along.
+#[derive(Debug, Deserialize)]
+pub struct Returned {
+    state: Option<String>,
+    code: Option<String>,
+    error: Option<String>,
+}
+
+/// `GET /signin/oidc/{name}`
+pub async fn begin(
+    State(house): State<House>,
+    Visitor(visitor): Visitor,
+    ClientAddress(address): ClientAddress,
+    Path(name): Path<String>,
+    Query(wish): Query<Wish>,
+) -> Answer {
+    house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
+    let provider = house.providers.named(&name).ok_or_else(|| denied(&house, Denial::Unknown))?;
+    // Whoever is signed in came for a recent sign-in, which the provider's memory of them is not.
+    let max_age = visitor.map(|_| house.settings.signin.fresh_within);
+    let random = || BASE64_URL_SAFE_NO_PAD.encode(house.chance.bytes::<32>());
+    let errand = Errand {
+        provider: name,
+        state: random(),
+        nonce: random(),
+        verifier: random(),
+        next: ours(wish.next.as_deref()).map(|next| next.as_str().to_owned()),
+    };
+    let url = provider.authorize(&errand, max_age).await.map_err(|why| denied(&house, why))?;
+    let location = HeaderValue::from_str(&url).map_err(|_| denied(&house, Denial::Away))?;
+    let mut response = (StatusCode::FOUND, [(LOCATION, location)]).into_response();
+    let kept = serde_json::to_vec(&errand).unwrap_or_default();
+    Cookie::Provider.set(&mut response, &BASE64_URL_SAFE_NO_PAD.encode(kept), &house);
+    Ok(response)
+}
+
+/// `GET /signin/oidc/{name}/callback`
+pub async fn callback(
+    State(house): State<House>,
+    ClientAddress(address): ClientAddress,
+    OwnBrowser(browser): OwnBrowser,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Query(returned): Query<Returned>,
+) -> Answer {
+    house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
+    let provider = house.providers.named(&name).ok_or_else(|| denied(&house, Denial::Unknown))?;
+    let errand = errand(&headers, &house).filter(|errand| errand.provider == name);
+    let own = errand.filter(|errand| returned.state.as_deref() == Some(&errand.state));
+    let Some(errand) = own else { return Err(denied(&house, Denial::NotStartedHere)) };
+    let identified = match (returned.code, returned.error) {
+        (Some(code), None) => provider.identify(code, &errand).await,
+        (_, Some(error)) => {
+            tracing::info!(oidc.provider = name, oidc.error = plain(&error), "a provider signed nobody in");
+            Err(Denial::Refused)
+        }
+        (None, None) => Err(Denial::NotStartedHere),
+    };
+    // Good for one return only, whatever came of it.
+    let email = identified.map_err(|why| done(&house, denied(&house, why)))?;
+    let session = house.signins.enter(email, Via::Oidc(name), browser).await.map_err(Trouble::of(&house))?;
+    let next: Option<Next> = ours(errand.next.as_deref());
+    let mut response = entered(&house, &session, next);
+    Cookie::Provider.clear(&mut response, &house);
+    Ok(response)
+}
+
+fn errand(headers: &HeaderMap, house: &House) -> Option<Errand> {
+    let kept = cookie(headers, &house.settings.http.auth_name, Cookie::Provider.suffix())?;
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()
+}
+
+/// A provider's word as it may stand in a log.
+fn plain(error: &str) -> &str {
+    let word = error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    if word { error } else { "unreadable" }
+}
+
+fn done(house: &House, trouble: Trouble) -> Trouble {
+    let mut response: Response = trouble.into_response();
+    Cookie::Provider.clear(&mut response, house);
+    Trouble::from(response)
+}
+
+fn denied(house: &House, why: Denial) -> Trouble {
+    let (status, title, text, next) = match why {
+        Denial::Unknown => (
+            StatusCode::NOT_FOUND,
+            "There is no such sign-in",
+            "This link names a sign-in service that is not set up here.",
+            "Sign in another way.",
+        ),
+        Denial::NotStartedHere => (
+            StatusCode::BAD_REQUEST,
+            "This sign-in was not started here",
+            "It took longer than ten minutes, was used already, or began in another browser. Nobody was signed in.",
+            "Start again from our own page.",
+        ),
+        Denial::Refused => (
+            StatusCode::FORBIDDEN,
+            "You were not signed in",
+            "The sign-in service did not confirm who you are, or you said no there.",
+            "Try again, or let us mail you a code.",
+        ),
+        Denial::Unverified => (
+            StatusCode::FORBIDDEN,
+            "Your address is not confirmed there",
+            "The sign-in service knows your e-mail address but never checked that it is yours. We take only addresses that it checked.",
+            "Confirm the address there, or let us mail you a code.",
+        ),
+        Denial::Away => (
+            StatusCode::FAILED_DEPENDENCY,
+            "The sign-in service does not answer",
+            "We could not talk to it, or did not understand its answer. Nobody was signed in.",
+            "Try again in a minute, or let us mail you a code.",
+        ),
+    };
+    let trouble = Trouble::shown(house, status, Shown { title, text, next, link: "/signin", label: "To the sign-in" });
+    if why != Denial::Away {
+        return trouble;
+    }
+    let mut response = trouble.into_response();
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("30"));
+    Trouble::from(response)
+}

@@ -1,0 +1,289 @@
+//! One OpenID provider: what it says of itself, kept for a while, and the two questions that it is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Clock;
+use domain::ids::Email;
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdTokenClaims, CoreJwsSigningAlgorithm,
+    CoreProviderMetadata, CoreUserInfoClaims,
+};
+use openidconnect::{
+    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet,
+    EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
+    PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError, TokenResponse,
+};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::Errand;
+use crate::config::{OidcSettings, SigninSettings};
+
+/// No answer of a provider is read beyond this many bytes.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a provider says of itself is asked for anew at most this often because of a key that is not known.
+const RENEW_AFTER: Duration = Duration::from_mins(1);
+
+/// Why nobody is signed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// No provider of this name.
+    Unknown,
+    /// The browser brought back what it was not given.
+    NotStartedHere,
+    /// The provider, or its answer, does not confirm anybody.
+    Refused,
+    /// The address was never checked.
+    Unverified,
+    /// The provider cannot be talked to.
+    Away,
+}
+
+/// All providers of the configuration.
+#[derive(Debug, Default)]
+pub struct Providers(BTreeMap<String, Provider>);
+
+impl Providers {
+    /// Nobody is asked anything yet.
+    pub fn new(settings: &SigninSettings, base_url: &str, clock: &Clock) -> Result<Self, String> {
+        if settings.oidc.is_empty() {
+            return Ok(Self::default());
+        }
+        // Fails when the process has chosen one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .timeout(settings.provider_timeout)
+            // A redirect would let a provider make us ask whom it likes.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|error| error.to_string())?;
+        let provider = |settings_of: &OidcSettings| {
+            let redirect = format!("{base_url}/signin/oidc/{}/callback", settings_of.name);
+            let provider = Provider {
+                issuer: IssuerUrl::new(settings_of.issuer.clone()).map_err(|error| error.to_string())?,
+                redirect: RedirectUrl::new(redirect).map_err(|error| error.to_string())?,
+                settings: settings_of.clone(),
+                cached_for: settings.provider_cached_for,
+                http: http.clone(),
+                clock: clock.clone(),
+                known: Mutex::default(),
+            };
+            Ok((settings_of.name.clone(), provider))
+        };
+        settings.oidc.iter().map(provider).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The provider of this name.
+    pub fn named(&self, name: &str) -> Option<&Provider> {
+        self.0.get(name)
+    }
+}
+
+/// One provider.
+#[derive(Debug)]
+pub struct Provider {
+    settings: OidcSettings,
+    issuer: IssuerUrl,
+    redirect: RedirectUrl,
+    cached_for: Duration,
+    http: reqwest::Client,
+    clock: Clock,
+    /// What it said of itself, and when. Whoever asks while it is being asked waits for the same answer.
+    known: Mutex<Option<(Instant, Arc<CoreProviderMetadata>)>>,
+}
+
+type Client =
+    CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
+
+impl Provider {
+    /// Where the browser goes. `max_age`: how long ago its person may have signed in there.
+    pub(super) async fn authorize(&self, errand: &Errand, max_age: Option<Duration>) -> Result<String, Denial> {
+        let metadata = self.metadata(self.cached_for).await?;
+        let client = self.client(&metadata);
+        let (state, nonce) = (errand.state.clone(), errand.nonce.clone());
+        let challenge = PkceCodeChallenge::from_code_verifier_sha256(&PkceCodeVerifier::new(errand.verifier.clone()));
+        let scopes = self.settings.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new);
+        let request = client
+            .authorize_url(
+                CoreAuthenticationFlow::AuthorizationCode,
+                move || CsrfToken::new(state),
+                move || Nonce::new(nonce),
+            )
+            .add_scopes(scopes)
+            .set_pkce_challenge(challenge);
+        let request = match max_age {
+            Some(max_age) => request.set_max_age(max_age),
+            None => request,
+        };
+        Ok(request.url().0.to_string())
+    }
+
+    /// Whom the code is for: their address, if the provider has verified it.
+    pub(super) async fn identify(&self, code: String, errand: &Errand) -> Result<Email, Denial> {
+        let mut metadata = self.metadata(self.cached_for).await?;
+        let client = self.client(&metadata);
+        let http = |request| fetch(self.http.clone(), request);
+        let request =
+            client.exchange_code(AuthorizationCode::new(code)).map_err(|error| self.away("exchange", &error))?;
+        let verifier = PkceCodeVerifier::new(errand.verifier.clone());
+        let token = request.set_pkce_verifier(verifier).request_async(&http).await.map_err(|error| match error {
+            openidconnect::RequestTokenError::ServerResponse(refusal) => self.refused("exchange", &refusal),
+            // Its text may hold what the provider sent.
+            openidconnect::RequestTokenError::Request(error) => self.away("exchange", &error),
+            _ => self.away("exchange", &Unreadable),
+        })?;
+        let id_token = token.id_token().ok_or_else(|| self.refused("identity token", &Unreadable))?;
+        let nonce = Nonce::new(errand.nonce.clone());
+        let mut claims = self.verify(&metadata, id_token, &nonce);
+        if let Err(ClaimsVerificationError::SignatureVerification(SignatureVerificationError::NoMatchingKey)) = claims {
+            // The provider may have begun to sign with a new key since it was asked.
+            metadata = self.metadata(RENEW_AFTER).await?;
+            claims = self.verify(&metadata, id_token, &nonce);
+        }
+        let claims = claims.map_err(|error| self.refused("identity token", &error))?;
+        match (claims.email(), claims.email_verified()) {
+            (Some(email), verified) => self.address(email, verified),
+            // Many providers tell the address only when they are asked for it.
+            (None, _) => {
+                let subject = Some(claims.subject().clone());
+                let request =
+                    client.user_info(token.access_token().clone(), subject).map_err(|_| Denial::Unverified)?;
+                let more: CoreUserInfoClaims = request.request_async(&http).await.map_err(|error| match error {
+                    openidconnect::UserInfoError::Request(error) => self.away("user info", &error),
+                    _ => self.refused("user info", &Unreadable),
+                })?;
+                let email = more.email().ok_or(Denial::Unverified)?;
+                self.address(email, more.email_verified())
+            }
+        }
+    }
+
+    fn address(&self, email: &openidconnect::EndUserEmail, verified: Option<bool>) -> Result<Email, Denial> {
+        if verified != Some(true) {
+            tracing::info!(
+                oidc.provider = self.settings.name,
+                "an address that the provider did not verify was refused"
+            );
+            return Err(Denial::Unverified);
+        }
+        email.as_str().parse().map_err(|_| Denial::Unverified)
+    }
+
+    fn verify(
+        &self,
+        metadata: &CoreProviderMetadata,
+        token: &openidconnect::core::CoreIdToken,
+        nonce: &Nonce,
+    ) -> Result<CoreIdTokenClaims, ClaimsVerificationError> {
+        let clock = self.clock.clone();
+        // Signatures with a key pair alone: a key that both sides know would let the client's secret sign, and `none` anybody.
+        let mut algorithms = metadata.id_token_signing_alg_values_supported().clone();
+        algorithms.retain(|algorithm| {
+            !matches!(
+                algorithm,
+                CoreJwsSigningAlgorithm::None
+                    | CoreJwsSigningAlgorithm::HmacSha256
+                    | CoreJwsSigningAlgorithm::HmacSha384
+                    | CoreJwsSigningAlgorithm::HmacSha512
+            )
+        });
+        let client = self.client(metadata);
+        let verifier = client.id_token_verifier().set_allowed_algs(algorithms).set_time_fn(move || clock.now());
+        token.claims(&verifier, nonce).cloned()
+    }
+
+    fn client(&self, metadata: &CoreProviderMetadata) -> Client {
+        let OidcSettings { client_id, client_secret, .. } = &self.settings;
+        let methods = metadata.token_endpoint_auth_methods_supported();
+        let has = |method| methods.is_some_and(|methods| methods.contains(&method));
+        let in_body = has(CoreClientAuthMethod::ClientSecretPost) && !has(CoreClientAuthMethod::ClientSecretBasic);
+        CoreClient::from_provider_metadata(
+            metadata.clone(),
+            ClientId::new(client_id.clone()),
+            client_secret.clone().map(ClientSecret::new),
+        )
+        .set_redirect_uri(self.redirect.clone())
+        .set_auth_type(if in_body { AuthType::RequestBody } else { AuthType::BasicAuth })
+    }
+
+    /// What the provider says of itself, not older than `age_max`.
+    async fn metadata(&self, age_max: Duration) -> Result<Arc<CoreProviderMetadata>, Denial> {
+        let mut known = self.known.lock().await;
+        if let Some((at, metadata)) = known.as_ref()
+            && at.elapsed() < age_max
+        {
+            return Ok(Arc::clone(metadata));
+        }
+        let http = |request| fetch(self.http.clone(), request);
+        let mut found = CoreProviderMetadata::discover_async(self.issuer.clone(), &http).await;
+        if found.is_err() {
+            // Once more: a connection that had gone stale is the likeliest reason.
+            found = CoreProviderMetadata::discover_async(self.issuer.clone(), &http).await;
+        }
+        let metadata = Arc::new(found.map_err(|error| match error {
+            openidconnect::DiscoveryError::Request(error) => self.away("discovery", &error),
+            openidconnect::DiscoveryError::Validation(error) => self.away("discovery", &error),
+            _ => self.away("discovery", &Unreadable),
+        })?);
+        *known = Some((Instant::now(), Arc::clone(&metadata)));
+        Ok(metadata)
+    }
+
+    fn away(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
+        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "an OpenID provider does not answer as it should");
+        Denial::Away
+    }
+
+    fn refused(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
+        tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "an OpenID provider's answer confirms nobody");
+        Denial::Refused
+    }
+}
+
+/// An answer that is not what the protocol says; not shown, since it may hold tokens or addresses.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer cannot be read")]
+struct Unreadable;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("no answer: {0}")]
+    Http(&'static str),
+    #[error("the answer is too large")]
+    TooLarge,
+    #[error("the request cannot be made")]
+    Request,
+}
+
+impl From<reqwest::Error> for FetchError {
+    fn from(error: reqwest::Error) -> Self {
+        // Not the error's own text: it holds the URL.
+        Self::Http(match error {
+            error if error.is_timeout() => "it took too long",
+            error if error.is_connect() => "no connection",
+            _ => "the connection broke",
+        })
+    }
+}
+
+async fn fetch(client: reqwest::Client, request: HttpRequest) -> Result<HttpResponse, FetchError> {
+    let request = reqwest::Request::try_from(request).map_err(|_| FetchError::Request)?;
+    let mut answer = client.execute(request).await?;
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if body.len() + chunk.len() > BODY_BYTES_MAX {
+            return Err(FetchError::TooLarge);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let mut response = HttpResponse::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Ok(response)
+}

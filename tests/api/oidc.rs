@@ -1,0 +1,164 @@
+//! Signing in with a real OpenID provider.
+
+use attache::config::OidcSettings;
+use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
+use reqwest::Url;
+
+use crate::browser::Browser;
+use crate::world::{Answer, World, both};
+
+const REDIRECT: &str = "http://127.0.0.1/signin/oidc/work/callback";
+const SESSION: &str = "attache.session_token";
+
+fn settings(issuer: &str) -> OidcSettings {
+    OidcSettings {
+        name: "work".into(),
+        label: "Work & Co".into(),
+        issuer: issuer.into(),
+        client_id: CLIENT_ID.into(),
+        client_secret: Some(CLIENT_SECRET.into()),
+        scopes: vec!["openid".into(), "email".into()],
+    }
+}
+
+fn provider(claims: EmailClaims) -> Option<Provider> {
+    let accounts = [Account::verified("ada", "Ada@Example.com"), Account::unverified("mo", "mo@example.com")];
+    Provider::start(REDIRECT, &accounts, claims)
+}
+
+async fn with(provider: &Provider) -> World {
+    let issuer = provider.issuer.clone();
+    World::with(|all| all.signin.oidc = vec![settings(&issuer)]).await
+}
+
+/// Where our page sends the browser.
+async fn begin(browser: &Browser<'_>, query: &str) -> String {
+    let answer = browser.get(&format!("/signin/oidc/work{query}")).await;
+    assert_eq!(answer.status, 302, "{}", String::from_utf8_lossy(&answer.body));
+    answer.header("location").unwrap().to_owned()
+}
+
+/// Visits the address that the provider sent the browser back to.
+async fn back(browser: &Browser<'_>, url: &str) -> Answer {
+    let url: Url = url.parse().unwrap();
+    browser.get(&format!("{}?{}", url.path(), url.query().unwrap())).await
+}
+
+both! {
+    async fn nobody_is_signed_in_by_a_provider_that_is_not_set_up(world: World) {
+        let browser = Browser::new(&world);
+        assert!(!browser.get("/signin").await.page(200).contains("/signin/oidc/"));
+        browser.get("/signin/oidc/work").await.page(404);
+        browser.get("/signin/oidc/work/callback?code=x&state=y").await.page(404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_signs_in_with_a_provider_wherever_it_tells_the_address() {
+    for claims in [EmailClaims::IdToken, EmailClaims::Userinfo] {
+        let Some(provider) = provider(claims) else { return };
+        let world = with(&provider).await;
+        let browser = Browser::new(&world);
+        let page = browser.get("/signin?next=%2Fdevice").await;
+        assert!(page.page(200).contains("Sign in with Work &#38; Co"), "{}", page.page(200));
+        let authorization = begin(&browser, "?next=%2Fdevice").await;
+        for part in ["code_challenge_method=S256", "state=", "nonce=", "scope=openid+email", "response_type=code"] {
+            assert!(authorization.contains(part), "{part} in {authorization}");
+        }
+        let returned = provider.sign_in(&authorization, "ada").await;
+        let entered = back(&browser, &returned).await;
+        entered.goes_to("/device");
+        assert_eq!(browser.cookie("attache.oidc"), None, "used up");
+        let sessions = world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+        assert_eq!(sessions["sessions"][0]["via"], "oidc:work");
+        // The same person as the one who signs in with a code.
+        let other = Browser::new(&world);
+        other.sign_in("ada@example.com").await;
+        let sessions = world.get("/api/v1/sessions", &other.credential()).await.expect(200);
+        assert_eq!(sessions["sessions"].as_array().unwrap().len(), 2);
+        // What the browser brought back works once.
+        back(&browser, &returned).await.page(400);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_in_with_a_provider_ends_the_session_before() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    let browser = Browser::new(&world);
+    browser.sign_in("ada@example.com").await;
+    let before = browser.credential();
+    let authorization = begin(&browser, "").await;
+    assert!(authorization.contains("max_age=900"), "a recent sign-in there, too: {authorization}");
+    back(&browser, &provider.sign_in(&authorization, "ada").await).await.goes_to("/account");
+    world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_started_in_this_browser_signs_nobody_in() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    let (browser, victim) = (Browser::new(&world), Browser::new(&world));
+    let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
+    // Somebody else is made to follow the link: without a cookie, and with one of their own.
+    assert!(back(&victim, &returned).await.page(400).contains("not started here"));
+    begin(&victim, "").await;
+    back(&victim, &returned).await.page(400);
+    // A state that is not ours, and none.
+    back(&browser, &returned.replace("state=", "state=x")).await.page(400);
+    browser.get("/signin/oidc/work/callback?code=x").await.page(400);
+    assert_eq!((browser.cookie(SESSION), victim.cookie(SESSION)), (None, None));
+    // The browser that began may still go on: nothing of this used its errand up.
+    back(&browser, &returned).await.goes_to("/account");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_that_the_provider_does_not_know_signs_nobody_in() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    let browser = Browser::new(&world);
+    let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
+    let forged = returned.replace("code=", "code=x");
+    assert!(back(&browser, &forged).await.page(403).contains("You were not signed in"));
+    assert_eq!(browser.cookie(SESSION), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_address_that_the_provider_verified_counts() {
+    for claims in [EmailClaims::IdToken, EmailClaims::Userinfo] {
+        let Some(provider) = provider(claims) else { return };
+        let world = with(&provider).await;
+        let browser = Browser::new(&world);
+        let returned = provider.sign_in(&begin(&browser, "").await, "mo").await;
+        assert!(back(&browser, &returned).await.page(403).contains("not confirmed there"));
+        assert_eq!(browser.cookie(SESSION), None);
+        assert_eq!(world.server.house.store.persons(10).await.unwrap(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_says_no_at_the_provider_is_told_what_to_do() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    let browser = Browser::new(&world);
+    let returned = provider.refuse(&begin(&browser, "").await).await;
+    let page = back(&browser, &returned).await;
+    assert!(page.page(403).contains("let us mail you a code"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_provider_is_away_a_person_is_told_and_codes_still_work() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    let browser = Browser::new(&world);
+    let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
+    drop(provider);
+    let answer = back(&browser, &returned).await;
+    assert!(answer.page(424).contains("does not answer"));
+    assert_eq!(answer.header("retry-after"), Some("30"));
+    // Nothing is known of it any more either, once what it said is too old.
+    let world = World::with(|all| all.signin.oidc = vec![settings("http://127.0.0.1:1")]).await;
+    let browser = Browser::new(&world);
+    browser.get("/signin/oidc/work").await.page(424);
+    browser.sign_in("ada@example.com").await;
+}

@@ -1,0 +1,329 @@
+//! Signing in with a mailed code, and out.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::claim::RegistrationType;
+use reqwest::Method;
+
+use crate::browser::{Browser, other};
+use crate::world::{Credential, World, both};
+
+const ADA: &str = "ada@example.com";
+const SESSION: &str = "attache.session_token";
+const TICKET: &str = "attache.signin";
+
+both! {
+    async fn a_person_signs_in_with_the_code_from_their_mail(world: World) {
+        let browser = Browser::new(&world);
+        let page = browser.get("/signin").await;
+        assert!(page.page(200).contains("Send me a code"));
+        let asked = browser.submit("/signin", &[("email", " Ada@Example.com ")]).await;
+        asked.goes_to("/signin/code");
+        let line = asked.cookie_line(TICKET).unwrap();
+        assert!(line.contains("; Path=/;") && line.contains("; HttpOnly") && line.contains("; SameSite=Lax"), "{line}");
+        let page = browser.get("/signin/code").await;
+        let text = page.page(200);
+        assert!(text.contains(ADA) && text.contains("inputmode=\"numeric\"") && text.contains("one-time-code"), "{text}");
+
+        let letter = world.letter_to(ADA, 0).await;
+        assert!(letter.contains("Subject: Your code to sign in\r\n"), "{letter}");
+        assert!(letter.contains(&format!("{}/signin", world.url)), "{letter}");
+        let code = crate::browser::code_in(&letter);
+        let ticket = browser.cookie(TICKET).unwrap();
+        let spaced = format!(" {} {} ", &code[..4], &code[4..]);
+        let entered = browser.submit("/signin/code", &[("code", &spaced)]).await;
+        entered.goes_to("/account");
+        let line = entered.cookie_line(SESSION).unwrap();
+        assert!(line.starts_with(&format!("{SESSION}=ses_")) && line.contains("; HttpOnly; SameSite=Lax"), "{line}");
+        assert!(!line.contains("Secure"), "plain http: {line}");
+        assert_eq!(browser.cookie(TICKET), None);
+
+        let sessions = world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+        assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+        let session = &sessions["sessions"][0];
+        assert_eq!((&session["via"], &session["current"], &session["address"]), (&"code".into(), &true.into(), &"127.0.0.1".into()));
+
+        // The code worked once.
+        let thief = Browser::new(&world);
+        thief.put(TICKET, &ticket);
+        thief.submit("/signin/code", &[("code", &code)]).await.goes_to("/signin/code");
+        assert_eq!(thief.cookie(SESSION), None);
+        assert!(thief.get("/signin/code").await.page(200).contains("has expired"));
+    }
+
+    async fn after_signing_in_a_person_goes_where_they_wanted(world: World) {
+        for (number, (next, place)) in [
+            ("/device?user_code=BCDF-GHJK", "/device?user_code=BCDF-GHJK"),
+            ("/claim?attempt=cat_x", "/claim?attempt=cat_x"),
+            ("//evil.example", "/account"),
+            ("/\\evil.example", "/account"),
+            ("https://evil.example/account", "/account"),
+            ("/account/../signout", "/account"),
+            ("/api/v1/sessions", "/account"),
+        ].into_iter().enumerate() {
+            let email = format!("p{number}@example.com");
+            let browser = Browser::new(&world);
+            let query = serde_urlencoded::to_string([("next", next)]).unwrap();
+            let page = browser.get(&format!("/signin?{query}")).await;
+            assert_eq!(page.page(200).contains("name=\"next\""), next == place, "{next}");
+            browser.submit("/signin", &[("email", &email), ("next", next)]).await.goes_to("/signin/code");
+            let code = world.code_to(&email, 0).await;
+            browser.submit("/signin/code", &[("code", &code)]).await.goes_to(place);
+        }
+    }
+
+    async fn five_wrong_codes_burn_the_ticket_and_each_says_how_many_are_left(world: World) {
+        let browser = Browser::new(&world);
+        browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let code = world.code_to(ADA, 0).await;
+        browser.submit("/signin/code", &[("code", "1234")]).await.goes_to("/signin/code?fault=form");
+        assert!(browser.get("/signin/code?fault=form").await.page(200).contains("not counted"));
+        for left in ["4 more times", "3 more times", "2 more times", "once more", "Too many wrong codes"] {
+            browser.submit("/signin/code", &[("code", &other(&code))]).await.goes_to("/signin/code");
+            // Looking at it again spends nothing.
+            for _ in 0..2 {
+                assert!(browser.get("/signin/code").await.page(200).contains(left), "{left}");
+            }
+        }
+        browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/signin/code");
+        assert_eq!(browser.cookie(SESSION), None);
+        // A new one helps.
+        browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let code = world.code_to(ADA, 1).await;
+        browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
+    }
+
+    async fn codes_typed_at_once_get_no_more_tries(world: World) {
+        let browser = Browser::new(&world);
+        browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let code = world.code_to(ADA, 0).await;
+        let wrong = other(&code);
+        let form = [("code", wrong.as_str())];
+        futures_util::future::join_all((0..20).map(|_| browser.submit("/signin/code", &form))).await;
+        browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/signin/code");
+        assert!(browser.get("/signin/code").await.page(200).contains("Too many wrong codes"));
+    }
+
+    async fn a_code_works_for_ten_minutes(world: World) {
+        let browser = Browser::new(&world);
+        browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let code = world.code_to(ADA, 0).await;
+        world.advance(Duration::from_mins(10));
+        browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/signin/code");
+        assert_eq!(browser.cookie(SESSION), None);
+        let page = browser.get("/signin/code").await;
+        assert!(page.page(200).contains("has expired") && page.page(200).contains("Send a new code"));
+    }
+
+    async fn only_the_newest_code_of_an_address_works_and_only_where_it_was_asked_for(world: World) {
+        let (first, second, stranger) = (Browser::new(&world), Browser::new(&world), Browser::new(&world));
+        first.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let old = world.code_to(ADA, 0).await;
+        second.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let new = world.code_to(ADA, 1).await;
+        for code in [&old, &new] {
+            first.submit("/signin/code", &[("code", code)]).await.goes_to("/signin/code");
+            stranger.submit("/signin/code", &[("code", code)]).await.goes_to("/signin");
+        }
+        assert!(first.get("/signin/code").await.page(200).contains("newer code was sent"));
+        stranger.get("/signin/code").await.goes_to("/signin");
+        second.submit("/signin/code", &[("code", &new)]).await.goes_to("/account");
+        assert_eq!((first.cookie(SESSION), stranger.cookie(SESSION)), (None, None));
+    }
+
+    async fn signing_in_gives_a_new_session_and_ends_the_one_before(world: World) {
+        // Somebody put a session that they know into this browser.
+        let planted = world.person("mallory@example.com").await;
+        let Credential::Cookie(pair) = &planted.cookie else { unreachable!() };
+        let browser = Browser::new(&world);
+        browser.put(SESSION, pair.split_once('=').unwrap().1);
+        browser.sign_in(ADA).await;
+        assert_ne!(browser.cookie(SESSION).unwrap(), pair.split_once('=').unwrap().1);
+        world.get("/api/v1/sessions", &planted.cookie).await.refused(401, "unauthorized");
+        // And again, for a recent sign-in.
+        let before = browser.credential();
+        let again = browser.get("/signin?next=%2Fdevice").await;
+        assert!(again.page(200).contains("You are signed in as ada@example.com"), "{}", again.page(200));
+        browser.sign_in(ADA).await;
+        world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+        let sessions = world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+        assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
+    }
+
+    async fn signing_out_ends_the_session(world: World) {
+        let browser = Browser::new(&world);
+        browser.sign_in(ADA).await;
+        let before = browser.credential();
+        world.get("/api/v1/sessions", &before).await.expect(200);
+        browser.submit("/signout", &[]).await.goes_to("/signin");
+        assert_eq!(browser.cookie(SESSION), None);
+        world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+        // Twice does no harm.
+        browser.submit("/signout", &[]).await.goes_to("/signin");
+    }
+
+    async fn a_claimed_agent_is_told_by_mail(world: World) {
+        let person = world.person(ADA).await;
+        let agent = world.agent_of(&person).await;
+        let letter = world.letter_to(ADA, 0).await;
+        let parts = [&agent.id.to_string(), "An agent acts for your account", &format!("{}/account", world.url)];
+        for part in parts {
+            assert!(letter.contains(part), "{part} in {letter}");
+        }
+        // Sent once, and no secret in it.
+        let store = &world.server.house.store;
+        let far = world.clock().now() + chrono::TimeDelta::days(1);
+        world.eventually("it is noted as sent", async || {
+            store.mails_claim_due(far, far, 10).await.unwrap().is_empty().then_some(())
+        }).await;
+        assert_eq!(world.letters_to(ADA).len(), 1);
+        let registration = store.registration_by_id(agent.id).await.unwrap().unwrap().0;
+        assert_eq!(registration.registration_type, RegistrationType::Anonymous);
+        assert!(!letter.contains(&agent.claim_token) && !letter.contains("cat_"), "{letter}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_of_another_site_does_nothing() {
+    let world = World::new().await;
+    let browser = Browser::new(&world);
+    browser.sign_in(ADA).await;
+    let evil: [&[(&str, String)]; 5] = [
+        &[],
+        &[("origin", "https://evil.example".into())],
+        &[("origin", "null".into()), ("sec-fetch-site", "cross-site".into())],
+        &[("origin", world.url.clone()), ("sec-fetch-site", "same-site".into())],
+        &[("sec-fetch-site", "none".into())],
+    ];
+    let forms: [(&str, &[(&str, &str)]); 3] =
+        [("/signin", &[("email", "bob@example.com")]), ("/signin/code", &[("code", "12345678")]), ("/signout", &[])];
+    for headers in evil {
+        for (path, form) in forms {
+            let refused = browser.send(Method::POST, path, headers, Some(form)).await;
+            assert!(refused.page(403).contains("did not come from our page"), "{path} {headers:?}");
+        }
+    }
+    assert!(world.letters_to("bob@example.com").is_empty());
+    world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+    // Either header is enough when it is right.
+    for header in [("origin", world.url.clone()), ("sec-fetch-site", "same-origin".into())] {
+        browser.send(Method::POST, "/signin", &[header], Some(&[("email", ADA)])).await.goes_to("/signin/code");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_learns_who_has_an_account() {
+    let world = World::with(|settings| settings.signin.create_account = false).await;
+    let house = &world.server.house;
+    house.store.person_sign_in(&ADA.parse().unwrap(), true, world.clock().now(), &house.chance).await.unwrap();
+    let mut seen = Vec::new();
+    for email in [ADA, "bob@example.com"] {
+        let browser = Browser::new(&world);
+        let asked = browser.submit("/signin", &[("email", email)]).await;
+        asked.goes_to("/signin/code");
+        let names: Vec<String> = asked.headers.keys().map(ToString::to_string).collect();
+        let shown = browser.get("/signin/code").await.page(200).replace(email, "…");
+        let shown: Vec<String> = shown.lines().filter(|line| !line.contains("<time")).map(str::to_owned).collect();
+        let letter = world.letter_to(email, 0).await;
+        let subject = letter.lines().find(|line| line.starts_with("Subject")).unwrap().to_owned();
+        seen.push((names, shown, subject));
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_accounts_are_made_by_operators_a_person_signs_in_without_one() {
+    let world = World::with(|settings| settings.signin.create_account = false).await;
+    let browser = Browser::new(&world);
+    browser.sign_in(ADA).await;
+    let (house, email) = (&world.server.house, ADA.parse().unwrap());
+    let person = house.store.person_sign_in(&email, false, world.clock().now(), world.chance()).await.unwrap();
+    assert_eq!(person.account, None);
+    world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+    let agent = format!("/api/v1/agents/{}", world.chance().uuid_v7(world.clock().now()));
+    world.delete(&agent, &browser.credential()).await.refused(403, "account_required");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_address_is_told_where_it_was_typed() {
+    let world = World::new().await;
+    let browser = Browser::new(&world);
+    for wrong in ["", "ada", "ada@localhost", "<script>alert(1)</script>@example.com", "Ada <ada@example.com>"] {
+        let answer = browser.submit("/signin", &[("email", wrong)]).await;
+        let page = answer.page(400);
+        assert!(page.contains("not an e-mail address") && page.contains("aria-invalid"), "{page}");
+        assert!(!page.contains("<script>alert"), "{page}");
+    }
+    assert!(browser.submit("/signin", &[]).await.page(400).contains("incomplete"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codes_are_limited_by_address_of_mail_and_of_machine() {
+    let world = World::with(|settings| settings.signin.codes_per_hour = 2).await;
+    let ask = async |email: &str| Browser::new(&world).submit("/signin", &[("email", email)]).await;
+    for _ in 0..2 {
+        ask(ADA).await.goes_to("/signin/code");
+    }
+    let refused = ask(ADA).await;
+    assert!(refused.page(424).contains("Wait a moment"));
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((3500..=3600).contains(&seconds), "{seconds}");
+    ask("bob@example.com").await.goes_to("/signin/code");
+    world.advance(Duration::from_hours(1));
+    ask(ADA).await.goes_to("/signin/code");
+
+    let world = World::with(|settings| settings.limits.sign_ins_per_minute = 2).await;
+    let ask = async |email: &str| Browser::new(&world).submit("/signin", &[("email", email)]).await;
+    ask(ADA).await.goes_to("/signin/code");
+    ask("bob@example.com").await.goes_to("/signin/code");
+    let refused = ask("eve@example.com").await;
+    refused.page(424);
+    assert!(refused.header("retry-after").is_some());
+    assert!(world.letters_to("eve@example.com").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_https_cookies_are_secure() {
+    let base_url = "https://attache.example.com/below";
+    let world = World::with(|settings| settings.http.base_url = Some(base_url.into())).await;
+    let browser = Browser::new(&world);
+    let asked = browser.submit("/signin", &[("email", ADA)]).await;
+    asked.goes_to("/below/signin/code");
+    let line = asked.cookie_line("__Secure-attache.signin").unwrap();
+    assert!(line.ends_with("; Secure"), "{line}");
+    let letter = world.letter_to(ADA, 0).await;
+    assert!(letter.contains("https://attache.example.com/below/signin"), "{letter}");
+    let entered = browser.submit("/signin/code", &[("code", &crate::browser::code_in(&letter))]).await;
+    entered.goes_to("/below/account");
+    assert!(entered.cookie_line("__Secure-attache.session_token").unwrap().ends_with("; Secure"));
+    world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codes_are_nowhere_but_in_their_letters() {
+    let world = World::new().await;
+    let browser = Browser::new(&world);
+    browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+    let code = world.code_to(ADA, 0).await;
+    let ticket = browser.cookie(TICKET).unwrap();
+    browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
+    let session = browser.cookie(SESSION).unwrap();
+    let found = |bytes: &[u8], needle: &str| bytes.windows(needle.len()).any(|window| window == needle.as_bytes());
+    let mut searched = 0;
+    for file in files(&world.dir.path().join("data")) {
+        let bytes = std::fs::read(&file).unwrap();
+        let letter = file.extension().is_some_and(|extension| extension == "eml");
+        for secret in [&code, &ticket, &session] {
+            assert!(letter || !found(&bytes, secret), "{}", file.display());
+        }
+        assert!(!found(&bytes, &ticket) && !found(&bytes, &session));
+        searched += usize::from(!letter);
+    }
+    assert!(searched >= 2, "{searched}");
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}

@@ -1,0 +1,361 @@
+//! A browser in the hands of a person.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fantoccini::elements::Element;
+use fantoccini::{Client, Locator};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::driver::{Driver, Order};
+use crate::judge::Judge;
+use crate::world::{Credential, Person, World};
+
+/// How long a page may take to show what it must.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// More things to focus than a page has.
+const TABS_MAX: usize = 60;
+
+/// Shows each law on a desk and on a phone, each with a server of its own.
+macro_rules! pages {
+    ($($(#[$meta:meta])* async fn $name:ident($world:ident: World, $browser:ident: Browser) $body:block)*) => {$(
+        mod $name {
+            use super::*;
+
+            $(#[$meta])*
+            async fn law($world: &World, $browser: &Browser) $body
+
+            async fn on(screen: crate::browser::Screen) {
+                let world = World::new().await;
+                if let Some(browser) = Browser::open(&world, screen, stringify!($name)).await {
+                    law(&world, &browser).await;
+                    browser.close().await;
+                }
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_a_desk() {
+                on(crate::browser::Screen::Desk).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_a_phone() {
+                on(crate::browser::Screen::Phone).await;
+            }
+        }
+    )*};
+}
+pub(crate) use pages;
+
+/// What the page is seen on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Screen {
+    /// 1280 × 900
+    Desk,
+    /// 390 × 844, two dots per pixel
+    Phone,
+}
+
+impl Screen {
+    /// Width and height in CSS pixels.
+    pub fn size(self) -> (u32, u32) {
+        match self {
+            Self::Desk => (1280, 900),
+            Self::Phone => (390, 844),
+        }
+    }
+}
+
+impl fmt::Display for Screen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.size().0)
+    }
+}
+
+/// What a person looks for. Its name is what a screen reader would say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Button,
+    Link,
+    Field,
+    Choice,
+}
+
+impl Role {
+    fn selector(self) -> &'static str {
+        match self {
+            Self::Button => "button, summary, input[type=submit], [role=button]",
+            Self::Link => "a[href]",
+            Self::Field => "input:not([type=hidden], [type=radio], [type=checkbox]), textarea, select",
+            Self::Choice => "input[type=radio], input[type=checkbox]",
+        }
+    }
+}
+
+/// A window on a server.
+pub struct Browser {
+    client: Client,
+    judge: Judge,
+    pub screen: Screen,
+    url: String,
+    scripts: AtomicBool,
+    // Dropped after the client.
+    _driver: Driver,
+}
+
+impl Browser {
+    /// An empty window; `None` when there is no browser to test with.
+    pub async fn open(world: &World, screen: Screen, law: &'static str) -> Option<Self> {
+        let judge = Judge::of(law, screen)?;
+        let driver = Driver::start()?;
+        let client = driver.open().await;
+        let browser =
+            Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), _driver: driver };
+        let (width, height) = screen.size();
+        browser.resize(width, height).await;
+        let phone = screen == Screen::Phone;
+        browser.devtools("Emulation.setTouchEmulationEnabled", json!({ "enabled": phone })).await;
+        browser.devtools("Emulation.setScrollbarsHidden", json!({ "hidden": true })).await;
+        Some(browser)
+    }
+
+    /// A window of somebody who has signed in before.
+    pub async fn signed_in(&self, person: &Person) {
+        let Credential::Cookie(pair) = &person.cookie else { panic!("{person:?} has no cookie") };
+        let (name, value) = pair.split_once('=').unwrap();
+        let cookie = json!({ "name": name, "value": value, "url": self.url, "httpOnly": true, "sameSite": "Lax" });
+        self.devtools("Network.setCookie", cookie).await;
+    }
+
+    /// From here on pages do without JavaScript.
+    pub async fn without_scripts(&self) {
+        self.scripts.store(false, Ordering::Relaxed);
+        self.allow_scripts(false).await;
+    }
+
+    /// Sends forms even if the browser sees that they are not filled as they should be.
+    pub async fn without_validation(&self) {
+        self.evaluate("for (const form of document.forms) form.noValidate = true").await;
+    }
+
+    /// As if the browser had never been anywhere.
+    pub async fn forget_cookies(&self) {
+        self.devtools("Network.clearBrowserCookies", json!({})).await;
+    }
+
+    /// Ends the session, and fails the law if the console has said anything since the last look.
+    pub async fn close(self) {
+        let faults = self.judge.console(&self).await;
+        assert!(faults.is_empty(), "since the last look:\n{}", faults.join("\n"));
+        self.client.close().await.unwrap();
+    }
+
+    // What a person does.
+
+    /// Types an address: a path of the server, or a whole URL.
+    pub async fn visit(&self, address: &str) {
+        let whole = if address.starts_with('/') { format!("{}{address}", self.url) } else { address.to_owned() };
+        self.client.goto(&whole).await.unwrap();
+        let (width, _) = self.screen.size();
+        assert_eq!(self.evaluate("return screen.width").await, json!(width), "the screen is not as wide as it says");
+    }
+
+    pub async fn press(&self, name: &str) {
+        self.find(Role::Button, name).await.click().await.unwrap();
+    }
+
+    pub async fn follow(&self, name: &str) {
+        self.find(Role::Link, name).await.click().await.unwrap();
+    }
+
+    pub async fn choose(&self, name: &str) {
+        self.find(Role::Choice, name).await.click().await.unwrap();
+    }
+
+    /// Replaces what stands in a field.
+    pub async fn fill(&self, name: &str, text: &str) {
+        let field = self.find(Role::Field, name).await;
+        field.clear().await.unwrap();
+        field.send_keys(text).await.unwrap();
+    }
+
+    /// Picks an option of a list.
+    pub async fn select(&self, name: &str, option: &str) {
+        self.find(Role::Field, name).await.select_by_label(option).await.unwrap();
+    }
+
+    /// Waits until the focus is on what has this name, and types there.
+    pub async fn type_into(&self, name: &str, keys: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let active = self.client.active_element().await.unwrap();
+            let label = self.label(&active).await;
+            if label.as_deref() == Some(name) {
+                return active.send_keys(keys).await.unwrap();
+            }
+            assert!(Instant::now() < deadline, "the focus is on {label:?}, not on {name:?}");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Types where the focus is.
+    pub async fn type_keys(&self, keys: &str) {
+        self.client.active_element().await.unwrap().send_keys(keys).await.unwrap();
+    }
+
+    /// Moves the focus on, again and again, until it is on what has this name, and fails if that never comes.
+    pub async fn tab_to(&self, name: &str) {
+        let mut passed = Vec::new();
+        for _ in 0..TABS_MAX {
+            self.type_keys("\u{e004}").await;
+            let label = self.label(&self.client.active_element().await.unwrap()).await.unwrap_or_default();
+            if label == name {
+                return;
+            }
+            passed.push(label);
+        }
+        panic!("the focus never comes to {name:?}, but to {passed:?}");
+    }
+
+    // What a person sees.
+
+    /// Waits until the page says this, somewhere.
+    #[track_caller]
+    pub fn sees(&self, text: &str) -> impl Future<Output = ()> {
+        let told = std::panic::Location::caller();
+        async move {
+            let deadline = Instant::now() + PATIENCE;
+            loop {
+                let page = self.text().await;
+                if page.contains(text) {
+                    return;
+                }
+                assert!(Instant::now() < deadline, "{told}: the page does not say {text:?}, but:\n{page}");
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+
+    /// Everything that the page says now.
+    pub async fn text(&self) -> String {
+        match self.client.find(Locator::Css("body")).await {
+            // The body can go away between the two questions, when another page is coming.
+            Ok(body) => body.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// The one visible thing with this role, and with this name or a name that begins with it.
+    ///
+    /// # Panics
+    /// When there is none, or several, for too long.
+    pub async fn find(&self, role: Role, name: &str) -> Element {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let named = self.named(role).await;
+            let exact = named.iter().filter(|(label, _)| label == name).count() == 1;
+            let mut found: Vec<_> =
+                named.iter().filter(|(label, _)| if exact { label == name } else { label.starts_with(name) }).collect();
+            if let (Some((_, element)), true) = (found.pop(), found.is_empty()) {
+                return element.clone();
+            }
+            if Instant::now() > deadline {
+                let there: Vec<_> = named.iter().map(|(label, _)| label).collect();
+                panic!("no single {role:?} {name:?} among {there:?} of:\n{}", self.text().await);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// The names of everything visible that has this role, in the order of the page.
+    pub async fn names(&self, role: Role) -> Vec<String> {
+        self.named(role).await.into_iter().map(|(name, _)| name).collect()
+    }
+
+    async fn named(&self, role: Role) -> Vec<(String, Element)> {
+        let mut named = Vec::new();
+        for element in self.client.find_all(Locator::Css(role.selector())).await.unwrap() {
+            // An element that has gone away meanwhile is not visible.
+            if element.is_displayed().await.unwrap_or(false)
+                && let Some(label) = self.label(&element).await
+            {
+                named.push((label, element));
+            }
+        }
+        named
+    }
+
+    /// The name that assistive technology is told.
+    async fn label(&self, element: &Element) -> Option<String> {
+        let path = format!("element/{}/computedlabel", &*element.element_id());
+        match self.client.issue_cmd(Order { path, body: None }).await {
+            Ok(Value::String(label)) => Some(label),
+            _ => None,
+        }
+    }
+
+    /// The whole address of the page.
+    pub async fn address(&self) -> String {
+        self.client.current_url().await.unwrap().into()
+    }
+
+    /// The path and query of the page.
+    pub async fn path(&self) -> String {
+        let url = self.client.current_url().await.unwrap();
+        url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()))
+    }
+
+    /// Looks at the page as it is now, which must be free of faults, and keeps a picture of it as `state`.
+    pub async fn look(&self, state: &str) {
+        let faults = self.faults(state).await;
+        assert!(faults.is_empty(), "{state} at {} pixels:\n{}", self.screen, faults.join("\n"));
+    }
+
+    /// What a look at the page as it is now would complain about.
+    pub async fn faults(&self, state: &str) -> Vec<String> {
+        // The judge needs scripts of its own. Those that the page was denied when it was loaded do not come back.
+        self.allow_scripts(true).await;
+        let faults = self.judge.faults(self, state).await;
+        self.allow_scripts(self.scripts.load(Ordering::Relaxed)).await;
+        faults
+    }
+
+    async fn allow_scripts(&self, allowed: bool) {
+        self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": !allowed })).await;
+    }
+
+    // What the judge needs besides.
+
+    /// Makes the screen another size, in CSS pixels.
+    pub async fn resize(&self, width: u32, height: u32) {
+        let phone = self.screen == Screen::Phone;
+        let metrics = json!({
+            "width": width, "height": height, "screenWidth": width, "screenHeight": height,
+            "deviceScaleFactor": if phone { 2 } else { 1 }, "mobile": phone,
+        });
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
+    }
+
+    /// One command of the developer tools.
+    pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        self.order("goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await
+    }
+
+    /// One command of `WebDriver` that fantoccini has no method for.
+    pub async fn order(&self, path: &str, body: Value) -> Value {
+        self.client.issue_cmd(Order { path: path.to_owned(), body: Some(body) }).await.unwrap()
+    }
+
+    /// Runs a script in the page, which the page's policy does not hinder.
+    pub async fn evaluate(&self, script: &str) -> Value {
+        self.client.execute(script, vec![]).await.unwrap()
+    }
+
+    /// The same with a script that calls back when it is done.
+    pub async fn evaluate_later(&self, script: &str) -> Value {
+        self.client.execute_async(script, vec![]).await.unwrap()
+    }
+}

@@ -1,0 +1,151 @@
+//! `/device`: a person attaches a computer, or does not.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Role, pages};
+use crate::event::Machine;
+use crate::world::{Answer, Credential, World};
+
+const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// What a computer asks and shows.
+struct Asking {
+    device_code: String,
+    user_code: String,
+    link: String,
+}
+
+impl Asking {
+    async fn to_be_attached(world: &World, machine: &Machine) -> Self {
+        let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+        let codes = world.post("/api/v1/device/code", &machine.into(), &body).await.expect(200);
+        let text = |name: &str| codes[name].as_str().unwrap().to_owned();
+        Self { device_code: text("device_code"), user_code: text("user_code"), link: text("verification_uri_complete") }
+    }
+
+    /// What the computer is told.
+    async fn poll(&self, world: &World) -> Answer {
+        // Nobody polls faster than told to.
+        world.advance(Duration::from_secs(6));
+        let body = json!({ "device_code": self.device_code, "grant_type": DEVICE_GRANT });
+        world.post("/api/v1/device/token", &Credential::None, &body).await
+    }
+}
+
+pages! {
+    async fn a_computer_is_attached_by_its_code(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let asking = Asking::to_be_attached(world, &world.machine().await).await;
+        browser.signed_in(&person).await;
+        browser.visit("/device").await;
+        browser.sees("Your computer shows a code").await;
+        browser.look("entry").await;
+
+        browser.fill("Code on the computer", &asking.user_code.to_lowercase().replace('-', " ")).await;
+        browser.press("Continue").await;
+        browser.sees("Attach this computer?").await;
+        browser.sees(&asking.user_code).await;
+        browser.look("asking").await;
+        asking.poll(world).await.refused(400, "authorization_pending");
+
+        browser.press("Approve").await;
+        browser.sees("is attached").await;
+        browser.look("attached").await;
+        assert_eq!(asking.poll(world).await.expect(200)["user_account_id"], json!(person.account));
+    }
+
+    async fn a_computer_is_denied(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        let asking = Asking::to_be_attached(world, &world.machine().await).await;
+        browser.visit(&asking.link).await;
+        browser.press("Deny").await;
+        browser.sees("was denied").await;
+        browser.look("denied").await;
+        asking.poll(world).await.refused(400, "access_denied");
+    }
+
+    async fn approving_and_denying_are_offered_alike(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        browser.visit(&Asking::to_be_attached(world, &world.machine().await).await.link).await;
+        let (approve, deny) = (browser.find(Role::Button, "Approve").await, browser.find(Role::Button, "Deny").await);
+        let (approve_size, deny_size) = (approve.rectangle().await.unwrap(), deny.rectangle().await.unwrap());
+        assert!((approve_size.2 - deny_size.2).abs() < 1.0, "{approve_size:?} {deny_size:?}");
+        for property in ["height", "font-weight", "color", "background-color", "border-color"] {
+            assert_eq!(approve.css_value(property).await.unwrap(), deny.css_value(property).await.unwrap(), "{property}");
+        }
+    }
+
+    async fn a_computer_of_somebody_else_is_not_attached(world: World, browser: Browser) {
+        let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
+        let machine = world.machine().await;
+        let asking = Asking::to_be_attached(world, &machine).await;
+        browser.signed_in(&jo).await;
+        browser.visit(&asking.link).await;
+        let attached = world.server.house.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now());
+        assert_eq!(attached.await.unwrap(), store::machine::Attach::Attached);
+        browser.press("Approve").await;
+        browser.sees("It is attached to another account already").await;
+        browser.look("machine").await;
+    }
+
+    async fn an_identity_of_somebody_else_is_not_attached(world: World, browser: Browser) {
+        let (jo, mo) = (world.person("jo@example.com").await, world.person("mo@example.com").await);
+        let theirs = world.attached_machine(&mo).await;
+        let asking = Asking::to_be_attached(world, &world.machine_of(&theirs.user_cuid).await).await;
+        browser.signed_in(&jo).await;
+        browser.visit(&asking.link).await;
+        browser.press("Approve").await;
+        browser.sees("belongs to another person's account").await;
+        browser.look("identity").await;
+    }
+
+    async fn a_code_that_attaches_nothing_says_why(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        let asking = Asking::to_be_attached(world, &world.machine().await).await;
+        world.advance(Duration::from_mins(30));
+        browser.visit(&asking.link).await;
+        browser.sees("This code does not work any more").await;
+        browser.look("expired").await;
+
+        browser.follow("Type another code").await;
+        browser.fill("Code on the computer", "hello").await;
+        browser.press("Continue").await;
+        browser.sees("A code has eight letters").await;
+        browser.look("no-code").await;
+
+        for _ in 0..5 {
+            browser.visit("/device?user_code=WDJB-MJHT").await;
+        }
+        browser.look("unknown").await;
+        browser.visit("/device?user_code=WDJB-MJHT").await;
+        browser.sees("Too many wrong codes").await;
+        browser.look("blocked").await;
+    }
+
+    async fn approving_takes_a_recent_sign_in(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        world.advance(Duration::from_mins(16));
+        let asking = Asking::to_be_attached(world, &world.machine().await).await;
+        browser.visit(&asking.link).await;
+        browser.sees("You signed in a while ago").await;
+        browser.look("stale").await;
+        browser.press("Deny").await;
+        browser.sees("was denied").await;
+    }
+
+    async fn a_computer_is_attached_without_scripts_and_without_a_mouse(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        let asking = Asking::to_be_attached(world, &world.machine().await).await;
+        browser.without_scripts().await;
+        browser.visit("/device").await;
+        browser.type_into("Code on the computer", &format!("{}\n", asking.user_code)).await;
+        browser.sees("Attach this computer?").await;
+        browser.tab_to("Approve").await;
+        browser.type_keys("\n").await;
+        browser.sees("is attached").await;
+        let answer: Value = asking.poll(world).await.expect(200);
+        assert_eq!(answer["status"], "claimed");
+    }
+}

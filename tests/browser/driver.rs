@@ -1,0 +1,105 @@
+//! `chromedriver`, and the browser that it starts.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::{Client, ClientBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A chromedriver of one's own, killed when dropped. The browser hangs on a pipe to it and ends with it, whatever ends
+/// it: a test that is killed leaves nothing behind.
+pub struct Driver {
+    process: Child,
+    port: u16,
+    // Profile, temporary files and home of the browser. Dropped after the process.
+    folder: TempDir,
+}
+
+impl Driver {
+    /// `None`, and a word on standard error, when there is no chromedriver; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
+    pub fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let started = Command::new("chromedriver")
+            .arg("--port=0")
+            .env("HOME", folder.path())
+            .env("TMPDIR", folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                let missing = format!("chromedriver does not start ({error}): `make tools` installs it");
+                assert!(!harness::postgres::required(), "{missing}");
+                eprintln!("SKIPPED: {missing}: this test has shown nothing");
+                return None;
+            }
+        };
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse().ok());
+        let port = port.unwrap_or_else(|| panic!("chromedriver ended before it was ready: {:?}", process.wait()));
+        Some(Self { process, port, folder })
+    }
+
+    /// A browser window.
+    pub async fn open(&self) -> Client {
+        let mut arguments = vec![
+            "--headless=new".to_owned(),
+            "--remote-debugging-pipe".to_owned(),
+            format!("--user-data-dir={}", self.folder.path().join("profile").display()),
+            "--disable-gpu".to_owned(),
+            "--disable-crash-reporter".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--no-first-run".to_owned(),
+            // Nothing is looked up outside this machine, whatever a page or the browser itself asks for.
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost".to_owned(),
+        ];
+        if is_root() {
+            // The sandbox refuses to work for the superuser, whom containers are often run as.
+            arguments.push("--no-sandbox".to_owned());
+        }
+        let Value::Object(capabilities) = json!({
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL" },
+        }) else {
+            unreachable!("an object")
+        };
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        builder.capabilities(capabilities);
+        builder.connect(&format!("http://127.0.0.1:{}", self.port)).await.unwrap()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Fails only if it has ended already, which is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
+}
+
+/// A command of `WebDriver`, or of Chromium's additions to it, below the address of the session.
+#[derive(Debug)]
+pub struct Order {
+    pub path: String,
+    /// `None` for what is asked by GET.
+    pub body: Option<Value>,
+}
+
+impl WebDriverCompatibleCommand for Order {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, <Url as std::str::FromStr>::Err> {
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        self.body.as_ref().map_or((Method::GET, None), |body| (Method::POST, Some(body.to_string())))
+    }
+}

@@ -1,0 +1,122 @@
+//! What is demanded of every page, whatever it is about.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, Screen};
+
+/// 1280 CSS pixels, enlarged four times.
+const REFLOW_WIDTH: u32 = 320;
+
+/// Judges the pages of one law on one screen.
+pub struct Judge {
+    law: &'static str,
+    screen: Screen,
+    /// axe-core, as it comes.
+    axe: String,
+    pictures: PathBuf,
+}
+
+/// What is too wide for the screen, told so that it can be found. A phone zooms out until everything fits.
+const TOO_WIDE: &str = "
+    const width = window.screen.width;
+    if (window.innerWidth <= width && document.documentElement.scrollWidth <= width) return [];
+    const wide = [...document.body.querySelectorAll('*')]
+        .filter((element) => element.getBoundingClientRect().right > width + 1)
+        .map((element) => element.outerHTML.slice(0, 160));
+    return [`${window.innerWidth} pixels`, ...wide];";
+
+/// What a finger would miss: things to press that are lower than 44 pixels, links inside sentences excepted.
+const TOO_SMALL: &str = "
+    const things = 'button, summary, select, textarea, a.button, input:not([type=hidden], [type=radio], [type=checkbox])';
+    return [...document.querySelectorAll(things)]
+        .filter((element) => element.checkVisibility() && element.getBoundingClientRect().height < 43.5)
+        .map((element) => `${element.getBoundingClientRect().height} px: ${element.outerHTML.slice(0, 160)}`);";
+
+/// Everything that axe-core complains about, from minor to critical.
+const AXE: &str = "
+    const done = arguments[arguments.length - 1];
+    axe.run(document, { resultTypes: ['violations'] }).then(
+        ({ violations }) => done(violations
+            .flatMap(({ id, impact, help, nodes }) => nodes.map((node) =>
+                `${impact} ${id}: ${help}\\n    ${node.html}\\n    ${(node.failureSummary || '').replaceAll('\\n', '\\n    ')}`))),
+        (error) => done([String(error)]));";
+
+impl Judge {
+    /// `None` when axe-core is not installed; the harness has said so.
+    pub fn of(law: &'static str, screen: Screen) -> Option<Self> {
+        let axe = fs::read_to_string(harness::npm::packages()?.join("node_modules/axe-core/axe.min.js")).unwrap();
+        let pictures = env::var_os("ATTACHE_SCREENSHOTS")
+            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots"), PathBuf::from);
+        fs::create_dir_all(&pictures).unwrap();
+        Some(Self { law, screen, axe, pictures })
+    }
+
+    /// Keeps pictures of the page in light and dark, and tells what is wrong with it.
+    pub async fn faults(&self, browser: &Browser, state: &str) -> Vec<String> {
+        let mut faults = Vec::new();
+        for theme in ["light", "dark"] {
+            let features = json!([
+                { "name": "prefers-color-scheme", "value": theme },
+                // Colours in the middle of a change are nobody's contrast.
+                { "name": "prefers-reduced-motion", "value": "reduce" },
+            ]);
+            browser.devtools("Emulation.setEmulatedMedia", json!({ "features": features })).await;
+            self.keep_picture(browser, &format!("{}-{state}-{}-{theme}", self.law, self.screen)).await;
+            browser.evaluate(&self.axe).await;
+            let complaints = lines(&browser.evaluate_later(AXE).await);
+            faults.extend(complaints.iter().map(|complaint| format!("axe-core, {theme}: {complaint}")));
+        }
+        faults.extend(found(browser, "too small to press", TOO_SMALL).await);
+        faults.extend(found(browser, "wider than the screen", TOO_WIDE).await);
+        if self.screen == Screen::Phone {
+            // WCAG 2.2, 1.4.10: what is enlarged four times still needs no scrolling sideways.
+            let (width, height) = self.screen.size();
+            browser.resize(REFLOW_WIDTH, height).await;
+            faults.extend(found(browser, "wider than 320 pixels", TOO_WIDE).await);
+            browser.resize(width, height).await;
+        }
+        faults.extend(self.console(browser).await);
+        faults
+    }
+
+    /// What the console has complained about since it was last asked.
+    pub async fn console(&self, browser: &Browser) -> Vec<String> {
+        let log = browser.order("se/log", json!({ "type": "browser" })).await;
+        let here = browser.address().await;
+        let entries = log.as_array().unwrap().iter();
+        entries
+            .filter(|entry| entry["level"] == "SEVERE" && !is_status_of_the_page(entry, &here))
+            .map(|entry| format!("console: {}", entry["message"].as_str().unwrap_or_default()))
+            .collect()
+    }
+
+    /// The whole page, beyond what fits on the screen.
+    async fn keep_picture(&self, browser: &Browser, name: &str) {
+        let taken =
+            browser.devtools("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true })).await;
+        let picture = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+        fs::write(self.pictures.join(format!("{name}.png")), picture).unwrap();
+    }
+}
+
+/// A page that says what is wrong has a status that says so too, which the browser repeats on the console.
+fn is_status_of_the_page(entry: &Value, here: &str) -> bool {
+    let message = entry["message"].as_str().unwrap_or_default();
+    entry["source"] == "network"
+        && message.starts_with(&format!("{here} - "))
+        && message.contains("responded with a status of 4")
+}
+
+/// What a script finds, each with the name of the fault that it is.
+async fn found(browser: &Browser, fault: &str, script: &str) -> Vec<String> {
+    lines(&browser.evaluate(script).await).iter().map(|element| format!("{fault}: {element}")).collect()
+}
+
+fn lines(found: &Value) -> Vec<String> {
+    found.as_array().unwrap().iter().map(|line| line.as_str().unwrap_or_default().to_owned()).collect()
+}

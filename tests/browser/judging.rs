@@ -1,0 +1,49 @@
+//! The judge is judged: what is wrong with a page is found.
+
+use crate::browser::{Browser, Role, pages};
+use crate::world::World;
+
+/// One of each fault, in a document of its own.
+const FAULTS: [(&str, &str); 6] = [
+    ("axe-core, light: critical image-alt", "<img src='data:,'>"),
+    ("axe-core, dark: serious color-contrast", "<p style='color: #777; background: #888'>Unreadable</p>"),
+    ("wider than the screen", "<p style='width: 2000px'>Wide</p>"),
+    ("too small to press", "<button style='height: 20px'>Press</button>"),
+    ("console: ", "<script>throw new Error('said by a script')</script>"),
+    (
+        "console: ",
+        "<meta http-equiv='Content-Security-Policy' content=\"style-src 'none'\"><style>p { color: red }</style>",
+    ),
+];
+
+fn document(content: &str) -> String {
+    let head = "<meta name=viewport content='width=device-width, initial-scale=1'><title>A page</title>";
+    let whole = format!("<!doctype html><html lang=en>{head}<main><h1>A page</h1>{content}</main></html>");
+    format!("data:text/html;charset=utf-8,{}", whole.replace('%', "%25").replace('#', "%23"))
+}
+
+pages! {
+    async fn every_kind_of_fault_is_found(_world: World, browser: Browser) {
+        browser.visit(&document("<p>Faultless</p>")).await;
+        assert_eq!(browser.faults("faultless").await, [""; 0]);
+        for (fault, content) in FAULTS {
+            browser.visit(&document(content)).await;
+            let found = browser.faults("faulty").await;
+            assert!(found.iter().any(|found| found.starts_with(fault)), "{fault:?} of {content}: {found:?}");
+        }
+    }
+
+    async fn things_are_found_as_a_screen_reader_names_them(_world: World, browser: Browser) {
+        let form = "<label for=mail>E-mail</label> <input id=mail> <label><input type=checkbox> Stay</label>
+            <button aria-label='Detach the laptop'>Detach</button> <button hidden>Detach</button> <a href='about:blank'>More</a>";
+        browser.visit(&document(form)).await;
+        browser.fill("E-mail", "jo@example.com").await;
+        browser.choose("Stay").await;
+        assert_eq!(browser.find(Role::Field, "E-mail").await.prop("value").await.unwrap().unwrap(), "jo@example.com");
+        assert!(browser.find(Role::Choice, "Stay").await.is_selected().await.unwrap());
+        assert_eq!(browser.names(Role::Button).await, ["Detach the laptop"]);
+        browser.press("Detach").await;
+        browser.follow("More").await;
+        assert_eq!(browser.address().await, "about:blank");
+    }
+}

@@ -1,0 +1,161 @@
+//! `/signin`: a person shows who they are, and leaves again.
+
+use std::time::Duration;
+
+use attache::config::OidcSettings;
+use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
+
+use crate::browser::{Browser, Screen, pages};
+use crate::outbox::mailed_code;
+use crate::world::World;
+
+const JO: &str = "jo@example.com";
+
+/// A code that is not this one.
+fn wrong(code: &str) -> String {
+    let last = if code.ends_with('0') { '1' } else { '0' };
+    format!("{}{last}", &code[..code.len() - 1])
+}
+
+async fn ask_for_code(world: &World, browser: &Browser, mails: usize) -> String {
+    browser.fill("Your e-mail address", JO).await;
+    browser.press("Send me a code").await;
+    browser.sees("Look into your mail").await;
+    mailed_code(world, JO, mails).await
+}
+
+async fn type_code(browser: &Browser, code: &str) {
+    browser.fill("The eight digits", code).await;
+    browser.press("Sign in").await;
+}
+
+pages! {
+    async fn a_mailed_code_signs_in_and_leads_to_where_one_was_going(world: World, browser: Browser) {
+        browser.visit("/account/activity").await;
+        browser.sees("If you were never here, this makes your account").await;
+        browser.look("address").await;
+        let code = ask_for_code(world, browser, 1).await;
+        browser.look("code").await;
+
+        type_code(browser, &wrong(&code)).await;
+        browser.sees("That is not the code").await;
+        browser.look("wrong").await;
+        type_code(browser, &code).await;
+        browser.sees("Nothing was recorded yet").await;
+        assert_eq!(browser.path().await, "/account/activity");
+
+        browser.press("Sign out").await;
+        browser.sees("We mail you a code").await;
+        browser.visit("/account").await;
+        browser.sees("We mail you a code").await;
+    }
+
+    async fn an_address_that_is_none_is_told_so(_world: World, browser: Browser) {
+        browser.visit("/signin").await;
+        // The browser itself is content with this one.
+        browser.fill("Your e-mail address", "jo@example..com").await;
+        browser.without_validation().await;
+        browser.press("Send me a code").await;
+        browser.sees("This is not an e-mail address").await;
+        browser.look("address").await;
+    }
+
+    async fn five_wrong_codes_burn_the_mailed_code(world: World, browser: Browser) {
+        browser.visit("/signin").await;
+        let code = ask_for_code(world, browser, 1).await;
+        for left in ["4 more times", "3 more times", "2 more times", "once more"] {
+            type_code(browser, &wrong(&code)).await;
+            browser.sees(left).await;
+        }
+        type_code(browser, &wrong(&code)).await;
+        browser.sees("Too many wrong codes").await;
+        browser.look("burnt").await;
+
+        browser.press("Send a new code").await;
+        browser.sees("Look into your mail").await;
+        type_code(browser, &mailed_code(world, JO, 2).await).await;
+        browser.sees("Nothing acts for you yet").await;
+    }
+
+    async fn a_code_that_is_too_old_signs_nobody_in(world: World, browser: Browser) {
+        browser.visit("/signin").await;
+        let code = ask_for_code(world, browser, 1).await;
+        world.advance(Duration::from_mins(10));
+        type_code(browser, &code).await;
+        browser.sees("This code has expired").await;
+        browser.look("expired").await;
+    }
+
+    async fn signing_in_takes_no_scripts_and_no_mouse(world: World, browser: Browser) {
+        browser.without_scripts().await;
+        browser.visit("/signin").await;
+        browser.type_into("Your e-mail address", &format!("{JO}\n")).await;
+        browser.sees("Look into your mail").await;
+        let code = mailed_code(world, JO, 1).await;
+        browser.type_into("The eight digits", &format!("{code}\n")).await;
+        browser.sees("Nothing acts for you yet").await;
+    }
+
+    async fn a_recent_sign_in_is_asked_for_and_leads_back(world: World, browser: Browser) {
+        let person = world.person(JO).await;
+        let machine = world.machine().await;
+        browser.signed_in(&person).await;
+        world.advance(Duration::from_mins(16));
+        let body = serde_json::json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+        let codes = world.post("/api/v1/device/code", &(&machine).into(), &body).await.expect(200);
+        browser.visit(codes["verification_uri_complete"].as_str().unwrap()).await;
+        browser.follow("Sign in again").await;
+        browser.sees("You are signed in as jo@example.com").await;
+        browser.look("again").await;
+        browser.press("Send me a code").await;
+        type_code(browser, &mailed_code(world, JO, 1).await).await;
+        browser.press("Approve").await;
+        browser.sees("is attached").await;
+    }
+}
+
+/// With a provider, whose pages are not ours to judge.
+async fn law_of_providers(screen: Screen) {
+    let accounts = [Account::verified("sub-jo", JO), Account::unverified("sub-mo", "mo@example.com")];
+    let callback = "http://127.0.0.1/signin/oidc/work/callback";
+    let Some(provider) = Provider::start(callback, &accounts, EmailClaims::IdToken) else { return };
+    let settings = OidcSettings {
+        name: "work".into(),
+        label: "Work".into(),
+        issuer: provider.issuer.clone(),
+        client_id: CLIENT_ID.into(),
+        client_secret: Some(CLIENT_SECRET.into()),
+        scopes: vec!["openid".into(), "email".into()],
+    };
+    let world = World::with(|all| all.signin.oidc.push(settings)).await;
+    let Some(browser) = Browser::open(&world, screen, "a_provider_signs_in_whom_it_has_verified").await else { return };
+    browser.visit("/account/activity").await;
+    browser.look("providers").await;
+    browser.follow("Sign in with Work").await;
+    browser.press("Refuse").await;
+    browser.sees("You were not signed in").await;
+    browser.look("refused").await;
+
+    browser.follow("To the sign-in").await;
+    browser.follow("Sign in with Work").await;
+    browser.press("Continue as mo@example.com").await;
+    browser.look("unverified").await;
+    browser.forget_cookies().await;
+
+    browser.visit("/account/activity").await;
+    browser.follow("Sign in with Work").await;
+    browser.press("Continue as jo@example.com").await;
+    browser.sees("Nothing was recorded yet").await;
+    assert_eq!(browser.path().await, "/account/activity");
+    browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_signs_in_whom_it_has_verified_on_a_desk() {
+    law_of_providers(Screen::Desk).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_signs_in_whom_it_has_verified_on_a_phone() {
+    law_of_providers(Screen::Phone).await;
+}
