@@ -78,6 +78,15 @@ impl Used {
         Self { memory: u64::from(lane == MEMORY), retrospectives: u64::from(event_type == RETROSPECTIVE) }
     }
 
+    /// What remains of it without `part`.
+    #[must_use]
+    pub fn less(self, part: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_sub(part.memory),
+            retrospectives: self.retrospectives.saturating_sub(part.retrospectives),
+        }
+    }
+
     /// Whether it is nothing.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
