@@ -10,7 +10,9 @@ use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
 use actors::mail::{self, Mail, Mailer, Transport};
+use actors::meter::{Usage, UsageMeter};
 use actors::periodic::{Periodic, Rhythm};
+use actors::presence::{Presence, PresenceKeeper};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
 use actors::upstream::{LogLedger, Upstream};
@@ -61,6 +63,10 @@ pub struct Rooms {
     pub intake: Intake,
     /// The statistics service.
     pub upstream: Upstream,
+    /// What was used.
+    pub usage: Usage,
+    /// Who showed themselves.
+    pub presence: Presence,
     /// How often one address may try.
     pub limits: Limits,
     /// The body of `GET /api/v1/events/registry`.
@@ -179,7 +185,10 @@ impl House {
             settings: settings.mail.clone(),
         });
         let hold = Handle::new("hold", settings.actors.of("hold"));
+        let usage = Usage::new(store.clone(), &upstream);
+        let presence = Presence::new(store.clone());
         let desk = Desk {
+            tally: usage.tally(),
             store: store.clone(),
             hold: hold.clone(),
             upstream: upstream.clone(),
@@ -220,6 +229,12 @@ impl House {
         };
         let watch = Periodic::new("watch", watch, rhythm(Duration::from_secs(1)), chance.clone());
         children.push(ChildSpec::singleton(&periodic("watch"), move || (watch.clone(), ())));
+        let meter = UsageMeter(usage.clone());
+        let meter = Periodic::new("meter", meter, rhythm(Duration::from_secs(1)), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("meter"), move || (meter.clone(), ())));
+        let keeper = PresenceKeeper(presence.clone());
+        let keeper = Periodic::new("presence", keeper, rhythm(Duration::from_secs(1)), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("presence"), move || (keeper.clone(), ())));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
         let janitor = Periodic::new("janitor", janitor, rhythm(settings.janitor.every), chance.clone());
         children.push(ChildSpec::singleton(&periodic("janitor"), move || (janitor.clone(), ())));
@@ -244,14 +259,21 @@ impl House {
             providers,
             intake,
             upstream,
+            usage,
+            presence,
             root,
         })))
     }
 }
 
 impl Rooms {
-    /// Closes the databases, after everything that lives has ended.
+    /// Writes what is only in memory and closes the databases, after everything that lives has ended.
     pub async fn close(&self) {
+        let settle = async { self.usage.finish().await.and(self.presence.settle().await) };
+        let settled = tokio::time::timeout(Duration::from_secs(2), settle).await;
+        if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
+            tracing::warn!(error, "the last counts of usage, or who was seen last, could not be written");
+        }
         self.store.close().await;
         self.upstream.close().await;
     }

@@ -10,7 +10,7 @@
 //!
 //! **If it crashes:** with the embedded log nothing is lost, and the next pass goes on from the cursor. With an external service the counts are
 //! kept when the actor alone crashes; when the process does, up to a second of them is lost, and a resend that comes after that, or to
-//! another node, is counted again.
+//! another node, is counted again. A write whose outcome nobody learnt is written once more.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,11 +85,19 @@ impl Usage {
         }
     }
 
-    /// Writes what is only in memory; `true` when there is more to do.
-    pub async fn settle(&self) -> Result<bool, String> {
+    /// Counts on, or writes what is only in memory; `true` when there is more to do.
+    async fn settle(&self) -> Result<bool, String> {
         match &self.source {
             Source::Log(log) => self.follow(log).await,
             Source::Tally(tally) => tally.flush(&self.store).await.map(|()| false),
+        }
+    }
+
+    /// Writes what would be lost with the process: nothing where a log is followed.
+    pub async fn finish(&self) -> Result<(), String> {
+        match &self.source {
+            Source::Log(_) => Ok(()),
+            Source::Tally(tally) => tally.flush(&self.store).await,
         }
     }
 

@@ -219,7 +219,8 @@ impl Store {
 
     /// One identity.
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
-        const SQL: &str = "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
+        const SQL: &str =
+            "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
         let row: Option<IdentityRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).fetch_optional(db))
                 .during("read an identity")?;

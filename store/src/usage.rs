@@ -32,8 +32,8 @@ impl Store {
     /// How many leaves of the embedded log are counted.
     pub async fn usage_counted(&self) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT counted FROM usage_cursor WHERE id = 1";
-        let counted: i64 =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).fetch_one(db)).during("read how far usage is counted")?;
+        let counted: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).fetch_one(db))
+            .during("read how far usage is counted")?;
         Ok(number("usage_cursor.counted", counted)?)
     }
 
