@@ -5,6 +5,7 @@
 //! its reason and a way out ([`reading`]).
 
 mod actors;
+mod plans;
 pub mod reading;
 mod signin;
 
@@ -19,6 +20,7 @@ use store::DatabaseSettings;
 use store::held::HeldQuotas;
 
 pub use self::actors::ActorsSettings;
+pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
 pub use self::signin::{OidcSettings, SigninSettings};
 
@@ -44,6 +46,10 @@ pub struct Settings {
     pub claims: ::actors::claim::ClaimSettings,
     /// Device codes.
     pub devices: ::actors::device::DeviceSettings,
+    /// The account page and summary.
+    pub account: AccountSettings,
+    /// What every plan allows.
+    pub plans: PlanSettings,
     /// Computers.
     pub machines: MachineSettings,
     /// Browser sessions.
@@ -303,6 +309,7 @@ impl Settings {
         );
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
+        rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
         let within = |section: &'static str, inner: Vec<(String, String)>| {
             inner.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
         };
@@ -313,6 +320,7 @@ impl Settings {
         problems.extend(within("signin", self.signin.problems()));
         problems.extend(within("mail", self.mail.problems()));
         problems.extend(within("devices", self.devices.problems()));
+        problems.extend(within("plans", self.plans.problems()));
         problems.extend(within("actors", self.actors.problems()));
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));

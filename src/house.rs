@@ -10,8 +10,10 @@ use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
 use actors::mail::{self, Mail, Mailer, Transport};
+use actors::meter::{Usage, UsageMeter};
 use actors::outbox::Outbox;
 use actors::periodic::{Periodic, Rhythm};
+use actors::presence::{Presence, PresenceKeeper};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
 use actors::upstream::{LogLedger, Upstream};
@@ -19,6 +21,7 @@ use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
 use dashmap::DashMap;
 use domain::secret::CodeKey;
+use domain::token::AssertionKey;
 use domain::{Chance, Clock};
 use serde_json::Value;
 use statistics::client::Client;
@@ -65,6 +68,10 @@ pub struct Rooms {
     pub outbox: Outbox,
     /// The statistics service.
     pub upstream: Upstream,
+    /// What was used.
+    pub usage: Usage,
+    /// Who showed themselves.
+    pub presence: Presence,
     /// How often one address may try.
     pub limits: Limits,
     /// The body of `GET /api/v1/events/registry`.
@@ -140,25 +147,17 @@ impl House {
         store.assertion_keys_ensure(clock.now(), &chance).await?;
         let keys = store.assertion_keys(clock.now(), keep_retired_for).await?;
         let codes = store.code_key(&chance).await?;
-        let claims = Claims::new(
-            claim::Wiring {
-                store: store.clone(),
-                clock: clock.clone(),
-                chance: chance.clone(),
-                codes: codes.clone(),
-                keyring: Keyring::new(base_url.clone(), &keys)?,
-                settings: settings.claims.clone(),
-                base_url: base_url.clone(),
-            },
-            settings.actors.of("claims"),
-        );
         let ground = Ground { settings: &settings, store: &store, clock: &clock, chance: &chance, base_url: &base_url };
+        let claims = ground.claims(codes.clone(), &keys)?;
         let devices = ground.devices(codes.clone());
         let (mail, mailer) = ground.letters()?;
         let signins = ground.signins(&mail, codes);
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let hold = Handle::new("hold", settings.actors.of("hold"));
+        let usage = Usage::new(store.clone(), &upstream);
+        let presence = Presence::new(store.clone());
         let desk = Desk {
+            tally: usage.tally(),
             store: store.clone(),
             hold: hold.clone(),
             upstream: upstream.clone(),
@@ -203,6 +202,12 @@ impl House {
         };
         let watch = Periodic::new("watch", watch, rhythm(Duration::from_secs(1)), chance.clone());
         children.push(ChildSpec::singleton(&periodic("watch"), move || (watch.clone(), ())));
+        let meter = UsageMeter(usage.clone());
+        let meter = Periodic::new("meter", meter, rhythm(Duration::from_secs(1)), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("meter"), move || (meter.clone(), ())));
+        let keeper = PresenceKeeper(presence.clone());
+        let keeper = Periodic::new("presence", keeper, rhythm(Duration::from_secs(1)), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("presence"), move || (keeper.clone(), ())));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
         let janitor = Periodic::new("janitor", janitor, rhythm(settings.janitor.every), chance.clone());
         children.push(ChildSpec::singleton(&periodic("janitor"), move || (janitor.clone(), ())));
@@ -228,6 +233,8 @@ impl House {
             intake,
             outbox,
             upstream,
+            usage,
+            presence,
             root,
         })))
     }
@@ -254,6 +261,19 @@ impl Ground<'_> {
             settings: self.settings.mail.clone(),
         });
         Ok((Mail::new(self.settings.actors.of("mail")), mailer))
+    }
+
+    fn claims(&self, codes: CodeKey, keys: &[AssertionKey]) -> Result<Claims, BuildError> {
+        let wiring = claim::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            codes,
+            keyring: Keyring::new(self.base_url.to_owned(), keys)?,
+            settings: self.settings.claims.clone(),
+            base_url: self.base_url.to_owned(),
+        };
+        Ok(Claims::new(wiring, self.settings.actors.of("claims")))
     }
 
     fn devices(&self, codes: CodeKey) -> DeviceCodes {
@@ -284,8 +304,13 @@ impl Ground<'_> {
 }
 
 impl Rooms {
-    /// Closes the databases, after everything that lives has ended.
+    /// Writes what is only in memory and closes the databases, after everything that lives has ended.
     pub async fn close(&self) {
+        let settle = async { self.usage.finish().await.and(self.presence.settle().await) };
+        let settled = tokio::time::timeout(Duration::from_secs(2), settle).await;
+        if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
+            tracing::warn!(error, "the last counts of usage, or who was seen last, could not be written");
+        }
         self.store.close().await;
         self.upstream.close().await;
     }

@@ -3,6 +3,7 @@
 //! The table names, for every route, which credentials it takes. The router is built from it, the [`auth::Caller`] extractor obeys it,
 //! and the tests walk it: a route without a rule cannot be written, and a rule without a test fails the build.
 
+pub mod account;
 pub mod activity;
 pub mod agent_auth;
 pub mod agents;
@@ -22,6 +23,7 @@ pub mod machines;
 pub mod passed;
 pub mod sessions;
 mod settings;
+pub mod usage;
 
 use axum::Router;
 use axum::http::Method;
@@ -75,6 +77,9 @@ pub fn routes() -> Vec<Route> {
         Route::delete("/api/v1/agents/{id}", PERSON, delete(agents::revoke)),
         Route::get("/api/v1/sessions", PERSON, get(sessions::list)),
         Route::delete("/api/v1/sessions/{id}", PERSON, delete(sessions::revoke)),
+        Route::get("/api/v1/account/summary", PERSON, get(account::summary)),
+        Route::get("/api/v1/account/computers", PERSON, get(account::computers)),
+        Route::get("/api/v1/usage/bar", ANYONE, get(usage::bar)),
         Route::post("/api/v1/device/code", Accepts::MACHINE, post(device::code)),
         Route::post("/api/v1/device/approve", PERSON, post(device::approve)),
         Route::post("/api/v1/device/deny", PERSON, post(device::deny)),

@@ -11,4 +11,5 @@ pub mod house;
 pub mod http;
 pub mod server;
 pub mod telemetry;
+pub mod usage;
 pub mod web;

@@ -19,6 +19,7 @@
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`token`] | scopes and identity assertions |
+//! | [`usage`] | plans, windows, what is left |
 //! | [`clock`], [`chance`] | time and randomness as values |
 
 pub mod api_key;
@@ -39,6 +40,7 @@ pub mod registry;
 pub mod secret;
 pub mod signin;
 pub mod token;
+pub mod usage;
 
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};

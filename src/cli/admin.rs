@@ -4,15 +4,18 @@
 mod account;
 mod agent;
 mod api_key;
+mod balance;
 mod held;
 mod machine;
+mod plan;
 mod session;
 
 use clap::{Args, Subcommand};
+use domain::ids::{Email, UserAccountId};
 use domain::{Chance, Clock};
 use store::Store;
 
-use super::{Done, open_store};
+use super::{Done, Failure, open_store};
 use crate::config::Settings;
 
 /// Of what.
@@ -21,6 +24,12 @@ pub enum Command {
     /// Accounts
     #[command(subcommand)]
     Account(account::Command),
+    /// Purchased balances
+    #[command(subcommand)]
+    Balance(balance::Command),
+    /// What accounts have paid for
+    #[command(subcommand)]
+    Plan(plan::Command),
     /// Browser sessions
     #[command(subcommand)]
     Session(session::Command),
@@ -56,6 +65,18 @@ pub struct Listing {
     format: Format,
 }
 
+/// Which account.
+#[derive(Debug, Clone, Args)]
+#[group(id = "which", required = true, multiple = false)]
+pub struct Which {
+    /// The account
+    #[arg(long)]
+    account: Option<UserAccountId>,
+    /// The address of the person who owns it
+    #[arg(long)]
+    email: Option<Email>,
+}
+
 /// What every command works with.
 struct Office<'s> {
     settings: &'s Settings,
@@ -64,12 +85,32 @@ struct Office<'s> {
     chance: Chance,
 }
 
+impl Office<'_> {
+    /// The id of the account that an operator names. Whether there is one with that id, the command finds out.
+    async fn account(&self, which: &Which) -> Result<UserAccountId, Failure> {
+        match (&which.account, &which.email) {
+            (Some(account), _) => Ok(account.clone()),
+            (None, Some(email)) => {
+                let found = self.store.account_by_email(email).await.map_err(Failure::refused)?;
+                found.ok_or_else(no_account)
+            }
+            (None, None) => Err(no_account()),
+        }
+    }
+}
+
+fn no_account() -> Failure {
+    Failure::refused("no such account")
+}
+
 /// Does it.
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let office =
         Office { settings, store: open_store(settings).await?, clock: Clock::system(), chance: Chance::system() };
     let done = match command {
         Command::Account(command) => account::run(command, &office).await,
+        Command::Balance(command) => balance::run(command, &office).await,
+        Command::Plan(command) => plan::run(command, &office).await,
         Command::Session(command) => session::run(command, &office).await,
         Command::Machine(command) => machine::run(command, &office).await,
         Command::Agent(command) => agent::run(command, &office).await,

@@ -9,8 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 /// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 11] =
-    ["lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "outbox", "watch", "janitor"];
+pub const KINDS: [&str; 13] = [
+    "lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "outbox", "watch", "meter",
+    "presence", "janitor",
+];
 
 /// What a kind has otherwise than `[actors]` says.
 fn built_in(kind: &str) -> Value {
@@ -24,7 +26,9 @@ fn built_in(kind: &str) -> Value {
         // A poller forgets its computer's pace when it is put away, so it must outlive the longest interval.
         "devices" => json!({ "queue_max": 64, "idle_after": "2m", "live_max": 200_000 }),
         // They have nobody waiting, and one pass may well take a while on a slow disk.
-        "sequence" | "outbox" | "watch" | "janitor" => json!({ "queue_max": 16, "stuck_after": "2m" }),
+        "sequence" | "outbox" | "watch" | "meter" | "presence" | "janitor" => {
+            json!({ "queue_max": 16, "stuck_after": "2m" })
+        }
         _ => json!({}),
     }
 }

@@ -164,7 +164,7 @@ fn from_environment(
     for (name, text) in variables {
         // Every knob is in a section, so a name without `__` is none of ours.
         let Some(path) = name.strip_prefix(ENVIRONMENT_PREFIX).filter(|path| path.contains("__")) else { continue };
-        let path: Vec<String> = path.to_lowercase().split("__").map(str::to_owned).collect();
+        let path = spelt(schema, path.split("__"));
         match known(schema, &path) {
             None => problems.push(unknown(schema, name, &path)),
             Some(Value::Object(_)) => {
@@ -179,6 +179,18 @@ fn from_environment(
         }
     }
     given
+}
+
+/// The path of a variable's name as the settings spell it: plans are written in capitals, everything else is not.
+fn spelt<'p>(schema: &Value, path: impl Iterator<Item = &'p str>) -> Vec<String> {
+    let mut place = Some(schema);
+    path.map(|key| {
+        let members = place.and_then(Value::as_object);
+        let found = members.and_then(|members| members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
+        place = found.map(|(_, value)| value);
+        found.map_or_else(|| key.to_lowercase(), |(name, _)| name.clone())
+    })
+    .collect()
 }
 
 /// Lays one value alone into the defaults and says why it does not fit.

@@ -148,6 +148,7 @@ async fn bearer(header: &HeaderValue, house: &House) -> Result<Caller, ApiError>
     if secret.has_prefix(SecretKind::Machine) {
         let machine = house.lookup.machine(secret.hash()).await?;
         let machine = machine.ok_or_else(|| refuse(Code::MachineUnknown))?;
+        house.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, house.clock.now());
         return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
     }
     if !secret.has_prefix(SecretKind::AccessToken) {

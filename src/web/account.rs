@@ -22,11 +22,7 @@ use domain::ids::UserAccountId;
 
 use super::{Frame, SignedIn, Trouble, page};
 use crate::house::House;
-
-/// Computers that one page shows.
-const COMPUTERS_MAX: usize = 500;
-/// Agents that one page shows.
-const AGENTS_MAX: usize = 500;
+use crate::http::account::{AGENTS_MAX, COMPUTERS_MAX};
 
 /// A signed-in person with an account; whoever has none is told how to get one.
 #[derive(Debug, Clone)]

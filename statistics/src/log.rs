@@ -5,7 +5,7 @@
 //! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
 //!    grown tree. It is the only writer of the tree, under a lease with a fence, and never signs a tree that does not begin with the one
 //!    signed before.
-//! 3. Everything else reads: activity, proofs, checkpoint, consistency, keys. All are index lookups, however long the log is.
+//! 3. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
 //! Nothing lives here: whoever owns the log calls `append` and `sequence`.
 
@@ -13,6 +13,7 @@ mod append;
 mod read;
 mod sequence;
 mod sql;
+mod usage;
 
 use std::sync::Arc;
 

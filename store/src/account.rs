@@ -1,50 +1,14 @@
 //! Accounts, the people who own them, and the identities that are linked to them (decisions, section 3).
 
-use std::str::FromStr;
-
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
+use domain::usage::Plan;
 use domain::{Chance, Timestamp};
-use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, on_reader, on_writer};
-
-/// What an account has paid for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-#[expect(missing_docs, reason = "the specification names the plans and says no more about them")]
-pub enum Plan {
-    Free,
-    Plus,
-    Pro,
-    Max,
-}
-
-impl Plan {
-    /// All of them, the smallest first.
-    pub const ALL: [Self; 4] = [Self::Free, Self::Plus, Self::Pro, Self::Max];
-
-    /// The plan as it is written in answers, the configuration and rows.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "FREE",
-            Self::Plus => "PLUS",
-            Self::Pro => "PRO",
-            Self::Max => "MAX",
-        }
-    }
-}
-
-impl FromStr for Plan {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|plan| plan.as_str() == text).ok_or("expected one of FREE, PLUS, PRO, MAX")
-    }
-}
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +49,8 @@ pub struct Identity {
     pub account: Option<UserAccountId>,
     /// The chain on which the service reports its own changes for this identity.
     pub control_machine: Option<MachineUuid>,
+    /// When it was first named.
+    pub created_at: Timestamp,
 }
 
 /// What became of an account that was to be provisioned.
@@ -224,6 +190,15 @@ impl Store {
         Ok(rows.into_iter().map(Person::try_from).collect::<Result<_, _>>()?)
     }
 
+    /// The account of the person behind an address, for operators; whoever has not signed in yet has none.
+    pub async fn account_by_email(&self, email: &Email) -> Result<Option<UserAccountId>, StoreError> {
+        const SQL: &str = "SELECT account_id FROM persons WHERE email = $1 AND account_id IS NOT NULL";
+        let account: Option<String> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(email.as_str()).fetch_optional(db))
+                .during("find an account by an address")?;
+        Ok(parsed_opt("persons.account_id", account.as_deref())?)
+    }
+
     /// One person.
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
         const SQL: &str = "SELECT id, email, name, account_id FROM persons WHERE id = $1";
@@ -244,7 +219,8 @@ impl Store {
 
     /// One identity.
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
-        const SQL: &str = "SELECT user_cuid, account_id, control_machine_uuid FROM identities WHERE user_cuid = $1";
+        const SQL: &str =
+            "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
         let row: Option<IdentityRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).fetch_optional(db))
                 .during("read an identity")?;
@@ -320,6 +296,7 @@ struct IdentityRow {
     user_cuid: String,
     account_id: Option<String>,
     control_machine_uuid: Option<Uuid>,
+    created_at: Timestamp,
 }
 
 impl TryFrom<IdentityRow> for Identity {
@@ -330,6 +307,7 @@ impl TryFrom<IdentityRow> for Identity {
             user_cuid: parsed("identities.user_cuid", &row.user_cuid)?,
             account: parsed_opt("identities.account_id", row.account_id.as_deref())?,
             control_machine: row.control_machine_uuid.map(MachineUuid::from),
+            created_at: row.created_at,
         })
     }
 }

@@ -7,6 +7,7 @@
 //! | noun | facts |
 //! |---|---|
 //! | [`account`] | accounts, people, identities |
+//! | [`balance`] | the ledger of purchased balances |
 //! | [`machine`] | computers, their secrets, whom they are attached to |
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | levels that people set |
@@ -18,6 +19,7 @@
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
+//! | [`usage`] | what was used, day by day |
 //! | [`janitor`] | what may be forgotten |
 //! | [`pool`] | one way to either database |
 
@@ -27,6 +29,7 @@ use sqlx::migrate::Migrator;
 
 pub mod account;
 pub mod api_key;
+pub mod balance;
 pub mod claim;
 pub mod consent;
 pub mod device;
@@ -40,6 +43,7 @@ pub mod pool;
 pub mod session;
 pub mod signin;
 pub mod token;
+pub mod usage;
 
 mod row;
 

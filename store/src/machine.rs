@@ -1,5 +1,6 @@
 //! Computers: their secrets, the identity that lives on them, and the account that they are attached to (decisions, section 3).
 
+use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::consent::ConsentRule;
 use domain::held::MachineFacts;
@@ -186,20 +187,26 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Moves `last_seen_at` of many computers forward, never back.
-    pub async fn machines_touch(&self, seen: &[(MachineUuid, Timestamp)]) -> Result<(), StoreError> {
+    /// Moves `last_seen_at` of many computers forward, never back, and none that was moved less than `sparing` before: however many
+    /// processes saw it, a computer is written that seldom.
+    pub async fn machines_touch(
+        &self,
+        seen: &[(MachineUuid, Timestamp)],
+        sparing: TimeDelta,
+    ) -> Result<(), StoreError> {
         if seen.is_empty() {
             return Ok(());
         }
         in_transaction!(&self.pool, |tx: Db| {
             for chunk in chunks(seen) {
-                let mut sql = QueryBuilder::<Db>::new("WITH seen (machine_uuid, at) AS (");
+                let mut sql = QueryBuilder::<Db>::new("WITH seen (machine_uuid, at, due) AS (");
                 sql.push_values(chunk, |mut row, (machine, at)| {
-                    row.push_bind(machine.as_uuid()).push_bind(*at);
+                    row.push_bind(machine.as_uuid()).push_bind(*at).push_bind(*at - sparing);
                 });
                 sql.push(
                     ") UPDATE machines SET last_seen_at = seen.at FROM seen
-                    WHERE machines.machine_uuid = seen.machine_uuid AND machines.last_seen_at < seen.at",
+                    WHERE machines.machine_uuid = seen.machine_uuid AND machines.last_seen_at < seen.at
+                        AND machines.last_seen_at <= seen.due",
                 );
                 sql.build().execute(&mut *tx).await?;
             }

@@ -11,6 +11,7 @@ mod world;
 
 mod activity;
 mod agent_auth;
+mod api_keys;
 mod audit;
 mod consent;
 mod credentials;

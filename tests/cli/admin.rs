@@ -154,3 +154,44 @@ async fn an_agent_is_listed_and_revoked_for_ever() {
     home.run(&["admin", "agent", "revoke", &id]).refused(1, &["no such agent, or it is revoked already"]);
     home.run(&["admin", "agent", "revoke", &flow::uuid()]).refused(1, &["no such agent"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_and_a_balance_are_seen_at_once_by_whoever_they_are_for() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let person = flow::session(&home, "ada@example.com");
+    let account = flow::text(&home.run(&["admin", "account", "list", "--json"]).json()[0], "user_account_id");
+    let bar = async || Client::new().get(&format!("{}/api/v1/usage/bar", server.url), person.clone()).await.expect(200);
+    assert_eq!((&bar().await["plan"], &bar().await["balance_cents"]), (&json!("FREE"), &json!(0)));
+
+    let set = |arguments: &[&str]| home.run(&[&["admin", "plan", "set"], arguments].concat());
+    assert_eq!(
+        set(&["--email", "Ada@example.com", "--plan", "PLUS", "--json"]).json(),
+        json!({ "user_account_id": account, "plan": "PLUS" })
+    );
+    assert_eq!(set(&["--account", &account, "--plan", "PRO"]).said(), format!("{account} has the plan PRO now"));
+    set(&["--email", "nobody@example.com", "--plan", "PRO"]).refused(1, &["no such account"]);
+    set(&["--account", "tz4a98xxat96iws9zmbrgj3a", "--plan", "PRO"]).refused(1, &["no such account"]);
+    set(&["--account", &account, "--plan", "GOLD"]).refused(2, &["expected one of FREE, PLUS, PRO, MAX"]);
+    set(&["--plan", "PRO"]).refused(2, &["--account"]);
+    set(&["--account", &account, "--email", "ada@example.com", "--plan", "PRO"]).refused(2, &["cannot be used with"]);
+
+    let add = |arguments: &[&str]| home.run(&[&["admin", "balance", "add"], arguments].concat());
+    let added = add(&["--email", "ada@example.com", "--cents", "500", "--reason", "bought", "--json"]).json();
+    assert_eq!(added, json!({ "user_account_id": account, "cents": 500, "balance_cents": 500 }));
+    let taken = add(&["--account", &account, "--cents", "-120", "--reason", " paid back "]);
+    assert_eq!(taken.said(), format!("the balance of {account} is 380 cents now"));
+    add(&["--account", &account, "--cents", "5", "--reason", " "]).refused(1, &["--reason"]);
+    add(&["--account", &account, "--cents", "5.5", "--reason", "x"]).refused(2, &["--cents"]);
+    add(&["--account", &account, "--cents", "9223372036854775807", "--reason", "x"]).refused(1, &["that far from 0"]);
+    add(&["--account", "tz4a98xxat96iws9zmbrgj3a", "--cents", "5", "--reason", "x"]).refused(1, &["no such account"]);
+    assert_eq!((&bar().await["plan"], &bar().await["balance_cents"]), (&json!("PRO"), &json!(380)));
+
+    let list = |arguments: &[&str]| home.run(&[&["admin", "balance", "list"], arguments].concat());
+    let listed = list(&["--account", &account, "--json"]).json();
+    let seen: Vec<_> = listed.as_array().unwrap().iter().map(|entry| (&entry["cents"], &entry["reason"])).collect();
+    assert_eq!(seen, [(&json!(-120), &json!("paid back")), (&json!(500), &json!("bought"))]);
+    assert_eq!(list(&["--email", "ada@example.com", "--limit", "1"]).said().lines().count(), 2);
+    list(&["--account", "tz4a98xxat96iws9zmbrgj3a"]).refused(1, &["no such account"]);
+    list(&["--email", "nobody@example.com"]).refused(1, &["no such account"]);
+}

@@ -9,6 +9,7 @@ use domain::envelope::{Outline, Sealed, Unreadable};
 use domain::held::{Hold, HoldReason, Standing, judge};
 use domain::ids::{MachineUuid, ReceiptId};
 use domain::registry::Registry;
+use domain::usage::Used;
 use domain::{Chance, Clock, Digest, Timestamp};
 use statistics::contract::{Outcome, Scope, Submission};
 use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
@@ -17,6 +18,7 @@ use store::{Store, StoreError};
 use super::{HeldLedger, Sender, Verdict};
 use crate::commit::CommitMessage;
 use crate::handle::Handle;
+use crate::meter::Tally;
 use crate::upstream::Upstream;
 
 /// Everything that a decision about an event needs.
@@ -28,6 +30,8 @@ pub struct Desk {
     pub hold: Handle<CommitMessage<HeldLedger>>,
     /// Where events go.
     pub upstream: Upstream,
+    /// Told of receipts where no log can be followed.
+    pub tally: Option<Arc<Tally>>,
     /// The event types.
     pub registry: Arc<Registry>,
     /// Time.
@@ -87,6 +91,10 @@ impl Desk {
             machine: Some(sealed.envelope.scope.machine_id),
         };
         let seal = sealed.seal;
+        let used = self.tally.as_ref().map(|tally| {
+            let envelope = &sealed.envelope;
+            (tally, envelope.scope.user_id.clone(), Used::by(envelope.lane, &envelope.event_type))
+        });
         let submission = Submission::new(body.clone(), sealed, scope);
         let now = self.clock.now();
         let receipt = self.chance.uuid_v7(now).into();
@@ -98,6 +106,9 @@ impl Desk {
         domain::failpoint!("forward.after");
         match outcome {
             Outcome::Receipt(receipt) => {
+                if let Some((tally, identity, used)) = used {
+                    tally.receipt(event_id, &identity, used, now);
+                }
                 if let Some(scope) = self.held_scope(sender) {
                     self.heal(&scope, event_id, receipt).await;
                 }

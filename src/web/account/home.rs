@@ -3,11 +3,14 @@
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
+use domain::Timestamp;
 use domain::claim::{Registration, RegistrationType};
+use domain::ids::UserAccountId;
 use store::machine::Computer;
 
 use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
 use crate::house::House;
+use crate::usage::{Measure, UsageOwner, usage_bar};
 use crate::web::{Answer, Frame, Moment, Trouble, page};
 
 #[derive(Template)]
@@ -18,6 +21,21 @@ struct HomePage {
     base_url: String,
     computers: Vec<ComputerRow>,
     agents: Vec<AgentRow>,
+    /// Not, when it cannot be counted right now: the rest of the page is worth showing all the same.
+    usage: Option<Usage>,
+}
+
+struct Usage {
+    plan: &'static str,
+    balance: String,
+    top_up_url: String,
+    meters: [Meter; 2],
+}
+
+struct Meter {
+    name: &'static str,
+    percent_left: String,
+    reset: Moment,
 }
 
 struct ComputerRow {
@@ -40,9 +58,10 @@ struct AgentRow {
 pub async fn show(State(house): State<House>, owner: Owner) -> Answer {
     let now = house.clock.now();
     let trouble = Trouble::store(&house);
-    let (computers, agents) = tokio::join!(
+    let (computers, agents, usage) = tokio::join!(
         house.store.computers_of_account(&owner.account, COMPUTERS_MAX),
         house.store.agents_of_account(&owner.account, AGENTS_MAX),
+        usage(&house, &owner.account, now),
     );
     let computer = |computer: Computer| ComputerRow {
         uuid: computer.machine_uuid.to_string(),
@@ -69,6 +88,26 @@ pub async fn show(State(house): State<House>, owner: Owner) -> Answer {
             base_url: house.base_url.clone(),
             computers: computers.map_err(&trouble)?.into_iter().map(computer).collect(),
             agents: agents.map_err(&trouble)?.into_iter().map(agent).collect(),
+            usage,
         },
     ))
+}
+
+async fn usage(house: &House, account: &UserAccountId, now: Timestamp) -> Option<Usage> {
+    let owner = UsageOwner::Account(account.clone());
+    let bar = tokio::time::timeout(house.settings.account.section_deadline, usage_bar(house, &owner)).await;
+    let bar = bar.ok()?.ok()??;
+    let meter = |name, measure: Measure| Meter {
+        name,
+        percent_left: measure.percent_left.to_string(),
+        reset: Moment::new(measure.reset_at, now),
+    };
+    let (dollars, cents) = (bar.balance_cents / 100, (bar.balance_cents % 100).abs());
+    let sign = if bar.balance_cents < 0 { "-" } else { "" };
+    Some(Usage {
+        plan: bar.plan.as_str(),
+        balance: format!("{sign}${}.{cents:02}", dollars.abs()),
+        top_up_url: bar.top_up_url,
+        meters: [meter("Memory events", bar.memory), meter("Retrospectives", bar.retrospective)],
+    })
 }

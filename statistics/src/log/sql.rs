@@ -162,6 +162,8 @@ pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
 /// `(size, root, checkpoint, vkey)` of what was signed last.
 pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
+/// How many leaves were signed last.
+pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// Signs the next tree, if the last one is still the one that was read and the lease is still ours: size, root,
 /// checkpoint, vkey, `signed_at`; size before; holder, fence.
 pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
@@ -200,6 +202,12 @@ pub trait Dialect: sqlx::Database {
     const ACTIVITY: [&'static str; 2];
     /// An event of a computer, or of identities (JSON array): id; `$2`.
     const PROOF: [&'static str; 2];
+    /// `(user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
+    /// of a day.
+    const USAGE: &'static str;
+    /// `(memory, retrospectives)` beyond the leaves that are counted: the lane and the event type that count; leaves; events at
+    /// most; identities (JSON array); received from, until.
+    const USAGE_BEYOND: &'static str;
 }
 
 /// Columns and binary values of an event's row; `$uuid` reads an id from the bytes.
@@ -327,6 +335,36 @@ macro_rules! proof {
     };
 }
 
+/// Sums of `$events` by identity and day; what comes to nothing is left out.
+macro_rules! usage {
+    ($events:literal) => {
+        concat!(
+            "SELECT s.user_cuid, e.received_at_ms / $5 AS day,
+                SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END) AS memory,
+                SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END) AS retrospectives
+            FROM ",
+            $events,
+            " JOIN sources s ON s.id = e.source_id WHERE s.lane = $1 OR e.event_type = $2
+            GROUP BY s.user_cuid, e.received_at_ms / $5"
+        )
+    };
+}
+
+/// The sum of what `$events` shows of `$identities`.
+macro_rules! usage_beyond {
+    ($events:literal, $identities:literal) => {
+        concat!(
+            "SELECT CAST(COALESCE(SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END), 0) AS BIGINT),
+                CAST(COALESCE(SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
+            FROM ",
+            $events,
+            " JOIN sources s ON s.id = e.source_id WHERE s.user_cuid IN (",
+            $identities,
+            ") AND e.received_at_ms >= $6 AND e.received_at_ms < $7"
+        )
+    };
+}
+
 impl Dialect for sqlx::Sqlite {
     const HEADS: &'static str = "SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
         FROM json_each($1) r CROSS JOIN chain_heads h
@@ -372,6 +410,10 @@ impl Dialect for sqlx::Sqlite {
         [sqlite_activity!("s.machine_id = $1"), sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))")];
     const PROOF: [&'static str; 2] =
         [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
+    // Here the event with id n has place n - 1: ids have no gap, and places are given in their order.
+    const USAGE: &'static str = usage!("(SELECT * FROM events WHERE id > $3 AND id <= $4) e");
+    const USAGE_BEYOND: &'static str =
+        usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
 }
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
@@ -427,4 +469,11 @@ impl Dialect for sqlx::Postgres {
     ];
     const PROOF: [&'static str; 2] =
         [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))")];
+    const USAGE: &'static str =
+        usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");
+    const USAGE_BEYOND: &'static str = usage_beyond!(
+        "(SELECT event FROM leaves WHERE leaf_index >= $3 AND leaf_index < $3 + $4
+            UNION ALL (SELECT event FROM unsequenced ORDER BY event LIMIT $4)) l JOIN events e ON e.id = l.event",
+        "SELECT jsonb_array_elements_text($5::JSONB)"
+    );
 }

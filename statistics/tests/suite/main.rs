@@ -4,4 +4,5 @@
 
 mod log;
 mod tree;
+mod usage;
 mod world;

@@ -133,7 +133,16 @@ impl Chain {
         Self { machine: world.machine(), seq: 0, prev: "GENESIS".into(), chance: world.chance.clone() }
     }
 
+    pub fn identity(&self) -> UserCuid {
+        self.machine.1.clone()
+    }
+
     pub fn next(&mut self) -> Value {
+        self.next_with(|_| {})
+    }
+
+    /// The next event, changed before it is sealed.
+    pub fn next_with(&mut self, change: impl FnOnce(&mut Value)) -> Value {
         let mut event = json!({
             "schema_version": "v1",
             "event_id": self.chance.uuid_v7(Clock::system().now()),
@@ -148,6 +157,7 @@ impl Chain {
             "hash_chain": { "prev": self.prev },
             "payload": { "n": self.seq },
         });
+        change(&mut event);
         let members = canonical::parse_object(event.to_string().as_bytes(), usize::MAX).unwrap();
         self.prev = Digest::of(&canonical::canonical_bytes(&members)).to_string();
         event["hash_chain"]["self"] = json!(self.prev);

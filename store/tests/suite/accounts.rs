@@ -3,7 +3,8 @@
 use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use domain::signin::Via;
-use store::account::{Plan, Provision};
+use domain::usage::Plan;
+use store::account::Provision;
 use store::session::NewSession;
 
 use crate::world::{World, at, email, laws, now};

@@ -1,5 +1,6 @@
 //! Computers.
 
+use chrono::TimeDelta;
 use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use store::account::Provision;
@@ -203,12 +204,19 @@ laws! {
             seen.push((machine, at(seconds), secret));
         }
         let touches: Vec<_> = seen.iter().map(|(machine, at, _)| (*machine, *at)).collect();
-        store.machines_touch(&touches).await.unwrap();
+        store.machines_touch(&touches, TimeDelta::zero()).await.unwrap();
         let back: Vec<_> = seen.iter().map(|(machine, ..)| (*machine, at(-60))).collect();
-        store.machines_touch(&back).await.unwrap();
-        store.machines_touch(&[]).await.unwrap();
+        store.machines_touch(&back, TimeDelta::zero()).await.unwrap();
+        store.machines_touch(&[], TimeDelta::zero()).await.unwrap();
         for (_, at, secret) in &seen {
             assert_eq!(store.machine_by_secret(secret).await.unwrap().unwrap().last_seen_at, *at);
+        }
+        let (machine, last, secret) = &seen[0];
+        let minute = TimeDelta::minutes(1);
+        for (later, moves) in [(minute - TimeDelta::milliseconds(1), false), (minute, true)] {
+            store.machines_touch(&[(*machine, *last + later)], minute).await.unwrap();
+            let found = store.machine_by_secret(secret).await.unwrap().unwrap().last_seen_at;
+            assert_eq!(found == *last + later, moves, "{later}");
         }
     }
 

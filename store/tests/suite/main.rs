@@ -3,6 +3,8 @@
 
 mod accounts;
 mod agents;
+mod api_keys;
+mod balance;
 mod completeness;
 mod connections;
 mod held;
@@ -13,4 +15,5 @@ mod outbox;
 mod schemas;
 mod signin;
 mod tokens;
+mod usage;
 mod world;

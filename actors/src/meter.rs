@@ -1,0 +1,240 @@
+//! Counts what is used (decisions, section 10).
+//!
+//! With the embedded log the meter follows the tree: about once a second it asks what the leaves beyond its cursor come to, and adds that and
+//! the new cursor in one transaction of the main database, guarded by the old cursor. So every leaf is counted once, by whichever node
+//! comes first, whatever crashes in between. Events pass the meter without knowing it. Who asks for the usage adds what stands beyond the
+//! cursor at that moment, so the answer is right as soon as an event has its receipt.
+//!
+//! With an external statistics service there is no log to follow. Intake tells of every receipt, the [`Tally`] counts it in memory, once for
+//! each event id that it remembers, and the meter writes the counts about once a second.
+//!
+//! **If it crashes:** with the embedded log nothing is lost, and the next pass goes on from the cursor. With an external service the counts are
+//! kept when the actor alone crashes; when the process does, up to a second of them is lost, and a resend that comes after that, or to
+//! another node, is counted again. A write whose outcome nobody learnt is written once more.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::Timestamp;
+use domain::ids::{EventId, UserCuid};
+use domain::usage::{Day, Used, Window};
+use statistics::log::Log;
+use store::Store;
+use store::usage::UsageDay;
+use tokio::sync::RwLock;
+
+use crate::periodic::Pass;
+use crate::trouble::Trouble;
+use crate::upstream::Upstream;
+
+/// Leaves that one pass counts; the next goes on at once.
+const LEAVES_MAX: u32 = 20_000;
+
+/// Events beyond the cursor that a question looks at; a meter that is further behind tells too little until it has caught up.
+const BEYOND_MAX: u32 = 50_000;
+
+/// Event ids that the tally remembers, against counting a resend again.
+const EVENTS_REMEMBERED: usize = 65_536;
+
+/// Where usage is counted from, and asked for. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Usage {
+    store: Store,
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Log(Log),
+    Tally(Arc<Tally>),
+}
+
+impl Usage {
+    /// Counts what goes to `upstream`.
+    pub fn new(store: Store, upstream: &Upstream) -> Self {
+        let source = match upstream {
+            Upstream::Embedded { log, .. } => Source::Log(log.clone()),
+            Upstream::External(_) => Source::Tally(Arc::default()),
+        };
+        Self { store, source }
+    }
+
+    /// Where intake tells of receipts; none when the log is followed.
+    pub fn tally(&self) -> Option<Arc<Tally>> {
+        match &self.source {
+            Source::Log(_) => None,
+            Source::Tally(tally) => Some(Arc::clone(tally)),
+        }
+    }
+
+    /// What identities used in a window, up to now.
+    pub async fn of(&self, identities: &[UserCuid], window: Window) -> Result<Used, Trouble> {
+        match &self.source {
+            Source::Log(log) => {
+                let counted = self.store.usage_of(identities, window).await?;
+                let beyond = log.usage_beyond(counted.leaves, identities, window, BEYOND_MAX).await;
+                let beyond = beyond.map_err(|error| Trouble::Internal(error.to_string()))?;
+                Ok(counted.used + beyond)
+            }
+            Source::Tally(tally) => {
+                // While this is held nothing moves from memory to the store, so nothing is missed or seen twice.
+                let _still = tally.moving.read().await;
+                let counted = self.store.usage_of(identities, window).await?;
+                Ok(counted.used + tally.of(identities, window))
+            }
+        }
+    }
+
+    /// Counts on, or writes what is only in memory; `true` when there is more to do.
+    async fn settle(&self) -> Result<bool, String> {
+        match &self.source {
+            Source::Log(log) => self.follow(log).await,
+            Source::Tally(tally) => tally.flush(&self.store).await.map(|()| false),
+        }
+    }
+
+    /// Writes what would be lost with the process: nothing where a log is followed.
+    pub async fn finish(&self) -> Result<(), String> {
+        match &self.source {
+            Source::Log(_) => Ok(()),
+            Source::Tally(tally) => tally.flush(&self.store).await,
+        }
+    }
+
+    async fn follow(&self, log: &Log) -> Result<bool, String> {
+        let counted = self.store.usage_counted().await.map_err(|error| error.to_string())?;
+        let (until, days) = log.usage_from(counted, LEAVES_MAX).await.map_err(|error| error.to_string())?;
+        if until == counted {
+            return Ok(false);
+        }
+        domain::failpoint!("meter.count");
+        // Not ours: another node has counted them a moment ago, and there may be more.
+        self.store.usage_count(counted, until, &days).await.map_err(|error| error.to_string())?;
+        Ok(until - counted >= u64::from(LEAVES_MAX))
+    }
+}
+
+/// One step of counting.
+#[derive(Debug, Clone)]
+pub struct UsageMeter(pub Usage);
+
+impl Pass for UsageMeter {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        domain::failpoint!("meter.pass");
+        self.0.settle().await
+    }
+}
+
+/// Receipts of an external service, counted in memory until they are written.
+#[derive(Debug, Default)]
+pub struct Tally {
+    counts: Mutex<Counts>,
+    /// Held by whoever moves counts to the store, and shared by those who ask for the sum of both.
+    moving: RwLock<()>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    days: HashMap<(UserCuid, Day), Used>,
+    seen: HashSet<EventId>,
+    /// The same ids, the oldest first.
+    order: VecDeque<EventId>,
+}
+
+impl Tally {
+    /// An event has its receipt.
+    pub fn receipt(&self, event_id: EventId, identity: &UserCuid, used: Used, received_at: Timestamp) {
+        if used.is_nothing() {
+            return;
+        }
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if !counts.seen.insert(event_id) {
+            return;
+        }
+        counts.order.push_back(event_id);
+        if counts.order.len() > EVENTS_REMEMBERED
+            && let Some(oldest) = counts.order.pop_front()
+        {
+            counts.seen.remove(&oldest);
+        }
+        *counts.days.entry((identity.clone(), Day::of(received_at))).or_default() += used;
+    }
+
+    fn of(&self, identities: &[UserCuid], window: Window) -> Used {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = counts.days.iter().filter(|((identity, day), _)| identities.contains(identity) && window.holds(*day));
+        own.fold(Used::default(), |sum, (_, used)| sum + *used)
+    }
+
+    async fn flush(&self, store: &Store) -> Result<(), String> {
+        let _moving = self.moving.write().await;
+        let days: Vec<UsageDay> = {
+            let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let day = |((user_cuid, day), used): (&(UserCuid, Day), &Used)| UsageDay {
+                user_cuid: user_cuid.clone(),
+                day: *day,
+                used: *used,
+            };
+            counts.days.iter().map(day).collect()
+        };
+        if days.is_empty() {
+            return Ok(());
+        }
+        store.usage_add(&days).await.map_err(|error| error.to_string())?;
+        // Only what was written: more may have come meanwhile.
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for written in days {
+            let key = (written.user_cuid, written.day);
+            if let Some(left) = counts.days.get_mut(&key) {
+                *left = left.less(written.used);
+                if left.is_nothing() {
+                    counts.days.remove(&key);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Chance;
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
+    }
+
+    #[test]
+    fn a_receipt_counts_once_however_often_it_comes() {
+        let (tally, chance) = (Tally::default(), Chance::seeded(1));
+        let (ada, bob): (UserCuid, UserCuid) = (chance.cuid2().parse().unwrap(), chance.cuid2().parse().unwrap());
+        let event = chance.uuid_v7(now()).into();
+        let memory = Used { memory: 1, retrospectives: 0 };
+        for _ in 0..3 {
+            tally.receipt(event, &ada, memory, now());
+        }
+        tally.receipt(chance.uuid_v7(now()).into(), &ada, Used::default(), now());
+        tally.receipt(chance.uuid_v7(now()).into(), &bob, memory, now());
+        let today = Day::of(now());
+        let window = Window { first: today, end: Day::from(today.number() + 1) };
+        assert_eq!(tally.of(std::slice::from_ref(&ada), window), memory);
+        assert_eq!(tally.of(&[ada.clone(), bob], window), memory + memory);
+        let next = Window { first: window.end, end: Day::from(today.number() + 2) };
+        assert_eq!(tally.of(&[ada], next), Used::default());
+    }
+
+    #[test]
+    fn the_memory_of_event_ids_is_bounded() {
+        let (tally, chance) = (Tally::default(), Chance::seeded(1));
+        let ada: UserCuid = chance.cuid2().parse().unwrap();
+        for _ in 0..EVENTS_REMEMBERED + 10 {
+            tally.receipt(chance.uuid_v7(now()).into(), &ada, Used { memory: 1, retrospectives: 0 }, now());
+        }
+        let counts = tally.counts.lock().unwrap();
+        assert_eq!((counts.seen.len(), counts.order.len()), (EVENTS_REMEMBERED, EVENTS_REMEMBERED));
+    }
+}

@@ -1,0 +1,71 @@
+//! Notes that computers show themselves, and writes it down now and then.
+//!
+//! Whoever authenticates a computer knows from the same read when it was last seen; only if that is a minute ago is anything noted, and about
+//! once a second what was noted is written in one transaction. The write asks again whether a minute has passed, so a computer is written
+//! once a minute at most, through however many nodes it speaks.
+//!
+//! **If it crashes:** nothing is lost but the process's last second, and the computer's next request is noted again.
+
+use std::sync::Arc;
+
+use chrono::TimeDelta;
+use dashmap::DashMap;
+use domain::Timestamp;
+use domain::ids::MachineUuid;
+use store::Store;
+
+use crate::periodic::Pass;
+
+/// How seldom a computer is written.
+const SPARING: TimeDelta = TimeDelta::minutes(1);
+
+/// Computers noted between two writes; more are noted at their next request.
+const NOTED_MAX: usize = 100_000;
+
+/// Who showed themselves since the last write. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Presence {
+    store: Store,
+    noted: Arc<DashMap<MachineUuid, Timestamp>>,
+}
+
+impl Presence {
+    /// Writes to `store`.
+    pub fn new(store: Store) -> Self {
+        Self { store, noted: Arc::default() }
+    }
+
+    /// A computer that was `last_seen` then made a request now.
+    pub fn seen(&self, machine: MachineUuid, last_seen: Timestamp, now: Timestamp) {
+        if now - last_seen >= SPARING && !self.noted.contains_key(&machine) && self.noted.len() < NOTED_MAX {
+            self.noted.insert(machine, now);
+        }
+    }
+
+    /// Writes what was noted.
+    pub async fn settle(&self) -> Result<(), String> {
+        if self.noted.is_empty() {
+            return Ok(());
+        }
+        let noted: Vec<(MachineUuid, Timestamp)> = self.noted.iter().map(|seen| (*seen.key(), *seen.value())).collect();
+        let written = self.store.machines_touch(&noted, SPARING).await;
+        written.map_err(|error| error.to_string())?;
+        for (machine, _) in &noted {
+            self.noted.remove(machine);
+        }
+        Ok(())
+    }
+}
+
+/// One write.
+#[derive(Debug, Clone)]
+pub struct PresenceKeeper(pub Presence);
+
+impl Pass for PresenceKeeper {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        domain::failpoint!("presence.pass");
+        self.0.settle().await.map(|()| false)
+    }
+}

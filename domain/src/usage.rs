@@ -1,0 +1,290 @@
+//! What an account may use, how much of it is left, and when it begins anew (decisions, section 10).
+//!
+//! Time is cut into windows of whole days, one after the other, from the UTC day on which the account was made. What counts is when an
+//! event was received.
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+use std::str::FromStr;
+
+use chrono::DateTime;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::Timestamp;
+use crate::lane::Lane;
+
+/// What an account has paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+#[expect(missing_docs, reason = "the specification names the plans and says no more about them")]
+pub enum Plan {
+    Free,
+    Plus,
+    Pro,
+    Max,
+}
+
+impl Plan {
+    /// All of them, the smallest first.
+    pub const ALL: [Self; 4] = [Self::Free, Self::Plus, Self::Pro, Self::Max];
+
+    /// The plan as it is written in answers, the configuration and rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "FREE",
+            Self::Plus => "PLUS",
+            Self::Pro => "PRO",
+            Self::Max => "MAX",
+        }
+    }
+}
+
+impl FromStr for Plan {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|plan| plan.as_str() == text).ok_or("expected one of FREE, PLUS, PRO, MAX")
+    }
+}
+
+/// What a plan allows within one window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// Forwarded events of the lane `memory`; 0 is no limit.
+    pub memory_events: u64,
+    /// Forwarded events of type [`RETROSPECTIVE`]; 0 is no limit.
+    pub retrospectives: u64,
+    /// Length of a window, in days; at least 1.
+    pub window_days: u32,
+}
+
+/// The event type that counts as a retrospective.
+pub const RETROSPECTIVE: &str = "rsi.retrospective_completed";
+
+/// The lane that counts as memory.
+pub const MEMORY: Lane = Lane::Memory;
+
+/// How much was used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Events of the lane `memory`.
+    pub memory: u64,
+    /// Events of type [`RETROSPECTIVE`].
+    pub retrospectives: u64,
+}
+
+impl Used {
+    /// What one forwarded event uses.
+    pub fn by(lane: Lane, event_type: &str) -> Self {
+        Self { memory: u64::from(lane == MEMORY), retrospectives: u64::from(event_type == RETROSPECTIVE) }
+    }
+
+    /// What remains of it without `part`.
+    #[must_use]
+    pub fn less(self, part: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_sub(part.memory),
+            retrospectives: self.retrospectives.saturating_sub(part.retrospectives),
+        }
+    }
+
+    /// Whether it is nothing.
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl Add for Used {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            memory: self.memory.saturating_add(other.memory),
+            retrospectives: self.retrospectives.saturating_add(other.retrospectives),
+        }
+    }
+}
+
+impl AddAssign for Used {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// A UTC day, counted from 1970-01-01.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(i64);
+
+impl Day {
+    /// Milliseconds of a day.
+    pub const MILLISECONDS: i64 = 24 * 60 * 60 * 1000;
+
+    /// The day on which a moment lies.
+    pub fn of(moment: Timestamp) -> Self {
+        Self(moment.timestamp_millis().div_euclid(Self::MILLISECONDS))
+    }
+
+    /// Days since 1970-01-01, as rows keep them.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+
+    /// Its first moment.
+    pub fn begin(self) -> Timestamp {
+        let millis = self.0.checked_mul(Self::MILLISECONDS);
+        millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+}
+
+impl From<i64> for Day {
+    fn from(number: i64) -> Self {
+        Self(number)
+    }
+}
+
+/// The days that are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its first day.
+    pub first: Day,
+    /// The first day of the next window.
+    pub end: Day,
+}
+
+impl Window {
+    /// The window in which `now` lies. Before the account was made, by a clock that runs behind, it is the first one.
+    pub fn at(created: Timestamp, now: Timestamp, window_days: u32) -> Self {
+        let length = i64::from(window_days.max(1));
+        let begin = Day::of(created).0;
+        let past = (Day::of(now).0 - begin).max(0) / length;
+        let first = begin + past * length;
+        Self { first: Day(first), end: Day(first + length) }
+    }
+
+    /// Whether a day is counted.
+    pub fn holds(&self, day: Day) -> bool {
+        (self.first..self.end).contains(&day)
+    }
+
+    /// When everything is there again.
+    pub fn reset_at(&self) -> Timestamp {
+        self.end.begin()
+    }
+}
+
+/// How much is left, in tenths of a percent, rounded down: 0 to 1000.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PercentLeft(u16);
+
+impl PercentLeft {
+    /// All of it.
+    pub const ALL: Self = Self(1000);
+
+    /// What is left of `limit` after `used`; of no limit (0) always all.
+    pub fn of(limit: u64, used: u64) -> Self {
+        if limit == 0 {
+            return Self::ALL;
+        }
+        let tenths = u128::from(limit.saturating_sub(used)) * 1000 / u128::from(limit);
+        Self(u16::try_from(tenths).unwrap_or(1000))
+    }
+
+    /// 0 to 1000.
+    pub fn tenths(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for PercentLeft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, tenth) = (self.0 / 10, self.0 % 10);
+        if tenth == 0 { write!(f, "{whole}") } else { write!(f, "{whole}.{tenth}") }
+    }
+}
+
+impl Serialize for PercentLeft {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (f64::from(self.0) / 10.0).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn moment(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_left_is_rounded_down_to_one_decimal() {
+        let written = |limit, used| serde_json::to_string(&PercentLeft::of(limit, used)).unwrap();
+        for (limit, used, expected) in [
+            (3, 0, "100.0"),
+            (3, 1, "66.6"),
+            (3, 2, "33.3"),
+            (3, 3, "0.0"),
+            (3, 4, "0.0"),
+            (1000, 1, "99.9"),
+            (10_000, 1, "99.9"),
+            (10_000, 9_999, "0.0"),
+            (0, u64::MAX, "100.0"),
+            (u64::MAX, 1, "99.9"),
+        ] {
+            assert_eq!(written(limit, used), expected, "{used} of {limit}");
+        }
+    }
+
+    #[test]
+    fn windows_follow_each_other_from_the_day_of_creation() {
+        let created = moment("2026-01-31T23:59:59.999Z");
+        let window = |now: &str| {
+            let window = Window::at(created, moment(now), 30);
+            (window.first.begin(), window.reset_at())
+        };
+        let first = (moment("2026-01-31T00:00:00Z"), moment("2026-03-02T00:00:00Z"));
+        assert_eq!(window("2026-01-31T23:59:59.999Z"), first);
+        assert_eq!(window("2026-03-01T23:59:59.999Z"), first);
+        assert_eq!(window("2026-01-30T00:00:00Z"), first, "a clock that runs behind");
+        assert_eq!(window("2026-03-02T00:00:00Z"), (moment("2026-03-02T00:00:00Z"), moment("2026-04-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn one_event_may_count_once_twice_or_not_at_all() {
+        assert_eq!(Used::by(Lane::Memory, "memory.stored"), Used { memory: 1, retrospectives: 0 });
+        assert_eq!(Used::by(Lane::Rsi, RETROSPECTIVE), Used { memory: 0, retrospectives: 1 });
+        assert!(Used::by(Lane::Llm, "llm.called").is_nothing());
+    }
+
+    #[test]
+    fn plans_are_read_as_they_are_written() {
+        for plan in Plan::ALL {
+            assert_eq!(plan.as_str().parse(), Ok(plan));
+            assert_eq!(serde_json::to_string(&plan).unwrap(), format!("\"{}\"", plan.as_str()));
+        }
+        assert!("free".parse::<Plan>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn using_more_never_leaves_more_and_never_leaves_the_scale(limit: u64, one: u64, two: u64) {
+            let (less, more) = (one.min(two), one.max(two));
+            let (left, left_then) = (PercentLeft::of(limit, less), PercentLeft::of(limit, more));
+            prop_assert!(left_then <= left && left <= PercentLeft::ALL);
+            prop_assert_eq!(PercentLeft::of(limit, 0), PercentLeft::ALL);
+        }
+
+        #[test]
+        fn every_moment_lies_in_one_window(created in 0_i64..4_000_000_000_000, later in 0_i64..4_000_000_000_000, days in 1_u32..400) {
+            let at = |millis| DateTime::from_timestamp_millis(millis).unwrap();
+            let now = at(created + later);
+            let window = Window::at(at(created), now, days);
+            prop_assert!(window.holds(Day::of(now)) && window.reset_at() > now);
+            let next = Window::at(at(created), window.reset_at(), days);
+            prop_assert_eq!(next.first, window.end);
+            prop_assert_eq!(next.end.number() - next.first.number(), i64::from(days));
+        }
+    }
+}

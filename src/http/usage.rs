@@ -1,0 +1,26 @@
+//! How much is left (specification, *Account and usage*).
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+
+use super::auth::{Caller, unauthorized};
+use super::error::{Answer, ApiError, Code};
+use crate::house::House;
+use crate::usage::{UsageOwner, usage_bar};
+
+/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer sees the bar of its account; without one, that of its identity.
+pub async fn bar(State(house): State<House>, caller: Caller) -> Answer {
+    // A person without an account has nothing that a bar could show; nor has a credential whose account is gone.
+    let refused = || unauthorized(Code::Unauthorized, true, &house);
+    let owner = owner(&caller).ok_or_else(refused)?;
+    let bar = usage_bar(&house, &owner).await.map_err(ApiError::from)?;
+    Ok(axum::Json(bar.ok_or_else(refused)?).into_response())
+}
+
+fn owner(caller: &Caller) -> Option<UsageOwner> {
+    match (caller.account(), caller) {
+        (Some(account), _) => Some(UsageOwner::Account(account.clone())),
+        (None, Caller::Machine { facts, .. }) => Some(UsageOwner::Identity(facts.user_cuid.clone())),
+        (None, _) => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! How much of its plan an account has left (specification, *`UsageBar`*; decisions, section 10). API, summary and account page show the same.
+
+use actors::Trouble;
+use domain::Timestamp;
+use domain::clock::date_time;
+use domain::ids::{UserAccountId, UserCuid};
+use domain::usage::{PercentLeft, Plan, Window};
+use serde::{Serialize, Serializer};
+
+use crate::house::House;
+
+/// Whose usage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsageOwner {
+    /// All identities of an account.
+    Account(UserAccountId),
+    /// One identity that no account is linked to; it has the plan FREE.
+    Identity(UserCuid),
+}
+
+/// `UsageBar`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UsageBar {
+    /// What was paid for.
+    pub plan: Plan,
+    /// Events of the lane `memory`.
+    pub memory: Measure,
+    /// Retrospectives.
+    pub retrospective: Measure,
+    /// Purchased balance, in US cents.
+    pub balance_cents: i64,
+    /// Where to add to it.
+    pub top_up_url: String,
+}
+
+/// One bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Measure {
+    /// From 0 to 100, one decimal, rounded down.
+    pub percent_left: PercentLeft,
+    /// When it is 100 again.
+    #[serde(serialize_with = "written")]
+    pub reset_at: Timestamp,
+}
+
+fn written<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&date_time(*moment))
+}
+
+/// The bar of an account or an identity as it is now, events included that got their receipt a moment ago. `None`: there is no such
+/// account or identity.
+pub async fn usage_bar(house: &House, owner: &UsageOwner) -> Result<Option<UsageBar>, Trouble> {
+    let store = &house.store;
+    let (plan, balance_cents, since, identities) = match owner {
+        UsageOwner::Account(account) => {
+            let Some(found) = store.account_by_id(account).await? else { return Ok(None) };
+            (found.plan, found.balance_cents, found.created_at, store.identities_of_account(account).await?)
+        }
+        UsageOwner::Identity(user_cuid) => {
+            let Some(found) = store.identity(user_cuid).await? else { return Ok(None) };
+            (Plan::Free, 0, found.created_at, vec![found.user_cuid])
+        }
+    };
+    let allowance = house.settings.plans.of(plan);
+    let window = Window::at(since, house.clock.now(), allowance.window_days);
+    let used = house.usage.of(&identities, window).await?;
+    let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };
+    let top_up_url = house.settings.account.top_up_url.clone();
+    Ok(Some(UsageBar {
+        plan,
+        memory: measure(allowance.memory_events, used.memory),
+        retrospective: measure(allowance.retrospectives, used.retrospectives),
+        balance_cents,
+        top_up_url: top_up_url.unwrap_or_else(|| format!("{}/account", house.base_url)),
+    }))
+}

@@ -1,0 +1,67 @@
+//! Counting along: what the events of the log come to, from one place in the tree to another, and what is not counted yet.
+//!
+//! A place is given once and for ever, so whoever remembers up to which leaf they counted can go on from there after any crash.
+
+use domain::ids::UserCuid;
+use domain::usage::{Day, MEMORY, RETROSPECTIVE, Used, Window};
+use store::on_reader;
+use store::usage::UsageDay;
+
+use super::sql::{Dialect, TREE_SIZE};
+use super::{During, Log, LogError};
+
+impl Log {
+    /// What at most `leaves_max` leaves from place `counted` on come to, and the place to go on from: `counted` itself when there is
+    /// nothing new.
+    pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
+        let size: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(TREE_SIZE).fetch_one(db))
+            .during("read the size of the tree")?;
+        let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
+        let until = size.min(counted.saturating_add(leaves_max.into()));
+        if until <= counted {
+            return Ok((counted, Vec::new()));
+        }
+        let rows: Vec<(String, i64, i64, i64)> = on_reader!(&self.pool, |db: Db| {
+            let sum = sqlx::query_as(<Db as Dialect>::USAGE).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
+            sum.bind(place(counted)).bind(place(until)).bind(Day::MILLISECONDS).fetch_all(db)
+        })
+        .during("sum the usage of new leaves")?;
+        let days = rows.into_iter().map(|(user_cuid, day, memory, retrospectives)| {
+            Ok(UsageDay {
+                user_cuid: user_cuid.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?,
+                day: day.into(),
+                used: used(memory, retrospectives)?,
+            })
+        });
+        Ok((until, days.collect::<Result<_, LogError>>()?))
+    }
+
+    /// What identities used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
+    /// `events_max` events; behind more than that it tells too little, until the counting has caught up.
+    pub async fn usage_beyond(
+        &self,
+        counted: u64,
+        identities: &[UserCuid],
+        window: Window,
+        events_max: u32,
+    ) -> Result<Used, LogError> {
+        let identities = serde_json::to_string(identities).unwrap_or_default();
+        let (memory, retrospectives): (i64, i64) = on_reader!(&self.pool, |db: Db| {
+            let sum = sqlx::query_as(<Db as Dialect>::USAGE_BEYOND).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
+            let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&identities);
+            let millis = |day: Day| day.begin().timestamp_millis();
+            sum.bind(millis(window.first)).bind(millis(window.end)).fetch_one(db)
+        })
+        .during("sum the usage beyond what is counted")?;
+        used(memory, retrospectives)
+    }
+}
+
+fn place(place: u64) -> i64 {
+    i64::try_from(place).unwrap_or(i64::MAX)
+}
+
+fn used(memory: i64, retrospectives: i64) -> Result<Used, LogError> {
+    let number = |sum| u64::try_from(sum).map_err(|_| LogError::Corrupt("a sum of events"));
+    Ok(Used { memory: number(memory)?, retrospectives: number(retrospectives)? })
+}

@@ -1,0 +1,118 @@
+//! The ledger of an account's purchased balance. The balance itself stands with the account and moves with every entry.
+
+use domain::ids::UserAccountId;
+use domain::{Chance, Timestamp};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, parsed, storable};
+use crate::{Store, in_transaction, on_reader};
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BalanceEntry {
+    /// Grows with time.
+    pub id: Uuid,
+    /// Whose balance it moved.
+    pub account: UserAccountId,
+    /// By how much, in US cents; negative when something was taken.
+    pub cents: i64,
+    /// What for.
+    pub reason: String,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BalanceAdd {
+    /// It is written; the balance is this, in US cents, from now on.
+    Added(i64),
+    /// There is no such account.
+    NoAccount,
+    /// The balance would be a number that nobody has: more than 2^53 cents, which is as far as JSON numbers are exact everywhere.
+    OutOfRange,
+}
+
+/// How far a balance may be from nothing.
+const BALANCE_MAX: i64 = 1 << 53;
+
+impl Store {
+    /// Moves the balance of an account and writes down why.
+    pub async fn balance_add(
+        &self,
+        account: &UserAccountId,
+        cents: i64,
+        reason: &str,
+        now: Timestamp,
+        chance: &Chance,
+    ) -> Result<BalanceAdd, StoreError> {
+        const LOCK: &str =
+            "UPDATE accounts SET balance_cents = balance_cents WHERE user_account_id = $1 RETURNING balance_cents";
+        const MOVE: &str = "UPDATE accounts SET balance_cents = $2 WHERE user_account_id = $1";
+        const ENTER: &str = "INSERT INTO balance_entries (id, account_id, cents, reason, created_at)
+            VALUES ($1, $2, $3, $4, $5)";
+        let (id, reason) = (chance.uuid_v7(now), storable(reason));
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let before: Option<i64> =
+                    sqlx::query_scalar(LOCK).bind(account.as_str()).fetch_optional(&mut *tx).await?;
+                let Some(before) = before else { return Ok(BalanceAdd::NoAccount) };
+                let after = before.checked_add(cents).filter(|after| (-BALANCE_MAX..=BALANCE_MAX).contains(after));
+                let Some(after) = after else { return Ok(BalanceAdd::OutOfRange) };
+                sqlx::query(MOVE).bind(account.as_str()).bind(after).execute(&mut *tx).await?;
+                sqlx::query(ENTER)
+                    .bind(id)
+                    .bind(account.as_str())
+                    .bind(cents)
+                    .bind(&*reason)
+                    .bind(now)
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(BalanceAdd::Added(after))
+            },
+            commit if |outcome| matches!(outcome, BalanceAdd::Added(_))
+        )
+        .during("move a balance")
+    }
+
+    /// The entries of an account, newest first.
+    pub async fn balance_entries(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<Vec<BalanceEntry>, StoreError> {
+        const SQL: &str = "SELECT id, account_id, cents, reason, created_at FROM balance_entries
+            WHERE account_id = $1 ORDER BY id DESC LIMIT $2";
+        let rows: Vec<EntryRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the entries of a balance")?;
+        Ok(rows.into_iter().map(BalanceEntry::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+#[derive(FromRow)]
+struct EntryRow {
+    id: Uuid,
+    account_id: String,
+    cents: i64,
+    reason: String,
+    created_at: Timestamp,
+}
+
+impl TryFrom<EntryRow> for BalanceEntry {
+    type Error = Corrupt;
+
+    fn try_from(row: EntryRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id,
+            account: parsed("balance_entries.account_id", &row.account_id)?,
+            cents: row.cents,
+            reason: row.reason,
+            created_at: row.created_at,
+        })
+    }
+}

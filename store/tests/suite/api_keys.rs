@@ -1,0 +1,57 @@
+//! Keys of the knowledge API.
+
+use domain::api_key::{ApiKey, ApiKeyScope};
+use domain::ids::UserAccountId;
+use store::api_key::KeyCreate;
+
+use crate::world::{World, at, laws, now};
+
+fn key(world: &World, account: &UserAccountId, name: &str) -> ApiKey {
+    ApiKey {
+        id: world.chance.uuid_v7(now()).into(),
+        account: account.clone(),
+        name: name.parse().unwrap(),
+        scopes: vec![ApiKeyScope::Search, ApiKeyScope::Settings],
+        spaces: Some(vec![world.chance.uuid_v7(now()).into()]),
+        created_at: now(),
+        expires_at: Some(at(60)),
+        last_used_at: None,
+        revoked_at: None,
+    }
+}
+
+laws! {
+    async fn a_key_is_kept_as_it_was_made_and_ended_by_its_owner_alone(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let first = key(world, &ada, "first");
+        let second = ApiKey { spaces: None, expires_at: None, created_at: at(1), ..key(world, &ada, "second") };
+        for made in [&first, &second] {
+            assert_eq!(store.api_key_create(made, &world.secret(), 10).await.unwrap(), KeyCreate::Created);
+            assert_eq!(store.api_key_create(made, &world.secret(), 10).await.unwrap(), KeyCreate::AlreadyMade);
+        }
+        assert_eq!(store.api_keys_of_account(&ada, 10).await.unwrap(), [second.clone(), first.clone()]);
+        assert_eq!(store.api_keys(1).await.unwrap(), [second]);
+        assert_eq!(store.api_keys_of_account(&bob, 10).await.unwrap(), []);
+        assert!(!store.api_key_revoke(first.id, Some(&bob), at(2)).await.unwrap());
+        assert!(store.api_key_revoke(first.id, Some(&ada), at(2)).await.unwrap());
+        assert!(!store.api_key_revoke(first.id, None, at(3)).await.unwrap());
+        assert_eq!(store.api_keys_of_account(&ada, 10).await.unwrap()[1].revoked_at, Some(at(2)));
+    }
+
+    async fn an_account_has_so_many_good_keys_and_no_more(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let second = world.second().await;
+        let mut making = tokio::task::JoinSet::new();
+        for round in 0..12 {
+            let (store, secret) = (if round % 2 == 0 { &world.store } else { &second }.clone(), world.secret());
+            let key = key(world, &ada, "one of many");
+            making.spawn(async move { store.api_key_create(&key, &secret, 5).await.unwrap() });
+        }
+        let made = making.join_all().await.into_iter().filter(|made| *made == KeyCreate::Created).count();
+        assert_eq!(made, 5);
+        // Those that have ended do not count.
+        let later = ApiKey { created_at: at(60), expires_at: None, ..key(world, &ada, "later") };
+        assert_eq!(world.store.api_key_create(&later, &world.secret(), 5).await.unwrap(), KeyCreate::Created);
+    }
+}

@@ -1,0 +1,63 @@
+//! What was used, counted once.
+
+use domain::ids::UserCuid;
+use domain::usage::{Day, Used, Window};
+use store::usage::{Counted, UsageDay};
+
+use crate::world::{World, laws};
+
+fn used(memory: u64, retrospectives: u64) -> Used {
+    Used { memory, retrospectives }
+}
+
+fn on(user_cuid: &UserCuid, day: i64, used: Used) -> UsageDay {
+    UsageDay { user_cuid: user_cuid.clone(), day: Day::from(day), used }
+}
+
+fn window(first: i64, end: i64) -> Window {
+    Window { first: Day::from(first), end: Day::from(end) }
+}
+
+laws! {
+    async fn usage_is_summed_over_the_identities_and_days_that_are_asked_for(world: &World) {
+        let store = &world.store;
+        let (one, two, strange) = (world.cuid(), world.cuid(), world.cuid());
+        let first = [on(&one, 10, used(1, 0)), on(&two, 11, used(2, 1)), on(&one, 10, used(4, 0)), on(&strange, 10, used(64, 64))];
+        store.usage_add(&first).await.unwrap();
+        store.usage_add(&[on(&one, 12, used(8, 0)), on(&one, 9, used(16, 2))]).await.unwrap();
+        store.usage_add(&[]).await.unwrap();
+        let both = [one.clone(), two.clone()];
+        let sum = async |identities: &[UserCuid], window| store.usage_of(identities, window).await.unwrap().used;
+        assert_eq!(sum(&both, window(10, 12)).await, used(7, 1));
+        assert_eq!(sum(&both, window(9, 13)).await, used(31, 3));
+        assert_eq!(sum(&both[..1], window(12, 40)).await, used(8, 0));
+        assert_eq!(sum(&both, window(13, 40)).await, used(0, 0));
+        assert_eq!(sum(&[], window(0, 40)).await, used(0, 0));
+    }
+
+    async fn what_two_count_at_once_is_counted_once(world: &World) {
+        let second = world.second().await;
+        let cuid = world.cuid();
+        let mut counting = tokio::task::JoinSet::new();
+        for round in 0..6 {
+            let (store, day) = (if round % 2 == 0 { &world.store } else { &second }.clone(), on(&cuid, 1, used(5, 1)));
+            counting.spawn(async move { store.usage_count(0, 5, &[day]).await.unwrap() });
+        }
+        let won = counting.join_all().await.into_iter().filter(|won| *won).count();
+        assert_eq!(won, 1);
+        assert_eq!(world.store.usage_counted().await.unwrap(), 5);
+        assert!(world.store.usage_count(5, 8, &[on(&cuid, 2, used(3, 0))]).await.unwrap());
+        assert!(!world.store.usage_count(5, 9, &[on(&cuid, 2, used(4, 0))]).await.unwrap());
+        let counted = world.store.usage_of(&[cuid], window(0, 9)).await.unwrap();
+        assert_eq!(counted, Counted { used: used(8, 1), leaves: 8 });
+    }
+
+    async fn a_large_batch_is_counted_whole(world: &World) {
+        let identities: Vec<UserCuid> = (0..150).map(|_| world.cuid()).collect();
+        let days: Vec<UsageDay> = identities.iter().map(|cuid| on(cuid, 1, used(1, 0))).collect();
+        for round in 0..2 {
+            assert!(world.store.usage_count(round, round + 1, &days).await.unwrap());
+        }
+        assert_eq!(world.store.usage_of(&identities, window(1, 2)).await.unwrap().used, used(300, 0));
+    }
+}

@@ -1,0 +1,64 @@
+//! Keys of the knowledge API (decisions, section 13).
+
+use serde_json::{Value, json};
+
+use crate::world::{Answer, Credential, World, both};
+
+const KEYS: &str = "/api/v1/keys";
+
+async fn make(world: &World, credential: &Credential, body: Value) -> Answer {
+    world.post(KEYS, credential, &body).await
+}
+
+both! {
+    async fn a_key_is_shown_once_listed_and_ended(world: World) {
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let space = "019b76da-a800-7a67-8a14-94a3f41b0634";
+        let made = make(&world, &person.cookie, json!({ "name": " search box ", "scopes": ["search"], "spaces": [space] })).await.expect(201);
+        assert!(made["key"].as_str().unwrap().starts_with("ak_"));
+        assert_eq!((&made["name"], &made["scopes"], &made["spaces"]), (&json!("search box"), &json!(["search"]), &json!([space])));
+        let all = make(&world, &agent.token, json!({ "name": "all", "expires_at": "2099-01-01T00:00:00Z" })).await.expect(201);
+        assert_eq!((&all["scopes"], &all["spaces"]), (&json!(["search", "write", "settings"]), &Value::Null));
+        let listed = world.get(KEYS, &person.cookie).await;
+        let body = listed.expect(200);
+        assert_eq!(body["keys"].as_array().unwrap().len(), 2);
+        assert!(!String::from_utf8_lossy(&listed.body).contains("ak_"), "a key is shown once");
+        let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
+        let stranger = world.person("bob@example.com").await;
+        world.delete(&path, &stranger.cookie).await.refused(404, "not_found");
+        assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));
+        world.delete(&path, &person.cookie).await.refused(404, "not_found");
+        world.delete(&format!("{KEYS}/nonsense"), &person.cookie).await.refused(404, "not_found");
+        let keys = world.get(KEYS, &person.cookie).await.expect(200)["keys"].clone();
+        assert!(keys[1]["revoked_at"].is_string() && keys[0]["revoked_at"].is_null());
+        assert_eq!(world.get(KEYS, &stranger.cookie).await.expect(200), json!({ "keys": [] }));
+    }
+
+    async fn every_fault_is_told_with_its_place(world: World) {
+        let person = world.person("ada@example.com").await;
+        for (body, path) in [
+            (json!({}), ""),
+            (json!({ "name": "" }), "name"),
+            (json!({ "name": "x".repeat(101) }), "name"),
+            (json!({ "name": "x", "scopes": ["everything"] }), "scopes[0]"),
+            (json!({ "name": "x", "spaces": [] }), "spaces"),
+            (json!({ "name": "x", "spaces": ["x"] }), "spaces[0]"),
+            (json!({ "name": "x", "expires_at": "2001-01-01T00:00:00Z" }), "expires_at"),
+            (json!({ "name": "x", "more": 1 }), "more"),
+        ] {
+            let refused = make(&world, &person.cookie, body.clone()).await.refused(400, "invalid_request");
+            assert_eq!(refused["issues"][0]["path"], path, "{body}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_has_so_many_keys_and_no_more() {
+    let world = World::with(|settings| settings.api_keys.per_account_max = 2).await;
+    let person = world.person("ada@example.com").await;
+    for _ in 0..2 {
+        make(&world, &person.cookie, json!({ "name": "x" })).await.expect(201);
+    }
+    make(&world, &person.cookie, json!({ "name": "x" })).await.refused(409, "too_many_keys");
+}
