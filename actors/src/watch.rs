@@ -49,18 +49,24 @@ pub struct Seen {
 #[derive(Debug, Default)]
 struct Changes {
     until: Option<Timestamp>,
+    /// The last look was full: the next goes on from where it ended.
+    behind: bool,
     /// Changes within the overlap, so that each is told once.
     told: HashMap<SecretHash, Timestamp>,
 }
 
 impl Changes {
     fn since(&self, now: Timestamp) -> Timestamp {
-        self.until.unwrap_or(now) - OVERLAP
+        match self.until {
+            // The overlap was looked at when this began. Looking back again would not get on where changes are dense.
+            Some(until) if self.behind => until,
+            until => until.unwrap_or(now) - OVERLAP,
+        }
     }
 
     /// Takes in what a look found, tells what is new, and says whether there may be more.
     fn take(&mut self, found: Vec<(SecretHash, Timestamp)>, now: Timestamp, tell: impl Fn(SecretHash)) -> bool {
-        let since = self.since(now);
+        let since = self.since(now) - OVERLAP;
         self.told.retain(|_, changed_at| *changed_at >= since);
         let whole = found.len() < CHANGES_MAX;
         let mut until = now;
@@ -70,7 +76,7 @@ impl Changes {
             }
             until = if whole { now } else { changed_at };
         }
-        self.until = Some(until);
+        (self.until, self.behind) = (Some(until), !whole);
         !whole
     }
 }
@@ -90,5 +96,48 @@ impl Pass for Watch {
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await.map_err(|error| error.to_string())?;
         self.claims.keyring().replace(&keys).map_err(|error| error.to_string())?;
         Ok(more_registrations || more_devices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::HashSet;
+
+    use domain::Chance;
+    use domain::secret::{Secret, SecretKind};
+
+    use super::*;
+
+    #[test]
+    fn dense_changes_are_all_told_once_and_looking_ends() {
+        let chance = Chance::seeded(1);
+        let now = Timestamp::UNIX_EPOCH + TimeDelta::days(1);
+        // 35,000 changes within the last seven seconds: more than one look holds, within less than the overlap.
+        let rows: Vec<_> = (0..35_000)
+            .map(|row| {
+                let code = Secret::mint(SecretKind::DeviceCode, &chance).hash();
+                (code, now - TimeDelta::milliseconds(7_000 - row / 5))
+            })
+            .collect();
+        let look = |since: Timestamp| {
+            rows.iter().filter(|(_, at)| *at >= since).take(CHANGES_MAX).copied().collect::<Vec<_>>()
+        };
+        let told = RefCell::new(Vec::new());
+        let mut changes = Changes::default();
+        let mut looks = 0;
+        loop {
+            let found = look(changes.since(now));
+            looks += 1;
+            if !changes.take(found, now, |code| told.borrow_mut().push(code)) {
+                break;
+            }
+            assert!(looks < 10, "it does not get on");
+        }
+        assert_eq!((looks, told.borrow().len()), (4, rows.len()));
+        assert_eq!(told.borrow().iter().collect::<HashSet<_>>().len(), rows.len());
+        let later = now + TimeDelta::seconds(1);
+        changes.take(look(changes.since(later)), later, |code| told.borrow_mut().push(code));
+        assert_eq!(told.borrow().len(), rows.len(), "what was told is not told again");
     }
 }

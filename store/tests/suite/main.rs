@@ -5,6 +5,7 @@ mod accounts;
 mod agents;
 mod completeness;
 mod connections;
+mod devices;
 mod held;
 mod janitor;
 mod machines;
