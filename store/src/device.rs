@@ -301,6 +301,18 @@ impl Store {
         Ok(done == 1)
     }
 
+    /// Ends a code whose time is over, before its computer is told: an approval elsewhere that still saw it in time comes too late then.
+    /// `false` when it was settled otherwise, or is gone.
+    pub async fn device_expire(&self, code: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE device_codes SET state = 'expired', settled_at = $2, changed_at = $2
+            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at <= $2";
+        let done = crate::on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(code.as_bytes()).bind(now).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("end a device code")?;
+        Ok(done == 1)
+    }
+
     /// The codes that were settled at `since` or later, the earliest first: what another process did is to be read again. Codes that
     /// wait are not among them: nobody remembers anything older of those.
     pub async fn devices_changed_since(
@@ -340,6 +352,7 @@ impl TryFrom<CodeRow> for DeviceCode {
                 DeviceState::Claimed { account: parsed("device_codes.account_id", &account)?, at }
             }
             ("denied", ..) => DeviceState::Denied,
+            ("expired", ..) => DeviceState::Expired,
             ("superseded", ..) => DeviceState::Superseded,
             _ => return Err(Corrupt::new("device_codes.state", "not a state of a device code")),
         };

@@ -13,6 +13,7 @@ mod agent_auth;
 mod audit;
 mod consent;
 mod credentials;
+mod device;
 mod events;
 mod http;
 mod machines;

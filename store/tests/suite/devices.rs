@@ -230,6 +230,25 @@ laws! {
         assert!(matches!(approve(store, &just, &ada, at(CODE_SECONDS - 1)).await, Approval::Approved(_)));
     }
 
+    async fn a_computer_that_was_told_of_the_end_is_not_attached_any_more(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let code = asking_anew(world).await;
+        assert!(!store.device_expire(&code.code, at(CODE_SECONDS - 1)).await.unwrap(), "not before its time");
+        assert_eq!(state(store, &code).await, DeviceState::Pending);
+        assert!(store.device_expire(&code.code, at(CODE_SECONDS)).await.unwrap());
+        assert!(!store.device_expire(&code.code, at(CODE_SECONDS)).await.unwrap());
+        assert_eq!(state(store, &code).await, DeviceState::Expired);
+        // By the clock of another node there is time left.
+        assert_eq!(approve(store, &code, &ada, at(CODE_SECONDS - 2)).await, Approval::CodeConsumed);
+        assert!(!store.device_deny(&code.code, &by(&ada), at(CODE_SECONDS - 2)).await.unwrap());
+        assert_eq!(attached_to(store, code.machine).await, None);
+        let approved = asking_anew(world).await;
+        assert!(matches!(approve(store, &approved, &ada, at(1)).await, Approval::Approved(_)));
+        assert!(!store.device_expire(&approved.code, at(CODE_SECONDS)).await.unwrap());
+        assert!(!store.device_expire(&world.secret(), at(CODE_SECONDS)).await.unwrap());
+    }
+
     /// The order is fixed (decisions, section 3): each case would be refused for every later reason as well.
     async fn approvals_are_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
