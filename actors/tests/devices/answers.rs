@@ -66,7 +66,7 @@ enum Told {
     Denied,
     TooLate,
     /// In their order, by one node.
-    Polled(usize, Vec<Poll>),
+    Polled(Vec<Poll>),
     Nothing,
 }
 
@@ -121,8 +121,7 @@ impl Lane {
         let deeds = self.deeds();
         let mut doing = JoinSet::new();
         for deed in deeds.iter().copied() {
-            let node = usize::try_from(self.chance.below(2)).unwrap();
-            let (place, node) = (node, Arc::clone(&self.nodes[node]));
+            let node = Arc::clone(&self.nodes[usize::try_from(self.chance.below(2)).unwrap()]);
             let (turns, started, machine) = (self.chance.below(12), Arc::clone(&started), machine.clone());
             let (leapt, people) = (Arc::clone(&self.leapt), self.people.clone());
             doing.spawn(async move {
@@ -150,7 +149,7 @@ impl Lane {
                             polls.push(node.devices.poll(&started.device_code).await.unwrap());
                             turns_pass(turns).await;
                         }
-                        Told::Polled(place, polls)
+                        Told::Polled(polls)
                     }
                     Deed::Expire => {
                         leapt.fetch_add(CODE_SECONDS * 1000, Ordering::SeqCst);
@@ -201,7 +200,7 @@ impl Lane {
         let right = |told: &Poll| poll.as_ref().map_or_else(|| waits(told), |end| told == end);
         assert!(last.iter().all(right), "{end:?}, {last:?}: {words}");
         for told in &told {
-            let Told::Polled(_, polls) = told else { continue };
+            let Told::Polled(polls) = told else { continue };
             let ends = polls.iter().skip_while(|poll| waits(poll));
             assert!(ends.clone().all(right), "{end:?}: {words}");
         }
