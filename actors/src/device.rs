@@ -7,6 +7,8 @@
 //! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there.
 //! 3. A signed-in person types the user code, sees who asks, and approves or denies. Wrong codes are counted in the store.
 //! 4. The approval attaches the computer in one guarded transaction; the next poll learns of it.
+//! 5. A code that nobody answered ends when its computer next polls, in the store too, so that no later approval can undo what it
+//!    was told.
 //!
 //! The poller's memory is a cache of the row and the pacing. Changes made elsewhere reach it within a second through [`crate::watch`].
 //!
@@ -206,7 +208,7 @@ impl DeviceCodes {
     /// A computer polls.
     pub async fn poll(&self, device_code: &Secret) -> Result<Poll, Trouble> {
         let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
-        Ok(asked.unwrap_or(Poll::Expired))
+        Ok(asked.transpose()?.unwrap_or(Poll::Expired))
     }
 
     /// A person typed a user code and wants to know who asks.

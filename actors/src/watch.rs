@@ -41,37 +41,34 @@ pub struct Watch {
 /// What a look carries over.
 #[derive(Debug, Default)]
 pub struct Seen {
-    registrations: Changes,
-    devices: Changes,
-}
-
-/// What is known of the changes of one table.
-#[derive(Debug, Default)]
-struct Changes {
-    until: Option<Timestamp>,
-    /// Changes within the overlap, so that each is told once.
+    registrations: Looked,
+    /// Changes of registrations within the overlap, so that each is told once.
     told: HashMap<SecretHash, Timestamp>,
+    devices: Looked,
 }
 
-impl Changes {
+/// How far one table was looked at.
+#[derive(Debug, Default)]
+struct Looked {
+    until: Option<Timestamp>,
+    /// The last look was full: the next goes on from where it ended.
+    behind: bool,
+}
+
+impl Looked {
     fn since(&self, now: Timestamp) -> Timestamp {
-        self.until.unwrap_or(now) - OVERLAP
+        match self.until {
+            // The overlap was looked at when this began. Looking back again would not get on where changes are dense.
+            Some(until) if self.behind => until,
+            until => until.unwrap_or(now) - OVERLAP,
+        }
     }
 
-    /// Takes in what a look found, tells what is new, and says whether there may be more.
-    fn take(&mut self, found: Vec<(SecretHash, Timestamp)>, now: Timestamp, tell: impl Fn(SecretHash)) -> bool {
-        let since = self.since(now);
-        self.told.retain(|_, changed_at| *changed_at >= since);
-        let whole = found.len() < CHANGES_MAX;
-        let mut until = now;
-        for (key, changed_at) in found {
-            if self.told.insert(key, changed_at) != Some(changed_at) {
-                tell(key);
-            }
-            until = if whole { now } else { changed_at };
-        }
-        self.until = Some(until);
-        !whole
+    /// Takes down what a look found, and says whether there may be more.
+    fn on(&mut self, found: &[(SecretHash, Timestamp)], now: Timestamp) -> bool {
+        self.behind = found.len() >= CHANGES_MAX;
+        self.until = Some(found.last().filter(|_| self.behind).map_or(now, |(_, changed_at)| *changed_at));
+        self.behind
     }
 }
 
@@ -81,14 +78,64 @@ impl Pass for Watch {
     async fn run(&self, seen: &mut Seen) -> Result<bool, String> {
         domain::failpoint!("watch.pass");
         let now = self.clock.now();
-        let found = self.store.registrations_changed_since(seen.registrations.since(now), CHANGES_MAX).await;
+        let since = seen.registrations.since(now);
+        let found = self.store.registrations_changed_since(since, CHANGES_MAX).await;
         let found = found.map_err(|error| error.to_string())?;
-        let more_registrations = seen.registrations.take(found, now, |claim_token| self.claims.hint(claim_token));
+        let more_registrations = seen.registrations.on(&found, now);
+        seen.told.retain(|_, changed_at| *changed_at >= since - OVERLAP);
+        for (claim_token, changed_at) in found {
+            if seen.told.insert(claim_token, changed_at) != Some(changed_at) {
+                self.claims.hint(claim_token);
+            }
+        }
         let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await;
         let found = found.map_err(|error| error.to_string())?;
-        let more_devices = seen.devices.take(found, now, |code| self.devices.hint(code));
+        let more_devices = seen.devices.on(&found, now);
+        // Told again and again within the overlap: a poller may be starting from what was read before the change. One that knows
+        // the end does not look.
+        for (code, _) in found {
+            self.devices.hint(code);
+        }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await.map_err(|error| error.to_string())?;
         self.claims.keyring().replace(&keys).map_err(|error| error.to_string())?;
         Ok(more_registrations || more_devices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use domain::Chance;
+    use domain::secret::{Secret, SecretKind};
+
+    use super::*;
+
+    #[test]
+    fn dense_changes_are_all_found_and_looking_ends() {
+        let chance = Chance::seeded(1);
+        let now = Timestamp::UNIX_EPOCH + TimeDelta::days(1);
+        // 35,000 changes within the last seven seconds: more than one look holds, within less than the overlap.
+        let rows: Vec<_> = (0..35_000)
+            .map(|row| {
+                let code = Secret::mint(SecretKind::DeviceCode, &chance).hash();
+                (code, now - TimeDelta::milliseconds(7_000 - row / 5))
+            })
+            .collect();
+        let mut looked = Looked::default();
+        let (mut found, mut looks) = (HashSet::new(), 0);
+        loop {
+            let since = looked.since(now);
+            let look: Vec<_> = rows.iter().filter(|(_, at)| *at >= since).take(CHANGES_MAX).copied().collect();
+            looks += 1;
+            found.extend(look.iter().map(|(code, _)| *code));
+            if !looked.on(&look, now) {
+                break;
+            }
+            assert!(looks < 10, "it does not get on");
+        }
+        assert_eq!((looks, found.len()), (4, rows.len()));
+        let later = now + TimeDelta::seconds(1);
+        assert_eq!(looked.since(later), now - OVERLAP, "the next pass looks back again");
     }
 }

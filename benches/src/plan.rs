@@ -59,6 +59,13 @@ impl Plan {
         Self { pace: Pace { cycle: true, ..Pace::of(seconds) }, lanes }
     }
 
+    /// The same requests over and over, each on one lane alone.
+    pub fn dealt(requests: &[Bytes], connections: usize, seconds: f64) -> Self {
+        let lane = |first: usize| requests.iter().skip(first).step_by(connections).cloned().collect();
+        let lanes = (0..connections.min(requests.len())).map(lane).collect();
+        Self { pace: Pace { cycle: true, ..Pace::of(seconds) }, lanes }
+    }
+
     /// Writes the plan for another process.
     pub fn write(&self, mut to: impl Write) -> Result<()> {
         serde_json::to_writer(&mut to, &Head { pace: self.pace.clone(), lanes: self.lanes.len() })?;

@@ -11,20 +11,21 @@ use crate::outcome::{Answers, Outcome};
 use crate::plan::{Pace, Plan};
 use crate::product::{Product, Upstream};
 use crate::report::Finding;
-use crate::scenario::{claim_poll, plan_of_events};
+use crate::scenario::{claim_poll, plan_of_events, waiting};
 use crate::{Options, Result, client, process};
 
 /// A probe.
 pub type Probe = fn(&Options) -> Result<Vec<Finding>>;
 
 /// All of them, in the order of the report.
-pub const ALL: [(&str, Probe); 6] = [
+pub const ALL: [(&str, Probe); 7] = [
     ("one_connection", one_connection),
     ("added_latency", added_latency),
     ("overload", overload),
     ("checkpoint_lag", checkpoint_lag),
     ("start", start),
     ("claim_memory", claim_memory),
+    ("device_memory", device_memory),
 ];
 
 const TEMPORARILY_UNAVAILABLE: u16 = 424;
@@ -166,8 +167,25 @@ fn start(options: &Options) -> Result<Vec<Finding>> {
 }
 
 /// What a live claim costs in memory: registered, confirmed by nobody, polled once.
-#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
 fn claim_memory(options: &Options) -> Result<Vec<Finding>> {
+    let polls = |product: &Product, count, _seed| {
+        Ok(product.register_agents(count)?.iter().map(|token| claim_poll(token)).collect())
+    };
+    memory_each("live claim", polls, options)
+}
+
+/// What a device code costs in memory that waits for a person: polled once.
+fn device_memory(options: &Options) -> Result<Vec<Finding>> {
+    memory_each("pending device code", waiting, options)
+}
+
+/// What each of many things costs in memory that are made by `make` and live once they are polled.
+#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn memory_each(
+    what: &str,
+    make: impl Fn(&Product, usize, u64) -> Result<Vec<Bytes>>,
+    options: &Options,
+) -> Result<Vec<Finding>> {
     const CONNECTIONS: usize = 32;
     const WARM: usize = 100;
     const GOAL_BYTES: f64 = 6.0 * 1024.0;
@@ -175,17 +193,15 @@ fn claim_memory(options: &Options) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for &count in counts {
         let product = Product::start(options, Upstream::Embedded)?;
-        // Buffers and caches fill up with the first few; they are not what a claim costs.
-        let warm: Vec<Bytes> = product.register_agents(WARM)?.iter().map(|token| claim_poll(token)).collect();
-        client::send_all(product.address, &warm, CONNECTIONS)?;
+        // Buffers and caches fill up with the first few; they are not what one costs.
+        client::send_all(product.address, &make(&product, WARM, options.seed)?, CONNECTIONS)?;
         let before = product.server.usage()?.resident_bytes;
-        let polls: Vec<Bytes> = product.register_agents(count - WARM)?.iter().map(|token| claim_poll(token)).collect();
-        client::send_all(product.address, &polls, CONNECTIONS)?;
+        client::send_all(product.address, &make(&product, count - WARM, options.seed + 1)?, CONNECTIONS)?;
         let after = product.server.usage()?.resident_bytes;
         let each = after.saturating_sub(before) as f64 / (count - WARM) as f64;
         let found = format!("{:.1} KB ({} → {})", each / 1024.0, megabytes(before), megabytes(after));
         findings.push(
-            Finding::of(format!("memory per live claim, {count} of them"), found).should("≤ 6 KB", each <= GOAL_BYTES),
+            Finding::of(format!("memory per {what}, {count} of them"), found).should("≤ 6 KB", each <= GOAL_BYTES),
         );
     }
     Ok(findings)

@@ -70,6 +70,11 @@ impl Product {
         Ok(self.server.started_in)
     }
 
+    /// The file of the main database.
+    pub fn database(&self) -> PathBuf {
+        self.folder.path().join("data").join("attache.db")
+    }
+
     /// Registers computers.
     pub fn register(&self, count: usize, options: &Options) -> Result<Vec<Machine>> {
         let chance = Chance::seeded(options.seed);

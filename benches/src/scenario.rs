@@ -1,5 +1,6 @@
 //! The paths that are measured against floors. A new path is one `impl Scenario` and a line in [`all`].
 
+mod devices;
 mod events;
 mod reads;
 
@@ -37,6 +38,9 @@ pub trait Scenario {
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(ClaimPoll::default()),
+        Box::new(devices::DevicePoll::of("device_poll", 1_000)),
+        Box::new(devices::DevicePoll::of("device_poll_10k", 10_000)),
+        Box::new(devices::DevicePoll::of("device_poll_100k", 100_000)),
         Box::new(events::Events::forwarded()),
         Box::new(events::Events::held()),
         Box::new(events::Events::external()),
@@ -44,6 +48,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
     ]
 }
 
+pub use devices::waiting;
 pub use events::plan_of_events;
 
 /// `agent-auth/token`, claim grant, pending: the poll of an agent that waits for its person.

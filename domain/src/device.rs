@@ -86,7 +86,7 @@ impl fmt::Debug for UserCode {
     }
 }
 
-/// Where a device code stands. Expiry is not a state but a look at the clock.
+/// Where a device code stands. A code expires by the clock, and for good once its computer was told so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceState {
     /// It waits for a person.
@@ -100,6 +100,8 @@ pub enum DeviceState {
     },
     /// A person denied.
     Denied,
+    /// Nobody answered in time, and the computer was told: an approval that was on its way comes too late.
+    Expired,
     /// The computer asked for a newer code.
     Superseded,
 }
@@ -141,7 +143,9 @@ impl DeviceCode {
             DeviceState::Pending if now < self.expires_at => Standing::Pending,
             DeviceState::Claimed { account, at } if now < *at + CLAIMED_FOR => Standing::Claimed(account.clone()),
             DeviceState::Denied => Standing::Denied,
-            DeviceState::Pending | DeviceState::Claimed { .. } | DeviceState::Superseded => Standing::Expired,
+            DeviceState::Pending | DeviceState::Claimed { .. } | DeviceState::Expired | DeviceState::Superseded => {
+                Standing::Expired
+            }
         }
     }
 }
@@ -217,7 +221,9 @@ mod tests {
         assert_eq!(code(DeviceState::Pending).standing(now()), Standing::Pending);
         assert_eq!(code(DeviceState::Pending).standing(late), Standing::Expired);
         assert_eq!(code(DeviceState::Denied).standing(late), Standing::Denied);
-        assert_eq!(code(DeviceState::Superseded).standing(now()), Standing::Expired);
+        for over in [DeviceState::Expired, DeviceState::Superseded] {
+            assert_eq!(code(over).standing(now()), Standing::Expired);
+        }
         let claimed = code(DeviceState::Claimed { account: account.clone(), at: now() });
         assert_eq!(claimed.standing(late), Standing::Claimed(account));
         assert_eq!(claimed.standing(now() + CLAIMED_FOR), Standing::Expired);

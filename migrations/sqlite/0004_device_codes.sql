@@ -9,7 +9,7 @@ CREATE TABLE device_codes (
     ip_address TEXT,
     created_at TEXT NOT NULL,
     expires_at TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('pending', 'claimed', 'denied', 'superseded')),
+    state TEXT NOT NULL CHECK (state IN ('pending', 'claimed', 'denied', 'expired', 'superseded')),
     account_id TEXT REFERENCES accounts (user_account_id),
     -- Who settled it, and with which credential.
     person_id BLOB REFERENCES persons (id),

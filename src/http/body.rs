@@ -54,9 +54,13 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
-        ApiError::invalid(if path == "." { "" } else { &path }, error.inner().to_string())
+        ApiError::invalid(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner().to_string())
     })?;
     deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
+    // A list of the members in their order would be taken for the object.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(ApiError::invalid("", "expected an object"));
+    }
     Ok(value)
 }
 
@@ -120,7 +124,9 @@ mod tests {
         assert!(fault(r#"{"list": [1, "x"]}"#).contains("list[1]"));
         assert!(fault("{}").contains("missing field"));
         assert!(fault(r#"{"list": []} x"#).contains("trailing"));
-        assert!(json::<Example>(br#"{"list": [1]}"#).is_ok());
+        assert!(fault("[[1]]").contains("expected an object"));
+        assert!(!fault("{").contains('?'));
+        assert!(json::<Example>(br#" {"list": [1]}"#).is_ok());
     }
 
     #[test]

@@ -238,13 +238,12 @@ impl Store {
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: person, computer, code, identity.
         const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
-        const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1";
+        const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
+            WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
         const CLAIM: &str = "UPDATE device_codes SET changed_at = $2
-            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2";
-        // The account of the computer's identity, while nobody owns it.
-        const UNOWNED: &str = "SELECT i.account_id FROM machines m JOIN identities i ON i.user_cuid = m.user_cuid
-            WHERE m.machine_uuid = $1 AND i.account_id IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM persons p WHERE p.account_id = i.account_id)";
+            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2 RETURNING user_cuid";
+        const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
+        const OWNERS: &str = "SELECT COUNT(*) FROM persons WHERE account_id = $1";
         const OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
         const SETTLE: &str = "UPDATE device_codes
             SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
@@ -255,22 +254,35 @@ impl Store {
         let outcome: Result<UserAccountId, Approval> = in_transaction!(
             &self.pool,
             |tx| {
-                let (account, email): (Option<String>, String) =
+                let (own, email): (Option<String>, String) =
                     sqlx::query_as(PERSON).bind(person).fetch_one(&mut *tx).await?;
-                sqlx::query(MACHINE).bind(machine.as_uuid()).execute(&mut *tx).await?;
-                let claimed = sqlx::query(CLAIM).bind(code.as_bytes()).bind(now).execute(&mut *tx).await?;
-                if claimed.rows_affected() == 0 {
-                    return Ok(Err(Approval::CodeConsumed));
-                }
-                let account = if let Some(account) = account {
+                let asking: Option<(String, Option<String>)> =
+                    sqlx::query_as(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
+                let asked_by: Option<String> =
+                    sqlx::query_scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
+                let Some(asked_by) = asked_by else { return Ok(Err(Approval::CodeConsumed)) };
+                // One that was removed and registered anew with another identity is not the one that asked.
+                let asking = asking.filter(|(identity, _)| *identity == asked_by);
+                let Some((identity, attached_to)) = asking else {
+                    return Ok(Err(Approval::Conflict(Attach::MachineNotRegistered)));
+                };
+                let account = if let Some(account) = own {
                     account
                 } else {
-                    // A person without an account takes over the one that an operator provisioned for this computer.
-                    let unowned: Option<String> =
-                        sqlx::query_scalar(UNOWNED).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
-                    let Some(unowned) = unowned else { return Ok(Err(Approval::AccountRequired)) };
-                    sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
-                    unowned
+                    // A person without an account takes over the one that an operator provisioned for this identity, unless
+                    // somebody did already.
+                    let linked: Option<String> =
+                        sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
+                    let owners: i64 = sqlx::query_scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
+                    match (linked, attached_to) {
+                        (Some(unowned), _) if owners == 0 => {
+                            sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
+                            unowned
+                        }
+                        (_, Some(_)) => return Ok(Err(Approval::Conflict(Attach::MachineAlreadyClaimed))),
+                        (Some(_), None) => return Ok(Err(Approval::Conflict(Attach::CuidAlreadyClaimed))),
+                        (None, None) => return Ok(Err(Approval::AccountRequired)),
+                    }
                 };
                 let attached: Result<Attach, sqlx::Error> = attach_machine!(tx, machine, account, now);
                 match attached? {
@@ -319,14 +331,27 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// The codes that changed at `since` or later, the earliest change first: what another process did is to be read again.
+    /// Ends a code whose time is over, before its computer is told: an approval elsewhere that still saw it in time comes too late then.
+    /// `false` when it was settled otherwise, or is gone.
+    pub async fn device_expire(&self, code: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE device_codes SET state = 'expired', settled_at = $2, changed_at = $2
+            WHERE device_code_hash = $1 AND state = 'pending' AND expires_at <= $2";
+        let done = crate::on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(code.as_bytes()).bind(now).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("end a device code")?;
+        Ok(done == 1)
+    }
+
+    /// The codes that were settled at `since` or later, the earliest first: what another process did is to be read again. Codes that
+    /// wait are not among them: nobody remembers anything older of those.
     pub async fn devices_changed_since(
         &self,
         since: Timestamp,
         rows_max: usize,
     ) -> Result<Vec<(SecretHash, Timestamp)>, StoreError> {
         const SQL: &str = "SELECT device_code_hash, changed_at FROM device_codes
-            WHERE changed_at >= $1 ORDER BY changed_at, device_code_hash LIMIT $2";
+            WHERE changed_at >= $1 AND state <> 'pending' ORDER BY changed_at, device_code_hash LIMIT $2";
         let rows: Vec<(Vec<u8>, Timestamp)> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(since).bind(limit(rows_max)).fetch_all(db))
                 .during("list device codes that changed")?;
@@ -357,6 +382,7 @@ impl TryFrom<CodeRow> for DeviceCode {
                 DeviceState::Claimed { account: parsed("device_codes.account_id", &account)?, at }
             }
             ("denied", ..) => DeviceState::Denied,
+            ("expired", ..) => DeviceState::Expired,
             ("superseded", ..) => DeviceState::Superseded,
             _ => return Err(Corrupt::new("device_codes.state", "not a state of a device code")),
         };

@@ -15,6 +15,7 @@ mod api_keys;
 mod audit;
 mod consent;
 mod credentials;
+mod device;
 mod events;
 mod http;
 mod machines;

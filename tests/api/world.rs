@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use crate::event::Machine;
 
 pub const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
+pub const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 pub const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// Runs each law on SQLite and on PostgreSQL.
@@ -179,6 +180,17 @@ impl World {
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
+    /// Another server on the same PostgreSQL database, with the same clock.
+    pub async fn beside(&self) -> Self {
+        assert!(self.database.is_some(), "a database file belongs to one server");
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = self.server.house.settings.clone();
+        settings.data.dir = dir.path().join("data");
+        let server = Server::start(settings, clock(&self.ahead), Chance::system()).await.unwrap();
+        let (client, ahead) = (client(), Arc::clone(&self.ahead));
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
+    }
+
     /// Moves the server's clock on.
     pub fn advance(&self, by: Duration) {
         self.ahead.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
@@ -265,6 +277,25 @@ impl World {
         self.get(&format!("/api/v1/audit/verify?event_id={event_id}"), &credential.into()).await
     }
 
+    /// A computer asks to be attached.
+    pub async fn device_code(&self, machine: &Machine) -> Answer {
+        let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+        self.post("/api/v1/device/code", &machine.into(), &body).await
+    }
+
+    pub async fn device_approve(&self, credential: &Credential, user_code: &str) -> Answer {
+        self.post("/api/v1/device/approve", credential, &json!({ "user_code": user_code })).await
+    }
+
+    pub async fn device_deny(&self, credential: &Credential, user_code: &str) -> Answer {
+        self.post("/api/v1/device/deny", credential, &json!({ "user_code": user_code })).await
+    }
+
+    pub async fn device_token(&self, device_code: &str) -> Answer {
+        let body = json!({ "grant_type": DEVICE_GRANT, "device_code": device_code });
+        self.post("/api/v1/device/token", &Credential::None, &body).await
+    }
+
     // Flows.
 
     /// A new computer with an identity of its own.
@@ -283,17 +314,24 @@ impl World {
     /// A computer that is attached to a person's account.
     pub async fn attached_machine(&self, person: &Person) -> Machine {
         let machine = self.machine().await;
-        let uuid = machine.uuid.parse().unwrap();
-        let attached = self.server.house.store.machine_attach(uuid, &person.account, self.clock().now()).await.unwrap();
-        assert_eq!(attached, store::machine::Attach::Attached);
+        let code = self.device_code(&machine).await.expect(200);
+        self.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
+        let attached = self.device_token(code["device_code"].as_str().unwrap()).await.expect(200);
+        assert_eq!(attached["user_account_id"], person.account.as_str());
         machine
     }
 
     /// A signed-in person with an account.
     pub async fn person(&self, email: &str) -> Person {
+        let (person, cookie) = self.signed_in(email, true).await;
+        Person { account: person.account.unwrap(), cookie }
+    }
+
+    /// A signed-in person, with an account if it is wanted.
+    pub async fn signed_in(&self, email: &str, create_account: bool) -> (store::account::Person, Credential) {
         let house = &self.server.house;
-        let now = self.clock().now();
-        let person = house.store.person_sign_in(&email.parse().unwrap(), true, now, &house.chance).await.unwrap();
+        let (now, email) = (self.clock().now(), email.parse().unwrap());
+        let person = house.store.person_sign_in(&email, create_account, now, &house.chance).await.unwrap();
         let secret = Secret::mint(SecretKind::Session, &house.chance);
         let new = NewSession {
             token: secret.hash(),
@@ -305,8 +343,7 @@ impl World {
             expires_at: now + TimeDelta::days(7),
         };
         house.store.session_create(&new, None, now).await.unwrap();
-        let cookie = Credential::Cookie(format!("attache.session_token={}", secret.expose()));
-        Person { account: person.account.unwrap(), cookie }
+        (person, Credential::Cookie(format!("attache.session_token={}", secret.expose())))
     }
 
     /// An agent that registered anonymously and was claimed by `person`.

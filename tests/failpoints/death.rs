@@ -142,6 +142,40 @@ async fn before_a_claim_is_committed_and_the_person_tries_again() {
     client.get(&activity, Credential::Bearer(flow::text(&tokens, "access_token"))).await.expect(200);
 }
 
+/// Dies at `place` while a person approves. `attached`: whether the approval had been taken.
+async fn dies_while_approving(place: &str, attached: bool) {
+    let home = Home::new();
+    let mut server = home.serve_failing(&format!("{place}=1*return")).await;
+    let machine = flow::machine(&home, &server).await;
+    let person = flow::session(&home, "ada@example.com");
+    let (device_code, user_code) = flow::device_code(&server, &machine).await;
+    flow::device_token(&server, &device_code).await.refused(400, "authorization_pending");
+    assert!(flow::device_approve(&server, &person, &user_code).await.is_none(), "{place}");
+    assert_eq!(server.process.exit().await.code(), None);
+
+    let server = home.serve().await;
+    let polled = flow::device_token(&server, &device_code).await;
+    let again = flow::device_approve(&server, &person, &user_code).await.unwrap();
+    if attached {
+        assert_eq!(polled.expect(200)["status"], "claimed", "{place}");
+        again.refused(410, "code_consumed");
+    } else {
+        polled.refused(400, "authorization_pending");
+        assert_eq!(again.expect(200), json!({ "ok": true }), "{place}");
+    }
+    assert_eq!(flow::device_token(&server, &device_code).await.expect(200)["status"], "claimed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_an_approval_is_committed_and_the_person_tries_again() {
+    dies_while_approving("devices.approve", false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_approval_was_committed_and_the_computer_learns_it() {
+    dies_while_approving("devices.approved", true).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tree_goes_on_after_a_death_of_the_sequencer() {
     let home = Home::new();

@@ -7,6 +7,7 @@
 //! | `append.before`, `append.after` | the committer of the log, around its transaction |
 //! | `hold.before`, `hold.after` | the committer of held events, around its transaction |
 //! | `claims.exchange`, `claims.complete` | a claim ceremony: polled, and before a claim is committed |
+//! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]

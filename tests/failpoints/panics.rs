@@ -160,6 +160,35 @@ async fn a_claim_ceremony_that_crashed_goes_on_from_its_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_device_poller_that_crashed_goes_on_from_its_row_and_others_do_not_notice() {
+    let (_home, server, machine) = world("devices.poll=1*off->1*panic").await;
+    let other = Client::new().machine(&server.url, "tz4a98xxat96iws9zmbrgj3a", &flow::uuid()).await;
+    let ((crashing, _), (untouched, _)) =
+        (flow::device_code(&server, &machine).await, flow::device_code(&server, &other).await);
+    flow::device_token(&server, &untouched).await.refused(400, "authorization_pending");
+    crashed(&flow::device_token(&server, &crashing).await);
+    flow::device_token(&server, &crashing).await.refused(400, "authorization_pending");
+    // It still knows when it was polled last.
+    assert_eq!(flow::device_token(&server, &untouched).await.refused(400, "slow_down")["interval"], 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_that_met_a_panic_is_taken_once_or_may_be_repeated() {
+    let (home, server, machine) = world("devices.approve=1*panic;devices.approved=1*panic").await;
+    let person = flow::session(&home, "ada@example.com");
+    let (device_code, user_code) = flow::device_code(&server, &machine).await;
+    let approve = async || flow::device_approve(&server, &person, &user_code).await.unwrap();
+    crashed(&approve().await);
+    flow::device_token(&server, &device_code).await.refused(400, "authorization_pending");
+    // The next one is committed, and nobody is told.
+    crashed(&approve().await);
+    let claimed = flow::device_token(&server, &device_code).await.expect(200);
+    assert_eq!(claimed["status"], "claimed");
+    approve().await.refused(410, "code_consumed");
+    assert_eq!(flow::device_token(&server, &device_code).await.expect(200), claimed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     let (_home, server, machine) = world("claims.exchange=panic").await;
     let [poison, healthy] = [registered(&server).await, registered(&server).await];

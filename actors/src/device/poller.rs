@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
 use domain::letter;
 use ractor::{ActorProcessingErr, ActorRef};
@@ -19,7 +20,7 @@ pub enum DeviceMessage {
     /// The computer asks whether a person has answered.
     Poll {
         /// Where the code stands.
-        reply: Reply<Poll>,
+        reply: Reply<Result<Poll, Trouble>>,
     },
     /// A person approves.
     Approve {
@@ -72,14 +73,22 @@ impl DevicePoller {
     }
 
     #[ractor::message(DeviceMessage::Poll { reply })]
-    fn on_poll(&self, reply: Reply<Poll>, state: &mut PollerState) {
+    async fn on_poll(&self, reply: Reply<Result<Poll, Trouble>>, state: &mut PollerState) {
         domain::failpoint!("devices.poll");
-        reply.send(match state.code.standing(self.wiring.clock.now()) {
+        let now = self.wiring.clock.now();
+        if state.code.state == DeviceState::Pending
+            && state.code.standing(now) == Standing::Expired
+            && let Err(trouble) = Box::pin(self.expire(state, now)).await
+        {
+            reply.send(Err(trouble));
+            return;
+        }
+        reply.send(Ok(match state.code.standing(now) {
             Standing::Pending => state.pace(Instant::now()),
             Standing::Claimed(account) => Poll::Claimed(account),
             Standing::Denied => Poll::Denied,
             Standing::Expired => Poll::Expired,
-        });
+        }));
     }
 
     #[ractor::message(DeviceMessage::Approve { approver, reply })]
@@ -94,6 +103,10 @@ impl DevicePoller {
 
     #[ractor::message(DeviceMessage::Refresh)]
     async fn on_refresh(&self, state: &mut PollerState) {
+        // What is settled never changes again.
+        if state.code.state != DeviceState::Pending {
+            return;
+        }
         if let Err(error) = Box::pin(self.reload(state)).await {
             tracing::warn!(machine.uuid = %state.code.machine, error = %error, "a changed device code could not be read");
         }
@@ -151,6 +164,15 @@ impl DevicePoller {
             self.reload(state).await?;
         }
         Ok(done)
+    }
+
+    /// The one thing that a poll writes, once for each code that nobody answered: another node may be in the midst of an approval.
+    async fn expire(&self, state: &mut PollerState, now: Timestamp) -> Result<(), Trouble> {
+        if self.wiring.store.device_expire(&state.code.code, now).await? {
+            state.code.state = DeviceState::Expired;
+            return Ok(());
+        }
+        self.reload(state).await
     }
 
     async fn reload(&self, state: &mut PollerState) -> Result<(), Trouble> {

@@ -7,6 +7,7 @@ mod api_keys;
 mod balance;
 mod completeness;
 mod connections;
+mod devices;
 mod held;
 mod janitor;
 mod machines;

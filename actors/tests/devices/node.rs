@@ -1,0 +1,59 @@
+//! A node: the addresses and the actors of device codes, over a store that it may share with others.
+
+use std::time::Duration;
+
+use actors::device::{DeviceCodes, DeviceSettings, StartedDevice, Wiring};
+use actors::{ActorSettings, ChildSpec, Outcome, Root, RootSettings};
+use domain::held::MachineFacts;
+use domain::secret::CodeKey;
+use domain::{Chance, Clock, Timestamp};
+use store::Store;
+use store::machine::{NewMachine, Register};
+
+pub struct Node {
+    pub devices: DeviceCodes,
+    root: Root,
+}
+
+impl Node {
+    /// All nodes of one database have one key of short codes.
+    pub async fn start(store: Store, clock: Clock, chance: Chance, codes: CodeKey) -> Self {
+        let settings = ActorSettings { idle_after: Duration::from_mins(2), ..ActorSettings::default() };
+        let wiring = Wiring {
+            store,
+            clock,
+            chance: chance.clone(),
+            codes,
+            settings: DeviceSettings::default(),
+            base_url: "http://attache.test".into(),
+        };
+        let devices = DeviceCodes::new(wiring, &settings);
+        let children = vec![ChildSpec::family(devices.pollers(), devices.prototype())];
+        let root = Root::start(RootSettings::default(), chance, children).await.unwrap();
+        root.up().await.unwrap();
+        Self { devices, root }
+    }
+
+    /// A code for this computer.
+    pub async fn code(&self, machine: &MachineFacts) -> StartedDevice {
+        self.devices.start(machine, Some("192.0.2.1".into())).await.unwrap().unwrap()
+    }
+
+    pub async fn end(self) {
+        assert_eq!(self.root.drain(Duration::from_secs(10)).await, Outcome::Drained);
+    }
+}
+
+/// A computer that nobody has.
+pub async fn machine(store: &Store, chance: &Chance, now: Timestamp) -> MachineFacts {
+    let (machine_uuid, user_cuid) = (chance.uuid_v7(now).into(), chance.cuid2().parse().unwrap());
+    let secret = domain::Digest::of(&chance.bytes::<32>()).into();
+    let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
+    assert_eq!(store.machine_register(&new, now).await.unwrap(), Register::Registered);
+    store.machine_facts(machine_uuid).await.unwrap().unwrap().facts
+}
+
+/// The beginning of time.
+pub fn beginning() -> Timestamp {
+    Timestamp::from_timestamp_millis(1_767_225_600_000).unwrap()
+}

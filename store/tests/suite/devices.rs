@@ -1,0 +1,484 @@
+//! Device codes: who is attached to whom, and how often one may ask and guess.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX};
+use domain::ids::{MachineUuid, PersonId, UserAccountId, UserCuid};
+use domain::letter::Letter;
+use domain::{Chance, Timestamp};
+use store::Store;
+use store::account::{Person, Provision};
+use store::device::{Approval, Approver, AttachedDevice, DeviceStart, NewDeviceCode, Typed};
+use store::janitor::{PurgeSettings, Purged};
+use store::machine::{Attach, NewMachine, Register};
+use store::mail::QueuedLetter;
+
+use crate::world::{World, at, email, laws, now};
+
+const CODES_MAX: u32 = 3;
+
+fn window() -> TimeDelta {
+    TimeDelta::hours(1)
+}
+
+/// A pending code that is not stored yet, and the HMAC of its user code.
+fn new_code(world: &World, machine: MachineUuid, identity: &UserCuid, at: Timestamp) -> (DeviceCode, [u8; 32]) {
+    let code = DeviceCode {
+        code: world.secret(),
+        machine,
+        identity: identity.clone(),
+        created_at: at,
+        expires_at: at + TimeDelta::seconds(CODE_SECONDS),
+        state: DeviceState::Pending,
+    };
+    (code, world.chance.bytes())
+}
+
+async fn start(store: &Store, code: &DeviceCode, sealed_user_code: [u8; 32]) -> DeviceStart {
+    let new = NewDeviceCode { code, sealed_user_code, ip_address: Some("192.0.2.1") };
+    store.device_start(&new, CODES_MAX, window()).await.unwrap()
+}
+
+/// A pending code of this computer.
+async fn asking(world: &World, machine: MachineUuid, identity: &UserCuid) -> DeviceCode {
+    let (code, sealed) = new_code(world, machine, identity, now());
+    assert!(matches!(start(&world.store, &code, sealed).await, DeviceStart::Started { .. }));
+    code
+}
+
+/// A pending code of a new computer.
+async fn asking_anew(world: &World) -> DeviceCode {
+    let (machine, identity, _) = world.machine().await;
+    asking(world, machine, &identity).await
+}
+
+/// A person without an account.
+async fn without_account(world: &World, address: &str) -> Person {
+    world.store.person_sign_in(&email(address), false, now(), &world.chance).await.unwrap()
+}
+
+/// An account of an identity that nobody owns yet.
+async fn provisioned(world: &World, identity: &UserCuid) -> UserAccountId {
+    match world.store.account_provision(Some(identity), None, None, now(), &world.chance).await.unwrap() {
+        Provision::Created(account) => account,
+        refused => panic!("{refused:?}"),
+    }
+}
+
+fn by(person: &Person) -> Approver {
+    Approver { person: person.id, via: "session" }
+}
+
+async fn approve(store: &Store, code: &DeviceCode, person: &Person, at: Timestamp) -> Approval {
+    let owner = person.email.clone();
+    let notice = move |attached: &AttachedDevice| {
+        assert_eq!((attached.machine, &attached.owner), (code.machine, &owner));
+        let letter = Letter { to: owner, subject: "attached".into(), text: attached.account.to_string() };
+        QueuedLetter { id: Chance::system().uuid_v7(at).into(), letter }
+    };
+    store.device_approve(&code.code, code.machine, &by(person), notice, at).await.unwrap()
+}
+
+async fn state(store: &Store, code: &DeviceCode) -> DeviceState {
+    store.device_by_code(&code.code).await.unwrap().unwrap().state
+}
+
+/// The account that a computer is attached to.
+async fn attached_to(store: &Store, machine: MachineUuid) -> Option<UserAccountId> {
+    store.machine_facts(machine).await.unwrap().unwrap().facts.account
+}
+
+async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId, at: Timestamp) -> Typed {
+    let guess = world.chance.uuid_v7(at);
+    store.device_typed(sealed, person, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
+}
+
+laws! {
+    async fn a_code_is_kept_whole_and_found_by_what_a_person_types(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let (machine, identity, _) = world.machine().await;
+        let (code, sealed) = new_code(world, machine, &identity, at(5));
+        assert_eq!(start(store, &code, sealed).await, DeviceStart::Started { superseded: None });
+        assert_eq!(store.device_by_code(&code.code).await.unwrap().as_ref(), Some(&code));
+        assert_eq!(store.device_by_code(&world.secret()).await.unwrap(), None);
+
+        let Typed::Found(asking) = typed(world, store, &sealed, ada.id, at(6)).await else { panic!("not found") };
+        assert_eq!((&asking.code, asking.name.as_deref()), (&code, Some("laptop")));
+        assert_eq!((asking.first_seen_at, asking.ip_address.as_deref()), (Some(now()), Some("192.0.2.1")));
+
+        // What became of it is found as well, even when the computer is gone.
+        assert!(matches!(approve(store, &code, &ada, at(7)).await, Approval::Approved(_)));
+        assert!(store.machine_remove(machine).await.unwrap());
+        let Typed::Found(asking) = typed(world, store, &sealed, ada.id, at(8)).await else { panic!("not found") };
+        assert_eq!(asking.code.state, DeviceState::Claimed { account: ada.account.unwrap(), at: at(7) });
+        assert_eq!((asking.name, asking.first_seen_at), (None, None));
+    }
+
+    async fn a_second_code_takes_the_place_of_the_first(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let first = asking_anew(world).await;
+        let other = asking_anew(world).await;
+        let (second, sealed) = new_code(world, first.machine, &first.identity, at(1));
+        assert_eq!(start(store, &second, sealed).await, DeviceStart::Started { superseded: Some(first.code) });
+        assert_eq!(state(store, &first).await, DeviceState::Superseded);
+        assert_eq!(state(store, &other).await, DeviceState::Pending, "codes of other computers stay");
+        assert_eq!(approve(store, &first, &ada, at(2)).await, Approval::CodeConsumed);
+        assert!(!store.device_deny(&first.code, &by(&ada), at(2)).await.unwrap());
+        assert!(matches!(approve(store, &second, &ada, at(2)).await, Approval::Approved(_)));
+        // What is settled is not superseded any more.
+        let (third, sealed) = new_code(world, first.machine, &first.identity, at(3));
+        assert_eq!(start(store, &third, sealed).await, DeviceStart::Started { superseded: None });
+        assert!(matches!(state(store, &second).await, DeviceState::Claimed { .. }));
+    }
+
+    async fn a_user_code_that_another_computer_shows_is_not_given_again(world: &World) {
+        let store = &world.store;
+        let (one, two) = (world.machine().await, world.machine().await);
+        let (code, sealed) = new_code(world, one.0, &one.1, now());
+        start(store, &code, sealed).await;
+        let before = asking(world, two.0, &two.1).await;
+        let (again, _) = new_code(world, two.0, &two.1, now());
+        assert_eq!(start(store, &again, sealed).await, DeviceStart::UserCodeTaken);
+        assert_eq!(store.device_by_code(&again.code).await.unwrap(), None);
+        assert_eq!(state(store, &before).await, DeviceState::Pending, "a refusal supersedes nothing");
+    }
+
+    async fn only_a_computer_with_a_secret_asks(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let (machine, identity, _) = world.attached(&account).await;
+        let (code, sealed) = new_code(world, machine, &identity, now());
+        assert!(store.machine_detach(machine, &account).await.unwrap());
+        assert_eq!(start(store, &code, sealed).await, DeviceStart::MachineGone);
+        let (code, sealed) = new_code(world, world.chance.uuid_v7(now()).into(), &identity, now());
+        assert_eq!(start(store, &code, sealed).await, DeviceStart::MachineGone);
+        assert_eq!(store.device_by_code(&code.code).await.unwrap(), None);
+    }
+
+    async fn codes_are_counted_in_a_window_that_moves(world: &World) {
+        let store = &world.store;
+        let (machine, identity, _) = world.machine().await;
+        let ask = async |seconds: i64| {
+            let (code, sealed) = new_code(world, machine, &identity, at(seconds));
+            start(store, &code, sealed).await
+        };
+        for seconds in [0, 100, 200] {
+            assert!(matches!(ask(seconds).await, DeviceStart::Started { .. }));
+        }
+        let wait = |seconds| DeviceStart::TooMany { retry_after: TimeDelta::seconds(seconds) };
+        assert_eq!(ask(300).await, wait(3300));
+        assert_eq!(ask(3599).await, wait(1));
+        assert!(matches!(ask(3600).await, DeviceStart::Started { .. }));
+        assert_eq!(ask(3601).await, wait(99));
+        asking_anew(world).await;
+    }
+
+    async fn codes_that_are_asked_for_at_once_leave_one_that_waits_and_are_all_counted(world: &World) {
+        let second = world.second().await;
+        let (machine, identity, _) = world.machine().await;
+        let mut asking = tokio::task::JoinSet::new();
+        for round in 0..8 {
+            let store = if round % 2 == 0 { &world.store } else { &second }.clone();
+            let (code, sealed) = new_code(world, machine, &identity, now());
+            asking.spawn(async move { (start(&store, &code, sealed).await, code) });
+        }
+        let outcomes = asking.join_all().await;
+        let started: Vec<_> =
+            outcomes.iter().filter(|(outcome, _)| matches!(outcome, DeviceStart::Started { .. })).collect();
+        assert_eq!(started.len(), CODES_MAX as usize);
+        let mut pending = 0;
+        for (_, code) in started {
+            pending += u32::from(state(&world.store, code).await == DeviceState::Pending);
+        }
+        assert_eq!(pending, 1);
+    }
+
+    async fn an_approval_attaches_the_computer_once(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let account = ada.account.clone().unwrap();
+        let code = asking_anew(world).await;
+        assert_eq!(approve(store, &code, &ada, at(9)).await, Approval::Approved(account.clone()));
+        assert_eq!(state(store, &code).await, DeviceState::Claimed { account: account.clone(), at: at(9) });
+        assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
+        assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, Some(account.clone()));
+        assert_eq!(store.computers_of_account(&account, 10).await.unwrap()[0].attached_at, Some(at(9)));
+        for person in [&ada, &bob] {
+            assert_eq!(approve(store, &code, person, at(10)).await, Approval::CodeConsumed);
+            assert!(!store.device_deny(&code.code, &by(person), at(10)).await.unwrap());
+        }
+        assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
+        // One that is attached may be attached to the same account again.
+        let again = asking(world, code.machine, &code.identity).await;
+        assert_eq!(approve(store, &again, &ada, at(11)).await, Approval::Approved(account));
+    }
+
+    async fn a_denial_is_final(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let code = asking_anew(world).await;
+        assert!(store.device_deny(&code.code, &by(&ada), at(1)).await.unwrap());
+        assert!(!store.device_deny(&code.code, &by(&ada), at(2)).await.unwrap());
+        assert_eq!(approve(store, &code, &ada, at(3)).await, Approval::CodeConsumed);
+        assert_eq!(state(store, &code).await, DeviceState::Denied);
+        assert_eq!(attached_to(store, code.machine).await, None);
+        assert!(!store.device_deny(&world.secret(), &by(&ada), at(1)).await.unwrap());
+    }
+
+    async fn a_code_can_be_answered_until_its_last_moment(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let (late, just) = (asking_anew(world).await, asking_anew(world).await);
+        assert_eq!(approve(store, &late, &ada, at(CODE_SECONDS)).await, Approval::CodeConsumed);
+        assert!(!store.device_deny(&late.code, &by(&ada), at(CODE_SECONDS)).await.unwrap());
+        assert_eq!(state(store, &late).await, DeviceState::Pending);
+        assert!(matches!(approve(store, &just, &ada, at(CODE_SECONDS - 1)).await, Approval::Approved(_)));
+    }
+
+    async fn a_computer_that_was_told_of_the_end_is_not_attached_any_more(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let code = asking_anew(world).await;
+        assert!(!store.device_expire(&code.code, at(CODE_SECONDS - 1)).await.unwrap(), "not before its time");
+        assert_eq!(state(store, &code).await, DeviceState::Pending);
+        assert!(store.device_expire(&code.code, at(CODE_SECONDS)).await.unwrap());
+        assert!(!store.device_expire(&code.code, at(CODE_SECONDS)).await.unwrap());
+        assert_eq!(state(store, &code).await, DeviceState::Expired);
+        // By the clock of another node there is time left.
+        assert_eq!(approve(store, &code, &ada, at(CODE_SECONDS - 2)).await, Approval::CodeConsumed);
+        assert!(!store.device_deny(&code.code, &by(&ada), at(CODE_SECONDS - 2)).await.unwrap());
+        assert_eq!(attached_to(store, code.machine).await, None);
+        let approved = asking_anew(world).await;
+        assert!(matches!(approve(store, &approved, &ada, at(1)).await, Approval::Approved(_)));
+        assert!(!store.device_expire(&approved.code, at(CODE_SECONDS)).await.unwrap());
+        assert!(!store.device_expire(&world.secret(), at(CODE_SECONDS)).await.unwrap());
+    }
+
+    /// The order is fixed (decisions, section 3): each case would be refused for every later reason as well.
+    async fn approvals_are_refused_in_the_documented_order(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let nobody = without_account(world, "nobody@example.com").await;
+        let bob = world.account("bob@example.com").await;
+        let refused = async |code: &DeviceCode, person: &Person, why: Approval| {
+            assert_eq!(approve(store, code, person, at(1)).await, why);
+            assert_eq!(state(store, code).await, DeviceState::Pending, "a refusal settles nothing");
+        };
+        let conflict = Approval::Conflict;
+
+        // Answered, and its computer is gone.
+        let code = asking_anew(world).await;
+        assert!(store.device_deny(&code.code, &by(&ada), now()).await.unwrap());
+        assert!(store.machine_remove(code.machine).await.unwrap());
+        for person in [&ada, &nobody] {
+            assert_eq!(approve(store, &code, person, at(1)).await, Approval::CodeConsumed);
+        }
+
+        // The computer is gone, or was detached for ever; its identity is Bob's.
+        let (machine, identity, _) = world.attached(&bob).await;
+        let code = asking(world, machine, &identity).await;
+        assert!(store.machine_detach(machine, &bob).await.unwrap());
+        refused(&code, &ada, conflict(Attach::MachineNotRegistered)).await;
+        refused(&code, &nobody, conflict(Attach::MachineNotRegistered)).await;
+        assert!(store.machine_remove(machine).await.unwrap());
+        refused(&code, &ada, conflict(Attach::MachineNotRegistered)).await;
+        refused(&code, &nobody, conflict(Attach::MachineNotRegistered)).await;
+
+        // Registered anew by somebody else: what waits for an answer is not what asked.
+        let (user_cuid, secret) = (world.cuid(), world.secret());
+        let new = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
+        assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
+        refused(&code, &ada, conflict(Attach::MachineNotRegistered)).await;
+
+        // The computer is Bob's, and so is its identity.
+        let (machine, identity, _) = world.attached(&bob).await;
+        let code = asking(world, machine, &identity).await;
+        refused(&code, &ada, conflict(Attach::MachineAlreadyClaimed)).await;
+        refused(&code, &nobody, conflict(Attach::MachineAlreadyClaimed)).await;
+
+        // The identity alone is Bob's.
+        let (user_cuid, secret) = (identity, world.secret());
+        let machine_uuid = world.chance.uuid_v7(now()).into();
+        let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
+        assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
+        let code = asking(world, machine_uuid, &user_cuid).await;
+        refused(&code, &ada, conflict(Attach::CuidAlreadyClaimed)).await;
+        refused(&code, &nobody, conflict(Attach::CuidAlreadyClaimed)).await;
+
+        // The identity has an account of its own that nobody owns.
+        let code = asking_anew(world).await;
+        let account = provisioned(world, &code.identity).await;
+        refused(&code, &ada, conflict(Attach::PersonBoundToOtherAccount)).await;
+        assert_eq!(store.account_by_id(&account).await.unwrap().unwrap().owner, None);
+
+        // There is no account at all.
+        let code = asking_anew(world).await;
+        refused(&code, &nobody, Approval::AccountRequired).await;
+        assert_eq!(attached_to(store, code.machine).await, None);
+        assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, None);
+    }
+
+    async fn a_person_without_an_account_takes_over_the_provisioned_one(world: &World) {
+        let store = &world.store;
+        let nobody = without_account(world, "nobody@example.com").await;
+        let code = asking_anew(world).await;
+        let account = provisioned(world, &code.identity).await;
+        // It may have been attached by an operator already.
+        assert_eq!(store.machine_attach(code.machine, &account, now()).await.unwrap(), Attach::Attached);
+        assert_eq!(approve(store, &code, &nobody, at(1)).await, Approval::Approved(account.clone()));
+        let owner = store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap();
+        assert_eq!(owner.0, nobody.id);
+        assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
+        // From now on it is theirs like any other.
+        let code = asking_anew(world).await;
+        assert_eq!(approve(store, &code, &nobody, at(2)).await, Approval::Approved(account));
+    }
+
+    async fn of_people_who_take_over_an_account_at_once_exactly_one_owns_it(world: &World) {
+        let second = world.second().await;
+        for round in 0..5 {
+            // Two computers of one identity, so that nothing but the identity is in both people's way.
+            let code = asking_anew(world).await;
+            let account = provisioned(world, &code.identity).await;
+            let machine_uuid = world.chance.uuid_v7(now()).into();
+            let new =
+                NewMachine { machine_uuid, user_cuid: &code.identity, name: None, secret: world.secret() };
+            assert_eq!(world.store.machine_register(&new, now()).await.unwrap(), Register::Registered);
+            let other = asking(world, machine_uuid, &code.identity).await;
+            let one = without_account(world, &format!("one{round}@example.com")).await;
+            let two = without_account(world, &format!("two{round}@example.com")).await;
+            let (first, last) = tokio::join!(
+                approve(&world.store, &code, &one, at(1)),
+                approve(&second, &other, &two, at(1)),
+            );
+            let refused = Approval::Conflict(Attach::CuidAlreadyClaimed);
+            let approved = Approval::Approved(account.clone());
+            assert!([(&approved, &refused), (&refused, &approved)].contains(&(&first, &last)), "{first:?} {last:?}");
+            let owner = world.store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap().0;
+            assert_eq!(owner, if first == approved { one.id } else { two.id });
+        }
+    }
+
+    async fn of_answers_at_once_exactly_one_is_taken(world: &World) {
+        let second = world.second().await;
+        let mut people = Vec::new();
+        for name in ["ada", "bob", "cyd", "dan"] {
+            people.push(world.person(&format!("{name}@example.com")).await);
+        }
+        for _ in 0..10 {
+            let code = asking_anew(world).await;
+            let mut answering = tokio::task::JoinSet::new();
+            for (number, person) in people.iter().cycle().take(8).cloned().enumerate() {
+                let store = if number % 2 == 0 { &world.store } else { &second }.clone();
+                let code = code.clone();
+                answering.spawn(async move {
+                    if number < 5 {
+                        match approve(&store, &code, &person, at(1)).await {
+                            Approval::Approved(account) => Some(Some(account)),
+                            Approval::CodeConsumed => None,
+                            other => panic!("{other:?}"),
+                        }
+                    } else {
+                        store.device_deny(&code.code, &by(&person), at(1)).await.unwrap().then_some(None)
+                    }
+                });
+            }
+            let taken: Vec<_> = answering.join_all().await.into_iter().flatten().collect();
+            assert_eq!(taken.len(), 1, "{taken:?}");
+            assert_eq!(attached_to(&world.store, code.machine).await, taken[0]);
+            let expected = match &taken[0] {
+                Some(account) => DeviceState::Claimed { account: account.clone(), at: at(1) },
+                None => DeviceState::Denied,
+            };
+            assert_eq!(state(&world.store, &code).await, expected);
+        }
+    }
+
+    async fn wrong_codes_are_counted_for_each_person_in_a_window_that_moves(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, identity, _) = world.machine().await;
+        let (code, sealed) = new_code(world, machine, &identity, now());
+        start(store, &code, sealed).await;
+        for seconds in 0..i64::from(GUESSES_MAX) {
+            // The right one costs nothing.
+            assert!(matches!(typed(world, store, &sealed, ada.id, at(seconds)).await, Typed::Found(_)));
+            assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, at(seconds)).await, Typed::Wrong);
+        }
+        let half_an_hour = GUESS_WINDOW.num_seconds();
+        for seconds in [10, half_an_hour - 1] {
+            assert_eq!(typed(world, store, &sealed, ada.id, at(seconds)).await, Typed::Blocked);
+            assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, at(seconds)).await, Typed::Blocked);
+        }
+        assert!(matches!(typed(world, store, &sealed, bob.id, at(10)).await, Typed::Found(_)));
+        // The first guess is forgotten, and there is room for one more.
+        assert!(matches!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, Typed::Found(_)));
+        assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, at(half_an_hour)).await, Typed::Wrong);
+        assert_eq!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, Typed::Blocked);
+    }
+
+    async fn guesses_at_once_are_counted_exactly(world: &World) {
+        let second = world.second().await;
+        let ada = world.person("ada@example.com").await;
+        let (machine, identity, _) = world.machine().await;
+        let (code, sealed) = new_code(world, machine, &identity, now());
+        start(&world.store, &code, sealed).await;
+        let mut guessing = tokio::task::JoinSet::new();
+        for number in 0..21 {
+            let store = if number % 2 == 0 { &world.store } else { &second }.clone();
+            let typed = if number == 10 { sealed } else { world.chance.bytes() };
+            let guess = world.chance.uuid_v7(now());
+            guessing.spawn(async move {
+                let limit = (GUESSES_MAX, GUESS_WINDOW);
+                (typed == sealed, store.device_typed(&typed, ada.id, guess, limit, now()).await.unwrap())
+            });
+        }
+        let outcomes = guessing.join_all().await;
+        let count = |wanted: &Typed| outcomes.iter().filter(|(right, found)| !right && found == wanted).count();
+        assert_eq!((count(&Typed::Wrong), count(&Typed::Blocked)), (GUESSES_MAX as usize, 20 - GUESSES_MAX as usize));
+        let (_, right) = outcomes.iter().find(|(right, _)| *right).unwrap();
+        assert!(matches!(right, Typed::Found(_) | Typed::Blocked), "{right:?}");
+        assert_eq!(typed(world, &second, &sealed, ada.id, now()).await, Typed::Blocked);
+    }
+
+    async fn what_was_settled_is_listed_for_those_who_remember_it(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let [approved, denied, waiting] =
+            [asking_anew(world).await, asking_anew(world).await, asking_anew(world).await];
+        assert_eq!(store.devices_changed_since(now(), 10).await.unwrap(), [], "nobody remembers what only waits");
+        assert!(matches!(approve(store, &approved, &ada, at(20)).await, Approval::Approved(_)));
+        assert!(store.device_deny(&denied.code, &by(&ada), at(10)).await.unwrap());
+        let (newer, sealed) = new_code(world, waiting.machine, &waiting.identity, at(30));
+        start(store, &newer, sealed).await;
+        let all = [(denied.code, at(10)), (approved.code, at(20)), (waiting.code, at(30))];
+        assert_eq!(store.devices_changed_since(now(), 10).await.unwrap(), all);
+        assert_eq!(store.devices_changed_since(at(20), 10).await.unwrap(), all[1..]);
+        assert_eq!(store.devices_changed_since(at(11), 1).await.unwrap(), all[1..2]);
+        assert_eq!(store.devices_changed_since(at(31), 10).await.unwrap(), []);
+    }
+
+    async fn codes_and_guesses_are_forgotten_when_nobody_asks_any_more(world: &World) {
+        const HOUR: i64 = 60 * 60;
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let (code, waiting) = (asking_anew(world).await, asking_anew(world).await);
+        assert!(matches!(approve(store, &code, &ada, at(CODE_SECONDS - 1)).await, Approval::Approved(_)));
+        assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, now()).await, Typed::Wrong);
+        let settings = PurgeSettings { device_codes_kept: Duration::from_hours(24), ..PurgeSettings::default() };
+        assert_eq!(store.purge(at(HOUR), &settings).await.unwrap(), Purged::default());
+        let purged = store.purge(at(HOUR + 1), &settings).await.unwrap();
+        assert_eq!(purged, Purged { device_guesses: 1, ..Purged::default() });
+        // As long as the computer may ask, and its code no longer counts for the hour.
+        assert_eq!(store.purge(at(24 * HOUR + CODE_SECONDS - 1), &settings).await.unwrap().device_codes, 0);
+        assert!(matches!(state(store, &code).await, DeviceState::Claimed { .. }));
+        assert_eq!(store.purge(at(24 * HOUR + CODE_SECONDS + 1), &settings).await.unwrap().device_codes, 2);
+        for code in [&code, &waiting] {
+            assert_eq!(store.device_by_code(&code.code).await.unwrap(), None);
+        }
+        assert!(attached_to(store, code.machine).await.is_some(), "the computer stays attached");
+    }
+}

@@ -1,0 +1,447 @@
+//! Specification, *Device attachment*: every row of its endpoints, states and errors, and what decisions, sections 3 and 4 add.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use store::account::Provision;
+
+use crate::event::Machine;
+use crate::world::{Answer, Credential, DEVICE_GRANT, World, both};
+
+const CODE: &str = "/api/v1/device/code";
+const APPROVE: &str = "/api/v1/device/approve";
+const DENY: &str = "/api/v1/device/deny";
+const TOKEN: &str = "/api/v1/device/token";
+
+const HOUR: Duration = Duration::from_hours(1);
+const VALID: Duration = Duration::from_secs(1800);
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_else(|| panic!("{name} is no text in {value}"))
+}
+
+/// A computer that asks to be attached: its device code and its user code.
+async fn asking(world: &World, machine: &Machine) -> (String, String) {
+    let code = world.device_code(machine).await.expect(200);
+    (text(&code, "device_code").to_owned(), text(&code, "user_code").to_owned())
+}
+
+/// A new computer that asks to be attached.
+async fn asking_anew(world: &World) -> (String, String) {
+    asking(world, &world.machine().await).await
+}
+
+/// The account that a computer is attached to.
+async fn attached_to(world: &World, machine: &Machine) -> Option<String> {
+    let uuid = machine.uuid.parse().unwrap();
+    let known = world.server.house.store.machine_facts(uuid).await.unwrap().unwrap();
+    known.facts.account.map(|account| account.as_str().to_owned())
+}
+
+/// An account of an identity that nobody owns yet.
+async fn provisioned(world: &World, machine: &Machine) -> String {
+    let (house, cuid) = (&world.server.house, machine.user_cuid.parse().unwrap());
+    match house.store.account_provision(Some(&cuid), None, None, world.clock().now(), &house.chance).await.unwrap() {
+        Provision::Created(account) => account.as_str().to_owned(),
+        refused => panic!("{refused:?}"),
+    }
+}
+
+async fn raw(world: &World, path: &str, credential: &Credential, body: &'static str) -> Answer {
+    let request = world.request(Method::POST, path, credential).header(CONTENT_TYPE, "application/json");
+    world.send(request.body(body)).await
+}
+
+#[track_caller]
+fn assert_no_store(answer: &Answer) {
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert!(answer.header("content-type").unwrap().starts_with("application/json"));
+}
+
+/// The path of the first fault that a refusal names.
+#[track_caller]
+fn fault(answer: &Answer) -> String {
+    let refused = answer.refused(400, "invalid_request");
+    assert!(!text(&refused["issues"][0], "message").is_empty(), "{refused}");
+    text(&refused["issues"][0], "path").to_owned()
+}
+
+both! {
+    async fn a_computer_is_attached_by_whoever_approves(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.machine().await;
+        let answer = world.device_code(&machine).await;
+        assert_no_store(&answer);
+        let code = answer.expect(200);
+        assert_eq!(code.as_object().unwrap().len(), 6, "{code}");
+        assert!(text(&code, "device_code").starts_with("dvc_"));
+        let user_code = text(&code, "user_code");
+        let letters = |part: &str| part.len() == 4 && part.bytes().all(|byte| b"BCDFGHJKLMNPQRSTVWXZ".contains(&byte));
+        let (left, right) = user_code.split_once('-').unwrap();
+        assert!(letters(left) && letters(right), "{user_code}");
+        assert_eq!(text(&code, "verification_uri"), format!("{}/device", world.url));
+        let complete = format!("{}/device?user_code={user_code}", world.url);
+        assert_eq!(text(&code, "verification_uri_complete"), complete);
+        assert_eq!((&code["interval"], &code["expires_in"]), (&json!(5), &json!(1800)));
+
+        let pending = world.device_token(text(&code, "device_code")).await;
+        assert_no_store(&pending);
+        assert_eq!(pending.refused(400, "authorization_pending").as_object().unwrap().len(), 1);
+
+        let approved = world.device_approve(&person.cookie, user_code).await;
+        assert_no_store(&approved);
+        assert_eq!(approved.expect(200), json!({ "ok": true }));
+        assert_eq!(attached_to(&world, &machine).await.as_deref(), Some(person.account.as_str()));
+
+        // What is final is answered at once, however fast the computer asks.
+        let claimed = json!({ "user_account_id": person.account.as_str(), "status": "claimed" });
+        for _ in 0..3 {
+            let polled = world.device_token(text(&code, "device_code")).await;
+            assert_no_store(&polled);
+            assert_eq!(polled.expect(200), claimed);
+        }
+    }
+
+    async fn a_body_that_does_not_fit_is_refused_with_what_is_wrong(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.machine().await;
+        let computer = Credential::from(&machine);
+        for body in ["", "{", "nonsense", "{} {}"] {
+            let refused = raw(&world, CODE, &computer, body).await;
+            assert_no_store(&refused);
+            refused.refused(400, "invalid_json");
+        }
+        let (cuid, uuid) = (&machine.user_cuid, &machine.uuid);
+        let bad = [
+            (json!([cuid, uuid]), ""),
+            (json!({}), ""),
+            (json!({ "user_cuid": cuid }), ""),
+            (json!({ "machine_uuid": uuid }), ""),
+            (json!({ "user_cuid": "NOT A CUID", "machine_uuid": uuid }), "user_cuid"),
+            (json!({ "user_cuid": 1, "machine_uuid": uuid }), "user_cuid"),
+            (json!({ "user_cuid": cuid, "machine_uuid": uuid.to_uppercase() }), "machine_uuid"),
+            (json!({ "user_cuid": cuid, "machine_uuid": "c3fdd2b5-4e3a-4d2b-8a2f-0f2b1b0f8a11" }), "machine_uuid"),
+        ];
+        for (body, place) in bad {
+            assert_eq!(fault(&world.post(CODE, &computer, &body).await), place, "{body}");
+        }
+        for path in [APPROVE, DENY] {
+            let bad = [(json!({}), ""), (json!({ "user_code": "" }), "user_code"), (json!({ "user_code": 1 }), "user_code")];
+            for (body, place) in bad {
+                let refused = world.post(path, &person.cookie, &body).await;
+                assert_no_store(&refused);
+                assert_eq!(fault(&refused), place, "{body}");
+            }
+            assert_eq!(fault(&raw(&world, path, &person.cookie, "{").await), "");
+        }
+        let (device_code, _) = asking(&world, &machine).await;
+        let bad = [
+            (json!({ "device_code": device_code }), ""),
+            (json!({ "grant_type": DEVICE_GRANT }), ""),
+            (json!({ "grant_type": DEVICE_GRANT, "device_code": "" }), "device_code"),
+            (json!({ "grant_type": DEVICE_GRANT, "device_code": null }), "device_code"),
+            (json!({ "grant_type": "authorization_code", "device_code": device_code }), "grant_type"),
+        ];
+        for (body, place) in bad {
+            let refused = world.post(TOKEN, &Credential::None, &body).await;
+            assert_no_store(&refused);
+            assert_eq!(fault(&refused), place, "{body}");
+        }
+        assert_eq!(fault(&raw(&world, TOKEN, &Credential::None, "{").await), "");
+    }
+
+    async fn a_computer_asks_for_itself_alone(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (machine, other) = (world.machine().await, world.machine().await);
+        let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+        world.post(CODE, &Credential::None, &body).await.refused(401, "unauthorized");
+        world.post(CODE, &person.cookie, &body).await.refused(401, "unauthorized");
+        let stranger = Credential::Bearer(format!("msk_{}", "A".repeat(43)));
+        world.post(CODE, &stranger, &body).await.refused(401, "machine_unknown");
+        world.post(CODE, &stranger, &json!({})).await.refused(401, "machine_unknown");
+        for (user_cuid, machine_uuid) in
+            [(&other.user_cuid, &machine.uuid), (&machine.user_cuid, &other.uuid), (&other.user_cuid, &other.uuid)]
+        {
+            let body = json!({ "user_cuid": user_cuid, "machine_uuid": machine_uuid });
+            let refused = world.post(CODE, &Credential::from(&machine), &body).await;
+            assert_no_store(&refused);
+            refused.refused(403, "machine_mismatch");
+        }
+        // Whoever approves is a person or acts for one.
+        for path in [APPROVE, DENY] {
+            let body = json!({ "user_code": "BCDF-GHJK" });
+            world.post(path, &Credential::None, &body).await.refused(401, "unauthorized");
+            world.post(path, &Credential::from(&machine), &body).await.refused(401, "unauthorized");
+            world.post(path, &stranger, &body).await.refused(401, "machine_unknown");
+        }
+    }
+
+    async fn a_computer_that_was_detached_asks_in_vain(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let (device_code, user_code) = asking(&world, &machine).await;
+        world.delete(&format!("/api/v1/machines/{}", machine.uuid), &person.cookie).await.expect(200);
+        world.device_code(&machine).await.refused(401, "machine_unknown");
+        world.device_approve(&person.cookie, &user_code).await.refused(409, "machine_not_registered");
+        world.device_token(&device_code).await.refused(400, "authorization_pending");
+    }
+
+    async fn every_conflict_of_an_approval_is_told_apart(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (_, nobody) = world.signed_in("nobody@example.com", false).await;
+
+        let machine = world.machine().await;
+        let (_, user_code) = asking(&world, &machine).await;
+        assert!(world.server.house.store.machine_remove(machine.uuid.parse().unwrap()).await.unwrap());
+        world.device_approve(&ada.cookie, &user_code).await.refused(409, "machine_not_registered");
+
+        let machine = world.attached_machine(&bob).await;
+        let (device_code, user_code) = asking(&world, &machine).await;
+        world.device_approve(&ada.cookie, &user_code).await.refused(409, "machine_already_claimed");
+        world.device_approve(&nobody, &user_code).await.refused(409, "machine_already_claimed");
+        // The refusal left the code to its owner.
+        world.device_token(&device_code).await.refused(400, "authorization_pending");
+        world.device_approve(&bob.cookie, &user_code).await.expect(200);
+
+        let (_, user_code) = asking(&world, &world.machine_of(&machine.user_cuid).await).await;
+        world.device_approve(&ada.cookie, &user_code).await.refused(409, "cuid_already_claimed");
+        world.device_approve(&nobody, &user_code).await.refused(409, "cuid_already_claimed");
+
+        let (_, user_code) = asking_anew(&world).await;
+        world.device_approve(&nobody, &user_code).await.refused(403, "account_required");
+
+        let machine = world.machine().await;
+        let account = provisioned(&world, &machine).await;
+        let (device_code, user_code) = asking(&world, &machine).await;
+        world.device_approve(&ada.cookie, &user_code).await.refused(409, "person_bound_to_other_account");
+        assert_eq!(attached_to(&world, &machine).await, None);
+        // Whoever has none takes over the account that waits for this identity.
+        world.device_approve(&nobody, &user_code).await.expect(200);
+        assert_eq!(world.device_token(&device_code).await.expect(200)["user_account_id"], account);
+        assert_eq!(attached_to(&world, &machine).await, Some(account));
+    }
+
+    async fn a_code_that_does_not_wait_is_consumed(world: World) {
+        let person = world.person("ada@example.com").await;
+        let gone = async |user_code: &str| {
+            for refused in [
+                world.device_approve(&person.cookie, user_code).await,
+                world.device_deny(&person.cookie, user_code).await,
+            ] {
+                assert_no_store(&refused);
+                refused.refused(410, "code_consumed");
+            }
+        };
+        gone("WXZB-CDFG").await;
+        gone("nonsense").await;
+        gone("-").await;
+
+        let (approved, denied) = (asking_anew(&world).await, asking_anew(&world).await);
+        world.device_approve(&person.cookie, &approved.1).await.expect(200);
+        assert_eq!(world.device_deny(&person.cookie, &denied.1).await.expect(200), json!({ "ok": true }));
+        let machine = world.machine().await;
+        let superseded = asking(&world, &machine).await;
+        let expired = asking(&world, &machine).await;
+        for (_, user_code) in [&approved, &denied, &superseded] {
+            gone(user_code).await;
+        }
+        world.advance(VALID);
+        gone(&expired.1).await;
+
+        // What became of each is what its computer learns.
+        world.device_token(&approved.0).await.expect(200);
+        world.device_token(&denied.0).await.refused(400, "access_denied");
+        world.device_token(&superseded.0).await.refused(400, "expired_token");
+        world.device_token(&expired.0).await.refused(400, "expired_token");
+        for unknown in ["dvc_unknown", "x", &"x".repeat(10_000)] {
+            let refused = world.device_token(unknown).await;
+            assert_no_store(&refused);
+            refused.refused(400, "expired_token");
+        }
+    }
+
+    async fn a_computer_that_polls_too_fast_is_told_a_longer_interval(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (device_code, user_code) = asking_anew(&world).await;
+        world.device_token(&device_code).await.refused(400, "authorization_pending");
+        for interval in [10, 15, 20] {
+            let slowed = world.device_token(&device_code).await;
+            assert_no_store(&slowed);
+            assert_eq!(slowed.refused(400, "slow_down"), json!({ "error": "slow_down", "interval": interval }));
+        }
+        // Others are not slowed, and the end is told at once.
+        let (other, _) = asking_anew(&world).await;
+        world.device_token(&other).await.refused(400, "authorization_pending");
+        world.device_deny(&person.cookie, &user_code).await.expect(200);
+        world.device_token(&device_code).await.refused(400, "access_denied");
+        world.device_token(&device_code).await.refused(400, "access_denied");
+    }
+
+    async fn an_approval_outlives_the_code_by_a_day(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (device_code, user_code) = asking_anew(&world).await;
+        let (waiting, _) = asking_anew(&world).await;
+        world.advance(VALID.checked_sub(Duration::from_secs(30)).unwrap());
+        world.device_token(&waiting).await.refused(400, "authorization_pending");
+        world.device_approve(&person.cookie, &user_code).await.expect(200);
+        world.advance(Duration::from_secs(30));
+        world.device_token(&waiting).await.refused(400, "expired_token");
+        world.device_token(&device_code).await.expect(200);
+        let world = world.restart().await;
+        world.advance(23 * HOUR);
+        world.device_token(&device_code).await.expect(200);
+        world.advance(HOUR);
+        world.device_token(&device_code).await.refused(400, "expired_token");
+    }
+
+    async fn a_second_code_takes_the_place_of_the_first(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.machine().await;
+        let first = asking(&world, &machine).await;
+        world.device_token(&first.0).await.refused(400, "authorization_pending");
+        let second = asking(&world, &machine).await;
+        // Its computer is told within a moment, whoever answered the poll before.
+        world.eventually("the first code is over", async || {
+            let polled = world.device_token(&first.0).await;
+            (polled.json()["error"] == "expired_token").then_some(())
+        })
+        .await;
+        world.device_approve(&person.cookie, &first.1).await.refused(410, "code_consumed");
+        world.device_approve(&person.cookie, &second.1).await.expect(200);
+        world.device_token(&second.0).await.expect(200);
+    }
+
+    async fn case_and_punctuation_of_a_user_code_do_not_matter(world: World) {
+        let person = world.person("ada@example.com").await;
+        type Written = fn(&str) -> String;
+        let ways: [Written; 4] = [
+            |code| code.to_lowercase(),
+            |code| code.replace('-', ""),
+            |code| format!(" {} ", code.replace('-', " – ")),
+            |code| code.chars().flat_map(|letter| [letter, '.']).collect::<String>().to_lowercase(),
+        ];
+        for written in ways {
+            let (device_code, user_code) = asking_anew(&world).await;
+            world.device_approve(&person.cookie, &written(&user_code)).await.expect(200);
+            world.device_token(&device_code).await.expect(200);
+        }
+    }
+
+    async fn wrong_codes_are_counted_for_each_account_through_restarts(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let agent = world.agent_of(&ada).await;
+        let (device_code, user_code) = asking_anew(&world).await;
+        // Guesses of a person and of their agents count together, and so do approvals and denials.
+        world.device_approve(&ada.cookie, "BBBB-BBBB").await.refused(410, "code_consumed");
+        world.device_deny(&ada.cookie, "CCCC-CCCC").await.refused(410, "code_consumed");
+        world.device_approve(&agent.token, "DDDD-DDDD").await.refused(410, "code_consumed");
+        world.device_deny(&agent.token, "FFFF-FFFF").await.refused(410, "code_consumed");
+        let world = world.restart().await;
+        world.device_approve(&ada.cookie, "GGGG-GGGG").await.refused(410, "code_consumed");
+        let world = world.restart().await;
+        for credential in [&ada.cookie, &agent.token] {
+            world.device_approve(credential, &user_code).await.refused(410, "code_consumed");
+            world.device_deny(credential, &user_code).await.refused(410, "code_consumed");
+        }
+        world.device_token(&device_code).await.refused(400, "authorization_pending");
+        world.advance(VALID.checked_sub(Duration::from_secs(60)).unwrap());
+        world.device_approve(&ada.cookie, &user_code).await.refused(410, "code_consumed");
+        // Others are not in their way.
+        world.device_approve(&bob.cookie, &user_code).await.expect(200);
+        world.advance(Duration::from_secs(120));
+        let (device_code, user_code) = asking_anew(&world).await;
+        world.device_approve(&ada.cookie, &user_code).await.expect(200);
+        world.device_token(&device_code).await.expect(200);
+    }
+
+    async fn an_agent_approves_and_denies_for_its_account(world: World) {
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let (approved, denied) = (asking_anew(&world).await, asking_anew(&world).await);
+        world.device_approve(&agent.token, &approved.1).await.expect(200);
+        assert_eq!(world.device_token(&approved.0).await.expect(200)["user_account_id"], person.account.as_str());
+        world.device_deny(&agent.token, &denied.1).await.expect(200);
+        world.device_token(&denied.0).await.refused(400, "access_denied");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_may_leave_approvals_to_browsers() {
+    let world = World::with(|settings| settings.devices.require_session = true).await;
+    let person = world.person("ada@example.com").await;
+    let agent = world.agent_of(&person).await;
+    let (_, user_code) = asking_anew(&world).await;
+    world.device_approve(&agent.token, &user_code).await.refused(401, "unauthorized");
+    world.device_deny(&agent.token, &user_code).await.refused(401, "unauthorized");
+    world.device_approve(&person.cookie, &user_code).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_computer_that_asks_for_too_many_codes_waits() {
+    let world = World::with(|settings| settings.devices.codes_per_hour = 2).await;
+    let machine = world.machine().await;
+    let first = asking(&world, &machine).await;
+    let second = asking(&world, &machine).await;
+    let world = world.restart().await;
+    let answer = world.device_code(&machine).await;
+    let refused = answer.refused(424, "temporarily_unavailable");
+    assert_eq!((&refused["reason"], &refused["retryable"]), (&json!("too_many_codes"), &json!(true)));
+    let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((3000..=3600).contains(&wait), "{wait}");
+    // The refusal took nothing away.
+    world.device_token(&first.0).await.refused(400, "expired_token");
+    world.device_token(&second.0).await.refused(400, "authorization_pending");
+    world.advance(Duration::from_secs(wait));
+    world.device_code(&machine).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_guesses_from_one_address_are_slowed_whoever_makes_them() {
+    let world = World::with(|settings| settings.limits.code_guesses_per_minute = 2).await;
+    let person = world.person("ada@example.com").await;
+    for _ in 0..2 {
+        world.device_approve(&person.cookie, "BBBB-BBBB").await.refused(410, "code_consumed");
+    }
+    let refused = world.device_deny(&person.cookie, "BBBB-BBBB").await.refused(424, "temporarily_unavailable");
+    assert_eq!(refused["reason"], "too_many_guesses");
+}
+
+/// The watch of each node looks once a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_node_decides_another_tells() {
+    let Some(world) = World::on_postgres().await else { return };
+    let other = world.beside().await;
+    let person = world.person("ada@example.com").await;
+    let (approved, denied, superseded) = (asking_anew(&world).await, asking_anew(&world).await, world.machine().await);
+    let older = asking(&world, &superseded).await;
+    for (device_code, _) in [&approved, &denied, &older] {
+        other.device_token(device_code).await.refused(400, "authorization_pending");
+    }
+    world.device_approve(&person.cookie, &approved.1).await.expect(200);
+    world.device_deny(&person.cookie, &denied.1).await.expect(200);
+    asking(&world, &superseded).await;
+    let ends = [(&approved.0, "claimed"), (&denied.0, "access_denied"), (&older.0, "expired_token")];
+    for (device_code, end) in ends {
+        other
+            .eventually("the other node knows", async || {
+                let polled = other.device_token(device_code).await.json();
+                let word = polled.get("status").or(polled.get("error")).unwrap().clone();
+                assert!(word == end || word == "slow_down" || word == "authorization_pending", "{word}");
+                (word == end).then_some(())
+            })
+            .await;
+    }
+    // Guesses are counted for all nodes together.
+    for code in ["BBBB-BBBB", "CCCC-CCCC", "DDDD-DDDD"] {
+        world.device_approve(&person.cookie, code).await.refused(410, "code_consumed");
+    }
+    for code in ["FFFF-FFFF", "GGGG-GGGG"] {
+        other.device_approve(&person.cookie, code).await.refused(410, "code_consumed");
+    }
+    let (_, user_code) = asking_anew(&world).await;
+    for node in [&world, &other] {
+        node.device_approve(&person.cookie, &user_code).await.refused(410, "code_consumed");
+    }
+}
