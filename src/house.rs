@@ -263,6 +263,7 @@ impl Ground<'_> {
             chance: self.chance.clone(),
             codes,
             settings: self.settings.devices.clone(),
+            base_url: self.base_url.to_owned(),
         };
         DeviceCodes::new(wiring, self.settings.actors.of("devices"))
     }

@@ -59,6 +59,8 @@ pub struct Wiring {
     pub codes: CodeKey,
     /// Limits.
     pub settings: DeviceSettings,
+    /// What links in letters begin with.
+    pub base_url: String,
 }
 
 /// A code that was just made, with the secrets that are shown once.
@@ -167,7 +169,7 @@ impl DeviceCodes {
         /// Two codes of 20^8 are rarely equal, three times in a row never.
         const DRAWS: u32 = 3;
         for _ in 0..DRAWS {
-            let Wiring { store, clock, chance, codes, settings } = &*self.wiring;
+            let Wiring { store, clock, chance, codes, settings, .. } = &*self.wiring;
             let (device_code, user_code, now) =
                 (Secret::mint(SecretKind::DeviceCode, chance), UserCode::draw(chance), clock.now());
             let code = DeviceCode {

@@ -15,6 +15,7 @@ use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::token::TokenScope;
+use serde_json::json;
 use store::session::SessionFacts;
 
 use super::error::{ApiError, Code};
@@ -237,6 +238,17 @@ pub fn unauthorized(code: Code, token_sent: bool, house: &House) -> ApiError {
     let error = if token_sent { r#", error="invalid_token""# } else { "" };
     let challenge = HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{metadata}"{error}"#));
     ApiError::new(code).header(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Bearer")))
+}
+
+/// 401 for a session whose sign-in is too long ago for what it asks: RFC 9470, section 3.
+pub fn stale_sign_in(within: Duration, house: &House) -> ApiError {
+    let challenge = format!(
+        r#"Bearer resource_metadata="{}/.well-known/oauth-protected-resource", error="insufficient_user_authentication", max_age="{}""#,
+        house.base_url,
+        within.as_secs(),
+    );
+    let challenge = HeaderValue::from_str(&challenge).unwrap_or(HeaderValue::from_static("Bearer"));
+    ApiError::new(Code::Unauthorized).with("reason", json!("sign_in_again")).header(WWW_AUTHENTICATE, challenge)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use actors::device::{AnswerError, Poll, StartError};
 use axum::extract::State;
 use axum::response::IntoResponse;
+use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
 use domain::ids::{MachineUuid, UserCuid};
 use domain::secret::Secret;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::device::Approver;
 
-use super::auth::{Caller, unauthorized};
+use super::auth::{Caller, stale_sign_in, unauthorized};
 use super::body::{JsonBody, RawBody, json};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
@@ -71,6 +72,7 @@ pub async fn approve(
     JsonBody(body): JsonBody<AnswerRequest>,
 ) -> Answer {
     let approver = approver(&caller, &house)?;
+    recent(&caller, &house)?;
     let user_code = user_code(&body)?;
     house.limits.code_guess(address)?;
     house.devices.approve(&user_code, approver).await?.map_err(refused)?;
@@ -125,6 +127,13 @@ fn approver(caller: &Caller, house: &House) -> Result<Approver, ApiError> {
         }
         _ => Err(unauthorized(Code::Unauthorized, true, house)),
     }
+}
+
+/// A browser may have been left open, so approving asks that its person signed in of late. The challenge is that of RFC 9470.
+fn recent(caller: &Caller, house: &House) -> Result<(), ApiError> {
+    let within = house.settings.signin.fresh_within;
+    let fresh = caller.is_fresh(TimeDelta::from_std(within).unwrap_or(TimeDelta::MAX), house.clock.now());
+    if fresh || !matches!(caller, Caller::Session { .. }) { Ok(()) } else { Err(stale_sign_in(within, house)) }
 }
 
 /// What can be no code of ours is a code that nobody has.

@@ -10,7 +10,7 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
-use crate::row::{digest, limit, parsed, parsed_opt, storable};
+use crate::row::{digest, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, on_reader, on_writer};
 
 /// A level of one identity, as its owner sees it.
@@ -233,10 +233,6 @@ use chain_move;
 
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn undecodable(corrupt: Corrupt) -> sqlx::Error {
-    sqlx::Error::Decode(Box::new(corrupt))
 }
 
 #[derive(FromRow)]

@@ -3,14 +3,15 @@
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState};
-use domain::ids::{MachineUuid, PersonId, UserAccountId};
+use domain::ids::{Email, MachineUuid, PersonId, UserAccountId};
 use domain::secret::SecretHash;
 use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::machine::{Attach, attach_machine};
-use crate::row::{limit, parsed, secret_hash, storable};
+use crate::mail::{QueuedLetter, mail_insert};
+use crate::row::{limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, on_reader};
 
 /// A code that a computer asks for.
@@ -65,6 +66,21 @@ pub enum Typed {
     Wrong,
     /// Too many were wrong of late: nothing is looked up.
     Blocked,
+}
+
+/// A computer that is being attached, for the letter that tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttachedDevice {
+    /// The computer.
+    pub machine: MachineUuid,
+    /// Its name, if it gave one.
+    pub name: Option<String>,
+    /// Address that the code was asked from.
+    pub ip_address: Option<String>,
+    /// The account that it is attached to.
+    pub account: UserAccountId,
+    /// The address of the account's owner.
+    pub owner: Email,
 }
 
 /// Who approves or denies.
@@ -211,16 +227,17 @@ impl Store {
     }
 
     /// Attaches the computer of a pending code to the account of whoever approves. Exactly one of any number of calls approves, and never
-    /// beside a denial.
+    /// beside a denial. `notice` writes the letter that tells of it, taken down with the approval or not at all.
     pub async fn device_approve(
         &self,
         code: &SecretHash,
         machine: MachineUuid,
         approver: &Approver,
+        notice: impl FnOnce(&AttachedDevice) -> QueuedLetter,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: person, computer, code, identity.
-        const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id";
+        const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
         const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1";
         const CLAIM: &str = "UPDATE device_codes SET changed_at = $2
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $2";
@@ -231,18 +248,21 @@ impl Store {
         const OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
         const SETTLE: &str = "UPDATE device_codes
             SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5 WHERE device_code_hash = $1";
+        const ATTACHED: &str =
+            "SELECT m.name, d.ip_address FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
+            WHERE d.device_code_hash = $1";
         let person = approver.person.as_uuid();
-        let outcome: Result<String, Approval> = in_transaction!(
+        let outcome: Result<UserAccountId, Approval> = in_transaction!(
             &self.pool,
             |tx| {
-                let account: Option<Option<String>> =
-                    sqlx::query_scalar(PERSON).bind(person).fetch_optional(&mut *tx).await?;
+                let (account, email): (Option<String>, String) =
+                    sqlx::query_as(PERSON).bind(person).fetch_one(&mut *tx).await?;
                 sqlx::query(MACHINE).bind(machine.as_uuid()).execute(&mut *tx).await?;
                 let claimed = sqlx::query(CLAIM).bind(code.as_bytes()).bind(now).execute(&mut *tx).await?;
                 if claimed.rows_affected() == 0 {
                     return Ok(Err(Approval::CodeConsumed));
                 }
-                let account = if let Some(account) = account.flatten() {
+                let account = if let Some(account) = account {
                     account
                 } else {
                     // A person without an account takes over the one that an operator provisioned for this computer.
@@ -265,13 +285,23 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                Ok(Ok(account))
+                let (name, ip_address) = sqlx::query_as(ATTACHED).bind(code.as_bytes()).fetch_one(&mut *tx).await?;
+                let attached = AttachedDevice {
+                    machine,
+                    name,
+                    ip_address,
+                    account: parsed("persons.account_id", &account).map_err(undecodable)?,
+                    owner: parsed("persons.email", &email).map_err(undecodable)?,
+                };
+                let mail = notice(&attached);
+                mail_insert!(tx, mail, now).await?;
+                Ok(Ok(attached.account))
             },
             commit if Result::is_ok
         )
         .during("approve a device code")?;
         Ok(match outcome {
-            Ok(account) => Approval::Approved(parsed("persons.account_id", &account)?),
+            Ok(account) => Approval::Approved(account),
             Err(refusal) => refusal,
         })
     }

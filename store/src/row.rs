@@ -47,6 +47,11 @@ pub fn count(column: &'static str, value: i64) -> Result<u32, Corrupt> {
     u32::try_from(value).map_err(|error| Corrupt::new(column, error))
 }
 
+/// Damage that shows inside a transaction, as an error of the driver that rolls it back.
+pub fn undecodable(corrupt: Corrupt) -> sqlx::Error {
+    sqlx::Error::Decode(Box::new(corrupt))
+}
+
 /// A stranger's text as both databases can keep it: PostgreSQL has no place for U+0000.
 pub fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }

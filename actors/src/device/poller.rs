@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
+use domain::letter;
 use ractor::{ActorProcessingErr, ActorRef};
-use store::device::{Approval, Approver};
+use store::device::{Approval, Approver, AttachedDevice};
 use tokio::time::Instant;
 
 use super::{Poll, Wiring};
 use crate::handle::Reply;
+use crate::mail::queued;
 use crate::trouble::Trouble;
 
 /// Sent by [`super::DeviceCodes`].
@@ -112,10 +114,20 @@ impl PollerState {
 
 impl DevicePoller {
     async fn approve(&self, approver: &Approver, state: &mut PollerState) -> Result<Approval, Trouble> {
-        let Wiring { store, clock, .. } = &*self.wiring;
+        let Wiring { store, clock, chance, base_url, .. } = &*self.wiring;
         let now = clock.now();
+        let notice = |device: &AttachedDevice| {
+            let what = letter::Attached {
+                machine: device.machine,
+                name: device.name.as_deref(),
+                address: device.ip_address.as_deref(),
+                account: &device.account,
+                at: now,
+            };
+            queued(letter::attached(device.owner.clone(), &what, base_url), chance, now)
+        };
         domain::failpoint!("devices.approve");
-        let approval = store.device_approve(&state.code.code, state.code.machine, approver, now).await?;
+        let approval = store.device_approve(&state.code.code, state.code.machine, approver, notice, now).await?;
         domain::failpoint!("devices.approved");
         match &approval {
             Approval::Approved(account) => {

@@ -84,7 +84,7 @@ laws! {
             assert_eq!(store.consent_set(&both, &off, Some("because\0"), now(), &world.chance).await.unwrap(), both);
             assert_eq!(store.consent_set(&both, &off, None, at(1), &world.chance).await.unwrap(), []);
             let full = rule(machine, lane, ConsentLevel::Full);
-            assert_eq!(store.consent_set(std::slice::from_ref(&cuid), &full, None, at(2), &world.chance).await.unwrap(), [cuid.clone()]);
+            assert_eq!(store.consent_set(std::slice::from_ref(&cuid), &full, None, at(2), &world.chance).await.unwrap(), std::slice::from_ref(&cuid));
         }
         let rules = store.consent_rules(&cuid).await.unwrap();
         assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Full)));

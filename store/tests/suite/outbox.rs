@@ -54,7 +54,7 @@ laws! {
             assert_eq!(event.envelope.scope.user_account_id.as_ref(), Some(&account));
             assert_eq!(event.envelope.payload["reason"], "why");
         }
-        assert_eq!(store.outbox_identities(10).await.unwrap(), [cuid.clone()]);
+        assert_eq!(store.outbox_identities(10).await.unwrap(), std::slice::from_ref(&cuid));
         assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
     }
 
