@@ -20,6 +20,7 @@ mod world;
 
 mod account;
 mod claim;
+mod consent;
 mod device;
 mod judging;
 mod signin;

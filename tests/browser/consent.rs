@@ -1,0 +1,61 @@
+//! `/account/consent`: a person says how much their computers may record.
+
+use crate::browser::{Browser, pages};
+use crate::event::Machine;
+use crate::world::World;
+
+/// What the computer is told.
+async fn level(world: &World, machine: &Machine, query: &str) -> String {
+    let body = world.get(&format!("/api/v1/consent{query}"), &machine.into()).await.expect(200);
+    body["level"].as_str().unwrap().to_owned()
+}
+
+pages! {
+    async fn a_change_of_consent_is_told_to_the_computer(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let row = format!("Computer …{}", &machine.uuid[machine.uuid.len() - 8..]);
+        browser.signed_in(&person).await;
+        browser.visit("/account").await;
+        browser.follow("Consent").await;
+        browser.sees("How much your computers may record").await;
+        browser.look("default").await;
+        assert_eq!(level(world, &machine, "").await, "metadata-only");
+
+        browser.select("All computers, all lanes", "Nothing").await;
+        browser.press("Save All computers").await;
+        browser.sees("Saved, and in force").await;
+        assert_eq!(level(world, &machine, "").await, "off");
+        assert_eq!(level(world, &machine, "?lane=memory").await, "off");
+
+        browser.select(&format!("{row}, memory"), "Everything").await;
+        browser.press(&format!("Save {row}")).await;
+        browser.sees("Saved, and in force").await;
+        browser.look("chosen").await;
+        assert_eq!(level(world, &machine, "?lane=llm").await, "off");
+        assert_eq!(level(world, &machine, "?lane=memory").await, "full");
+
+        browser.press(&format!("Save {row}")).await;
+        browser.sees("nothing was changed").await;
+        browser.look("unchanged").await;
+    }
+
+    async fn consent_is_set_without_scripts(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        browser.signed_in(&person).await;
+        browser.without_scripts().await;
+        browser.visit("/account/consent").await;
+        browser.select("All computers, llm", "Everything").await;
+        browser.press("Save All computers").await;
+        browser.sees("Saved, and in force").await;
+        assert_eq!(level(world, &machine, "?lane=llm").await, "full");
+    }
+
+    async fn who_has_no_computer_is_told_what_consent_is_for(world: World, browser: Browser) {
+        browser.signed_in(&world.person("jo@example.com").await).await;
+        browser.visit("/account/consent").await;
+        browser.sees("There is no computer to set consent for").await;
+        browser.look("consent").await;
+    }
+}
