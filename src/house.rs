@@ -296,4 +296,9 @@ impl Rooms {
         let end = self.base_url[after_scheme..].find('/').map_or(self.base_url.len(), |at| after_scheme + at);
         &self.base_url[..end]
     }
+
+    /// The path of the base URL, without a slash at the end: empty unless a proxy serves us below one.
+    pub fn root_path(&self) -> &str {
+        &self.base_url[self.origin().len()..]
+    }
 }

@@ -1,25 +1,33 @@
 //! What clients and people find without having been told: the welcome, and what stands under `/.well-known`.
 
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
-use axum::response::IntoResponse;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CACHE_CONTROL};
+use axum::response::{IntoResponse, Redirect, Response};
 
 use super::error::Answer;
 use crate::house::House;
 
-/// `GET /`: says to whoever opens the address in a browser what this is and where to go.
-pub async fn welcome(State(house): State<House>) -> String {
+/// `GET /`: a browser is led to its person's account; everybody else is told what this is and where to go.
+pub async fn welcome(State(house): State<House>, headers: HeaderMap) -> Response {
+    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") {
+        return Redirect::to(&format!("{}/account", house.root_path())).into_response();
+    }
     let url = &house.base_url;
-    format!(
+    let text = format!(
         "attache is running.\n\n\
         Agents register:           POST {url}/api/v1/agent-auth/identity\n\
         Computers register:        POST {url}/api/v1/machines\n\
+        Computers are attached:    POST {url}/api/v1/device/code\n\
+        People sign in:            {url}/signin\n\
         Events are sent:           POST {url}/api/v1/events\n\
         Event types are listed:    {url}/api/v1/events/registry\n\
         The log's checkpoint:      {url}/api/v1/audit/checkpoint\n\
         The log's public keys:     {url}/api/v1/audit/keys\n\n\
         The README walks from a registration to a proof.\n"
-    )
+    );
+    text.into_response()
 }
 
 /// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before it signs, so a copy that

@@ -105,7 +105,7 @@ pub async fn confirm(
     let completed = house.claims.complete(&Secret::presented(&form.attempt), code, confirmer).await;
     match completed.map_err(Trouble::of(&house))? {
         Ok(()) => {
-            let back = format!("{}/claim?attempt={}", Frame::new(&house, None).root, quoted(&form.attempt));
+            let back = format!("{}/claim?attempt={}", house.root_path(), quoted(&form.attempt));
             Ok(Redirect::to(&back).into_response())
         }
         Err(CompleteError::WrongCode) => {

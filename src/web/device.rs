@@ -134,7 +134,7 @@ pub async fn decide(
         return Ok(Redirect::to(&sign_in_path(&house, &back)).into_response());
     };
     match answered.map_err(Trouble::of(&house))? {
-        Ok(()) => Ok(Redirect::to(&format!("{}{back}", Frame::new(&house, None).root)).into_response()),
+        Ok(()) => Ok(Redirect::to(&format!("{}{back}", house.root_path())).into_response()),
         Err(AnswerError::CodeConsumed) => {
             Ok(draw(&house, &visitor, user_code.shown(), StatusCode::GONE, View::Consumed))
         }

@@ -42,7 +42,7 @@ impl Frame {
     pub fn new(house: &House, visitor: Option<&SignedIn>) -> Self {
         let origin = house.origin();
         Self {
-            root: house.base_url[origin.len()..].to_owned(),
+            root: house.root_path().to_owned(),
             email: visitor.map(|visitor| visitor.email.as_str().to_owned()),
             host: origin.split("://").nth(1).unwrap_or(origin).to_owned(),
         }

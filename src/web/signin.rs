@@ -218,7 +218,7 @@ fn entered(house: &House, session: &Secret, next: Option<Next>) -> Response {
 
 /// 303 to one of our own paths.
 fn elsewhere(house: &House, path: &str) -> Response {
-    Redirect::to(&format!("{}{path}", Frame::new(house, None).root)).into_response()
+    Redirect::to(&format!("{}{path}", house.root_path())).into_response()
 }
 
 /// The page that was asked for, if it is one of ours.

@@ -77,7 +77,7 @@ impl FromRequestParts<House> for SignedIn {
 
 /// Where to sign in, and come back to `next` afterwards.
 pub fn sign_in_path(house: &House, next: &str) -> String {
-    let root = &house.base_url[house.origin().len()..];
+    let root = house.root_path();
     format!("{root}/signin?next={}", quoted(next))
 }
 

@@ -24,6 +24,9 @@ async fn whoever_opens_the_address_is_told_where_to_go() {
     let answer = world.get("/", &Credential::None).await;
     let text = std::str::from_utf8(&answer.body).unwrap();
     assert!(answer.status == 200 && text.contains(&format!("{}/api/v1/agent-auth/identity", world.url)), "{text}");
+    let browser = world.request(Method::GET, "/", &Credential::None).header("accept", "text/html,*/*;q=0.8");
+    let answer = world.send(browser).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/account")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,7 +131,7 @@ pub async fn save(
         forwarded &= done.forwarded;
     }
     let told = if forwarded { written.to_string() } else { "later".into() };
-    let root = Frame::new(&house, None).root;
+    let root = house.root_path();
     Ok(Redirect::to(&format!("{root}/account/consent?saved={told}")).into_response())
 }
 

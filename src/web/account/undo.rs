@@ -118,7 +118,7 @@ pub async fn revoke(
 }
 
 fn back(house: &House) -> Response {
-    Redirect::to(&format!("{}/account", Frame::new(house, None).root)).into_response()
+    Redirect::to(&format!("{}/account", house.root_path())).into_response()
 }
 
 fn gone(house: &House) -> Trouble {
