@@ -21,6 +21,7 @@ async fn ask_for_code(world: &World, browser: &Browser, mails: usize) -> String 
     browser.fill("Your e-mail address", JO).await;
     browser.press("Send me a code").await;
     browser.sees("Look into your mail").await;
+    assert_eq!(browser.path().await, "/signin/code");
     mailed_code(world, JO, mails).await
 }
 
@@ -46,8 +47,10 @@ pages! {
         browser.sees("Nothing was recorded yet").await;
         assert_eq!(browser.path().await, "/account/activity");
 
+        // `/signout` is left at once for the page that comes first.
         browser.press("Sign out").await;
         browser.sees("We mail you a code").await;
+        assert_eq!(browser.path().await, "/signin");
         browser.visit("/account").await;
         browser.sees("We mail you a code").await;
     }
