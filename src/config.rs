@@ -54,6 +54,8 @@ pub struct Settings {
     pub mail: ::actors::mail::MailSettings,
     /// Consent.
     pub consent: ConsentSettings,
+    /// Keys of the knowledge API.
+    pub api_keys: ApiKeySettings,
     /// How often one address may try.
     pub limits: crate::http::LimitSettings,
     /// Cleaning up.
@@ -185,6 +187,20 @@ pub struct SessionSettings {
 impl Default for SessionSettings {
     fn default() -> Self {
         Self { valid_for: Duration::from_hours(7 * 24) }
+    }
+}
+
+/// `[api_keys]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApiKeySettings {
+    /// Good keys that one account may have.
+    pub per_account_max: u32,
+}
+
+impl Default for ApiKeySettings {
+    fn default() -> Self {
+        Self { per_account_max: 100 }
     }
 }
 

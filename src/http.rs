@@ -6,6 +6,7 @@
 pub mod activity;
 pub mod agent_auth;
 pub mod agents;
+pub mod api_keys;
 pub mod audit;
 pub mod auth;
 pub mod body;
@@ -89,6 +90,9 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/checkpoint", NONE, get(audit::checkpoint)),
         Route::get("/api/v1/audit/consistency", NONE, get(audit::consistency)),
         Route::get("/api/v1/audit/keys", NONE, get(audit::keys)),
+        Route::post("/api/v1/keys", PERSON, post(api_keys::create)),
+        Route::get("/api/v1/keys", PERSON, get(api_keys::list)),
+        Route::delete("/api/v1/keys/{id}", PERSON, delete(api_keys::revoke)),
         Route::get("/.well-known/jwks.json", NONE, get(discovery::jwks)),
     ]
 }

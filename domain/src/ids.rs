@@ -84,6 +84,10 @@ uuid_v7_ids! {
     SessionId;
     /// A letter that waits to be sent.
     MailId;
+    /// A key of the knowledge API, without its secret.
+    ApiKeyId;
+    /// A space of the knowledge API.
+    SpaceId;
 }
 
 macro_rules! cuid2_ids {

@@ -17,9 +17,11 @@
 //! | [`signin`] | codes that sign people in, and where they go next |
 //! | [`letter`] | what is written to people |
 //! | [`device`] | device codes and the pacing of polls |
+//! | [`api_key`] | keys of the knowledge API |
 //! | [`token`] | scopes and identity assertions |
 //! | [`clock`], [`chance`] | time and randomness as values |
 
+pub mod api_key;
 pub mod canonical;
 pub mod chain;
 pub mod chance;

@@ -25,6 +25,8 @@ pub enum SecretKind {
     Machine,
     /// What a computer polls with while a person decides whether to attach it.
     DeviceCode,
+    /// Bearer of the knowledge API.
+    ApiKey,
     /// A signed-in browser.
     Session,
     /// A browser that waits for its sign-in code.
@@ -40,6 +42,7 @@ impl SecretKind {
             Self::AccessToken => "at_",
             Self::Machine => "msk_",
             Self::DeviceCode => "dvc_",
+            Self::ApiKey => "ak_",
             Self::Session => "ses_",
             Self::SignInTicket => "sgn_",
         }

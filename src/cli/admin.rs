@@ -3,6 +3,7 @@
 
 mod account;
 mod agent;
+mod api_key;
 mod held;
 mod machine;
 mod session;
@@ -29,6 +30,9 @@ pub enum Command {
     /// Agents
     #[command(subcommand)]
     Agent(agent::Command),
+    /// Keys of the knowledge API
+    #[command(subcommand)]
+    ApiKey(api_key::Command),
     /// Events that could not be forwarded
     #[command(subcommand)]
     Held(held::Command),
@@ -69,6 +73,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Session(command) => session::run(command, &office).await,
         Command::Machine(command) => machine::run(command, &office).await,
         Command::Agent(command) => agent::run(command, &office).await,
+        Command::ApiKey(command) => api_key::run(command, &office).await,
         Command::Held(command) => held::run(command, &office).await,
     };
     office.store.close().await;

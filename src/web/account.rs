@@ -3,10 +3,12 @@
 //! | page | what stands on it |
 //! |---|---|
 //! | [`home`] | usage, computers, agents |
-//! | [`consent`] | how much every computer may record, lane by lane |
+//! | [`consent`](mod@consent) | how much every computer may record, lane by lane |
+//! | [`access`] | browsers that are signed in, keys of the knowledge API |
 //! | [`activity`] | what was recorded, with its proof, and what is held |
 //! | [`undo`] | the pages that ask once more before something ends for ever |
 
+pub mod access;
 pub mod activity;
 pub mod consent;
 pub mod home;

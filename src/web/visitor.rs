@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
 use chrono::TimeDelta;
 use domain::Timestamp;
-use domain::ids::{Email, PersonId, UserAccountId};
+use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -31,7 +31,9 @@ pub struct SignedIn {
     pub account: Option<UserAccountId>,
     /// When they signed in.
     pub signed_in_at: Timestamp,
-    /// This browser's session.
+    /// This browser, as its person's list names it.
+    pub id: SessionId,
+    /// SHA-256 of its session's secret.
     pub session: SecretHash,
 }
 
@@ -56,6 +58,7 @@ impl FromRequestParts<House> for Visitor {
             name: session.name,
             account: session.account,
             signed_in_at: session.created_at,
+            id: session.session,
             session: secret.hash(),
         })))
     }
@@ -68,9 +71,13 @@ impl FromRequestParts<House> for SignedIn {
         let Visitor(visitor) = Visitor::from_request_parts(parts, house).await?;
         visitor.ok_or_else(|| {
             // A form cannot be sent again after signing in, so its page is shown again instead.
-            let back =
-                if parts.method == Method::GET { parts.uri.path_and_query().map(PathAndQuery::as_str) } else { None };
-            Trouble::elsewhere(&sign_in_path(house, back.unwrap_or(parts.uri.path())))
+            let path = parts.uri.path();
+            let back = match parts.method {
+                Method::GET => parts.uri.path_and_query().map_or(path, PathAndQuery::as_str),
+                _ if path.starts_with("/account") => "/account",
+                _ => path,
+            };
+            Trouble::elsewhere(&sign_in_path(house, back))
         })
     }
 }

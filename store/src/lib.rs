@@ -15,6 +15,7 @@
 //! | [`mail`] | letters that wait to be sent |
 //! | [`claim`] | registrations of agents and attempts to claim them |
 //! | [`token`] | access tokens, keys of identity assertions |
+//! | [`api_key`] | keys of the knowledge API |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
 //! | [`janitor`] | what may be forgotten |
@@ -25,6 +26,7 @@ use std::path::Path;
 use sqlx::migrate::Migrator;
 
 pub mod account;
+pub mod api_key;
 pub mod claim;
 pub mod consent;
 pub mod device;

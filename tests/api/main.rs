@@ -21,4 +21,5 @@ mod mail;
 mod oidc;
 mod sessions;
 mod signin;
+mod tenants;
 mod upstream;

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use harness::upstream::{Answer as Script, TOKEN, Upstream};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client, Credential};
+use crate::client::{Answer, Client, Credential, eventually};
 use crate::event::Chain;
 use crate::flow;
 use crate::process::{Home, Server};
@@ -28,8 +29,8 @@ impl Canaries {
         for (name, secret) in &self.0 {
             for at in positions(bytes, secret.as_bytes()) {
                 let context = &bytes[at.saturating_sub(100)..bytes.len().min(at + 100)];
-                // Six digits may stand by chance inside a longer number, such as a time with microseconds.
-                let by_chance = *name == "user_code" && !stands_alone(bytes, at, secret.len());
+                // Digits may stand by chance inside a longer number, such as a time with microseconds.
+                let by_chance = name.ends_with("code") && !stands_alone(bytes, at, secret.len());
                 assert!(by_chance, "{name} stands in {place}: …{}…", String::from_utf8_lossy(context));
             }
         }
@@ -83,6 +84,8 @@ impl Tour {
         let cookie = self.home.run(&["admin", "session", "create", "--email", EMAIL]).said().to_owned();
         self.canaries.keep("session", cookie.split_once('=').unwrap().1);
         let person = Credential::Cookie(cookie);
+
+        self.sign_in(EMAIL).await;
 
         // A computer, registered over HTTP and by an operator.
         let body = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": flow::uuid() });
@@ -180,6 +183,45 @@ impl Tour {
         }
     }
 
+    /// The person signs in on the pages, too: with a wrong code, then with the one from the letter.
+    async fn sign_in(&mut self, email: &str) {
+        let url = self.server.url.clone();
+        let submit = async |path: &str, cookie: &str, body: String| {
+            let request =
+                Client::new().request(Method::POST, &format!("{url}{path}"), &Credential::Cookie(cookie.into()));
+            let form =
+                request.header("origin", &url).header("content-type", "application/x-www-form-urlencoded").body(body);
+            Client::new().try_send(form).await.unwrap()
+        };
+        let cookie = |answer: &Answer, name: &str| {
+            let lines = answer.headers.get_all("set-cookie").iter().map(|line| line.to_str().unwrap().to_owned());
+            let pair = lines.filter_map(|line| line.split(';').next().map(str::to_owned));
+            pair.into_iter().find(|pair| pair.starts_with(&format!("attache.{name}="))).unwrap()
+        };
+        let asked = submit("/signin", "", format!("email={}", email.replace('@', "%40"))).await;
+        let ticket = cookie(&asked, "signin");
+        self.canaries.keep("sign-in ticket", ticket.split_once('=').unwrap().1);
+        let outbox = self.home.data().join("outbox");
+        let code = eventually("the letter came", async || {
+            let letters = if outbox.exists() { files(&outbox) } else { Vec::new() };
+            let letter = letters.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
+            let text = std::fs::read_to_string(letter).unwrap();
+            let line = text.lines().find(|line| line.starts_with("    ") && line.trim().len() == 9)?;
+            Some(line.replace(' ', ""))
+        })
+        .await;
+        let code = self.canaries.keep("sign-in code", code);
+        let other = format!("{:08}", (code.parse::<u32>().unwrap() + 1) % 100_000_000);
+        assert_eq!(submit("/signin/code", &ticket, format!("code={other}")).await.status, 303);
+        let entered = submit("/signin/code", &ticket, format!("code={code}")).await;
+        self.canaries.keep("session of a browser", cookie(&entered, "session_token").split_once('=').unwrap().1);
+        let refused = Client::new()
+            .try_send(Client::new().request(Method::POST, &format!("{url}/signin/code"), &Credential::Cookie(ticket)))
+            .await
+            .unwrap();
+        self.error("a form from nowhere", &refused);
+    }
+
     /// Reads everything that anybody could read.
     async fn search(mut self) {
         self.server.process.signal("TERM");
@@ -195,7 +237,14 @@ impl Tour {
         self.canaries.0.retain(|(name, _)| *name != "e-mail" && *name != "content");
         let files = files(&self.home.data());
         assert!(!files.is_empty());
-        for file in files {
+        // Letters are the one place where codes are meant to be.
+        let (letters, others): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| file.extension().is_some_and(|kind| kind == "eml"));
+        for file in others {
+            self.canaries.absent(&file.display().to_string(), &std::fs::read(&file).unwrap());
+        }
+        self.canaries.0.retain(|(name, _)| *name != "sign-in code");
+        for file in letters {
             self.canaries.absent(&file.display().to_string(), &std::fs::read(&file).unwrap());
         }
     }

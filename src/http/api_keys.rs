@@ -1,0 +1,132 @@
+//! Keys of the knowledge API (decisions, section 13).
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use domain::Timestamp;
+use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, SPACES_MAX, scopes_of};
+use domain::clock::date_time;
+use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
+use domain::secret::{Secret, SecretKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::api_key::KeyCreate;
+
+use super::auth::Caller;
+use super::body::JsonBody;
+use super::error::{Answer, ApiError, Code};
+use crate::house::House;
+
+/// Keys that are listed, ended ones included.
+pub const KEYS_LISTED_MAX: usize = 500;
+
+/// The body of `POST /api/v1/keys`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRequest {
+    name: String,
+    #[serde(default)]
+    scopes: Vec<ApiKeyScope>,
+    spaces: Option<Vec<SpaceId>>,
+    expires_at: Option<Timestamp>,
+}
+
+/// `POST /api/v1/keys`: 201 `{id, key, name, scopes, spaces, created_at, expires_at, …}`; the key is shown this once.
+pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): JsonBody<CreateRequest>) -> Answer {
+    let account = caller.require_account()?.clone();
+    let CreateRequest { name, scopes, spaces, expires_at } = body;
+    let name = name.parse().map_err(|error| ApiError::invalid("name", format!("{error}")))?;
+    if spaces.as_ref().is_some_and(|spaces| spaces.is_empty() || spaces.len() > SPACES_MAX) {
+        let rule = format!("must name 1 to {SPACES_MAX} spaces; leave it out for all of them");
+        return Err(ApiError::invalid("spaces", rule));
+    }
+    let now = house.clock.now();
+    if expires_at.is_some_and(|end| end <= now) {
+        return Err(ApiError::invalid("expires_at", "must be in the future; leave it out for a key without an end"));
+    }
+    let id = house.chance.uuid_v7(now).into();
+    let new = NewKey { id, account, name, scopes, spaces, expires_at };
+    let (key, secret) = make(&house, new).await?.ok_or(Code::TooManyKeys)?;
+    let mut answer = described(&key);
+    answer["key"] = json!(secret.expose());
+    Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
+}
+
+/// `GET /api/v1/keys`: `{keys: […]}`, ended ones too, newest first, without the keys themselves.
+pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
+    let keys = house.store.api_keys_of_account(caller.require_account()?, KEYS_LISTED_MAX).await?;
+    let keys: Vec<Value> = keys.iter().map(described).collect();
+    Ok(axum::Json(json!({ "keys": keys })).into_response())
+}
+
+/// `DELETE /api/v1/keys/{id}`: ends a key of the caller's account for ever.
+pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<String>) -> Answer {
+    let account = caller.require_account()?.clone();
+    // A foreign key and one that never was look the same.
+    let id: ApiKeyId = id.parse().map_err(|_| Code::NotFound)?;
+    if end(&house, id, account).await? {
+        Ok(axum::Json(json!({ "ok": true })).into_response())
+    } else {
+        Err(Code::NotFound.into())
+    }
+}
+
+/// A key that is asked for.
+#[derive(Debug)]
+pub struct NewKey {
+    /// Its id; the same id twice is the same request twice.
+    pub id: ApiKeyId,
+    /// Whose.
+    pub account: UserAccountId,
+    /// What its owner calls it.
+    pub name: ApiKeyName,
+    /// What it opens; everything when none is named.
+    pub scopes: Vec<ApiKeyScope>,
+    /// Where; everywhere when absent.
+    pub spaces: Option<Vec<SpaceId>>,
+    /// Until when.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Makes a key; `None` when the account has too many. A request that came before is refused: its key was shown then.
+pub async fn make(house: &House, new: NewKey) -> Result<Option<(ApiKey, Secret)>, ApiError> {
+    let secret = Secret::mint(SecretKind::ApiKey, &house.chance);
+    let key = ApiKey {
+        id: new.id,
+        account: new.account,
+        name: new.name,
+        scopes: scopes_of(&new.scopes),
+        spaces: new.spaces,
+        created_at: house.clock.now(),
+        expires_at: new.expires_at,
+        last_used_at: None,
+        revoked_at: None,
+    };
+    let (store, kept, hash) = (house.store.clone(), key.clone(), secret.hash());
+    let keys_max = house.settings.api_keys.per_account_max;
+    match actors::detached(async move { store.api_key_create(&kept, &hash, keys_max).await }).await?? {
+        KeyCreate::Created => Ok(Some((key, secret))),
+        KeyCreate::TooMany => Ok(None),
+        KeyCreate::AlreadyMade => Err(Code::KeyAlreadyMade.into()),
+    }
+}
+
+/// Ends a key of an account; `false` when it has none such.
+pub async fn end(house: &House, id: ApiKeyId, account: UserAccountId) -> Result<bool, ApiError> {
+    let (store, now) = (house.store.clone(), house.clock.now());
+    Ok(actors::detached(async move { store.api_key_revoke(id, Some(&account), now).await }).await??)
+}
+
+/// A key as answers and lists show it.
+pub fn described(key: &ApiKey) -> Value {
+    json!({
+        "id": key.id,
+        "name": key.name,
+        "scopes": key.scopes,
+        "spaces": key.spaces,
+        "created_at": date_time(key.created_at),
+        "expires_at": key.expires_at.map(date_time),
+        "last_used_at": key.last_used_at.map(date_time),
+        "revoked_at": key.revoked_at.map(date_time),
+    })
+}

@@ -1,0 +1,280 @@
+//! Who gets in: browsers that are signed in, and keys of the knowledge API.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use chrono::TimeDelta;
+use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
+use domain::ids::{ApiKeyId, SessionId};
+use domain::signin::Via;
+use serde::Deserialize;
+use store::session::Session;
+
+use super::Owner;
+use crate::house::House;
+use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, end, make};
+use crate::http::error::Code;
+use crate::web::{Answer, Frame, Moment, PageForm, Shown, SignedIn, Trouble, page};
+
+/// Sessions that are listed.
+const SESSIONS_MAX: usize = 100;
+
+#[derive(Template)]
+#[template(path = "account/access.html")]
+struct AccessPage {
+    frame: Frame,
+    tab: &'static str,
+    sessions: Vec<SessionRow>,
+    keys: Vec<KeyRow>,
+    /// The id that the next key will have: sending the form twice does not make two.
+    next_key: String,
+    fault: Option<&'static str>,
+}
+
+struct SessionRow {
+    id: String,
+    browser: String,
+    via: String,
+    address: Option<String>,
+    signed_in: Moment,
+    expires: Moment,
+    current: bool,
+}
+
+struct KeyRow {
+    id: String,
+    name: String,
+    scopes: String,
+    created: Moment,
+    last_used: Option<Moment>,
+    expires: Option<Moment>,
+    revoked: Option<Moment>,
+    good: bool,
+}
+
+#[derive(Template)]
+#[template(path = "account/key.html")]
+struct KeyPage {
+    frame: Frame,
+    tab: &'static str,
+    name: String,
+    key: String,
+}
+
+/// `GET /account/access`
+pub async fn show(State(house): State<House>, owner: Owner) -> Answer {
+    draw(&house, &owner, StatusCode::OK, None).await
+}
+
+async fn draw(house: &House, owner: &Owner, status: StatusCode, fault: Option<&'static str>) -> Answer {
+    let (store, now, trouble) = (&house.store, house.clock.now(), Trouble::store(house));
+    let (sessions, keys) = tokio::join!(
+        store.sessions_of_person(owner.visitor.person, now, SESSIONS_MAX),
+        store.api_keys_of_account(&owner.account, KEYS_LISTED_MAX),
+    );
+    let session = |session: Session| SessionRow {
+        current: session.id == owner.visitor.id,
+        id: session.id.to_string(),
+        browser: session.user_agent.as_deref().map_or_else(|| "A browser".into(), browser),
+        via: match &session.via {
+            Via::Code => "by a mailed code".into(),
+            Via::Oidc(provider) => format!("with {provider}"),
+            Via::Operator => "by the operator".into(),
+        },
+        address: session.address,
+        signed_in: Moment::new(session.created_at, now),
+        expires: Moment::new(session.expires_at, now),
+    };
+    let key = |key: ApiKey| KeyRow {
+        good: key.is_good(now),
+        id: key.id.to_string(),
+        name: key.name.as_str().to_owned(),
+        scopes: key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", "),
+        created: Moment::new(key.created_at, now),
+        last_used: key.last_used_at.map(|at| Moment::new(at, now)),
+        expires: key.expires_at.map(|at| Moment::new(at, now)),
+        revoked: key.revoked_at.map(|at| Moment::new(at, now)),
+    };
+    Ok(page(
+        status,
+        &AccessPage {
+            frame: Frame::new(house, Some(&owner.visitor)),
+            tab: "access",
+            sessions: sessions.map_err(&trouble)?.into_iter().map(session).collect(),
+            keys: keys.map_err(&trouble)?.into_iter().map(key).collect(),
+            next_key: house.chance.uuid_v7(now).to_string(),
+            fault,
+        },
+    ))
+}
+
+/// What a browser calls itself, as short as people do.
+fn browser(user_agent: &str) -> String {
+    let known = |names: &[(&str, &'static str)]| {
+        names.iter().find(|(mark, _)| user_agent.contains(mark)).map(|(_, name)| *name)
+    };
+    let name = known(&[
+        ("Edg/", "Edge"),
+        ("OPR/", "Opera"),
+        ("Firefox/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ]);
+    let system = known(&[
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Android", "Android"),
+        ("Windows", "Windows"),
+        ("Macintosh", "Mac"),
+        ("Linux", "Linux"),
+    ]);
+    match (name, system) {
+        (Some(name), Some(system)) => format!("{name} on {system}"),
+        (Some(only), None) | (None, Some(only)) => only.into(),
+        (None, None) => user_agent.chars().take(60).collect(),
+    }
+}
+
+/// What the form for a new key sends; a box that is not ticked sends nothing.
+#[derive(Debug, Deserialize)]
+pub struct KeyForm {
+    id: String,
+    name: String,
+    search: Option<String>,
+    write: Option<String>,
+    settings: Option<String>,
+    days: String,
+}
+
+/// `POST /account/keys`: shows the key, this once.
+pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> Answer {
+    let again = async |fault| draw(&house, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
+    let Ok(name) = form.name.parse::<ApiKeyName>() else {
+        return again("Give the key a name of 1 to 100 characters.").await;
+    };
+    let ticked =
+        [(form.search, ApiKeyScope::Search), (form.write, ApiKeyScope::Write), (form.settings, ApiKeyScope::Settings)];
+    let scopes: Vec<ApiKeyScope> = ticked.into_iter().filter_map(|(ticked, scope)| ticked.map(|_| scope)).collect();
+    if scopes.is_empty() {
+        return again("Tick at least one thing that the key may do.").await;
+    }
+    let days = match form.days.as_str() {
+        "30" => Some(30),
+        "90" => Some(90),
+        _ => None,
+    };
+    let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form once more.").await };
+    let expires_at = days.map(|days| house.clock.now() + TimeDelta::days(days));
+    let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces: None, expires_at };
+    match make(&house, new).await {
+        Ok(Some((key, secret))) => Ok(page(
+            StatusCode::OK,
+            &KeyPage {
+                frame: Frame::new(&house, Some(&owner.visitor)),
+                tab: "access",
+                name: key.name.as_str().to_owned(),
+                key: secret.expose().to_owned(),
+            },
+        )),
+        Ok(None) => again("You have as many keys as you may have. Revoke one first.").await,
+        Err(error) if error.code() == Code::KeyAlreadyMade => Err(Trouble::shown(
+            &house,
+            StatusCode::CONFLICT,
+            Shown {
+                title: "This key was made already",
+                text: "The form was sent twice. The key was shown the first time, and it cannot be shown again.",
+                next: "If you did not keep it, revoke it and make another.",
+                link: "/account/access",
+                label: "To your keys",
+            },
+        )),
+        Err(error) => Err(Trouble::api(&house, &error)),
+    }
+}
+
+/// Forms that only say yes.
+#[derive(Debug, Deserialize)]
+pub struct Sure {}
+
+/// `POST /account/keys/{id}/revoke`
+pub async fn revoke_key(
+    State(house): State<House>,
+    owner: Owner,
+    Path(id): Path<String>,
+    PageForm(Sure {}): PageForm<Sure>,
+) -> Answer {
+    let id: ApiKeyId = id.parse().map_err(|_| gone(&house))?;
+    let ended = end(&house, id, owner.account).await.map_err(|error| Trouble::api(&house, &error))?;
+    if ended { Ok(back(&house)) } else { Err(gone(&house)) }
+}
+
+/// `POST /account/sessions/{id}/end`
+pub async fn end_session(
+    State(house): State<House>,
+    visitor: SignedIn,
+    Path(id): Path<String>,
+    PageForm(Sure {}): PageForm<Sure>,
+) -> Answer {
+    let id: SessionId = id.parse().map_err(|_| gone(&house))?;
+    let (store, now) = (house.store.clone(), house.clock.now());
+    let ended = actors::detached(async move { store.session_revoke_by_id(id, visitor.person, now).await }).await;
+    if ended.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))? {
+        Ok(back(&house))
+    } else {
+        Err(gone(&house))
+    }
+}
+
+/// `POST /account/sessions/others/end`: every browser but this one.
+pub async fn end_other_sessions(
+    State(house): State<House>,
+    visitor: SignedIn,
+    PageForm(Sure {}): PageForm<Sure>,
+) -> Answer {
+    let (store, now) = (house.store.clone(), house.clock.now());
+    let work = async move {
+        for session in store.sessions_of_person(visitor.person, now, SESSIONS_MAX).await? {
+            if session.id != visitor.id {
+                store.session_revoke_by_id(session.id, visitor.person, now).await?;
+            }
+        }
+        Ok(())
+    };
+    actors::detached(work).await.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))?;
+    Ok(back(&house))
+}
+
+fn back(house: &House) -> axum::response::Response {
+    Redirect::to(&format!("{}/account/access", house.root_path())).into_response()
+}
+
+fn gone(house: &House) -> Trouble {
+    Trouble::shown(
+        house,
+        StatusCode::NOT_FOUND,
+        Shown {
+            title: "There is nothing like this on your account",
+            text: "It has ended already, or it was never yours.",
+            next: "The access page shows what there is.",
+            link: "/account/access",
+            label: "To access",
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::browser;
+
+    #[test]
+    fn browsers_are_named_as_people_name_them() {
+        let chrome =
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0 Safari/537.36";
+        assert_eq!(browser(chrome), "Chrome on Linux");
+        let safari =
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1 Version/17.0 Mobile Safari/604.1";
+        assert_eq!(browser(safari), "Safari on iPhone");
+        assert_eq!(browser("curl/8.0"), "curl/8.0");
+    }
+}

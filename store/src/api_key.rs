@@ -1,0 +1,154 @@
+//! Keys of the knowledge API (decisions, section 13).
+
+use domain::Timestamp;
+use domain::api_key::{ApiKey, ApiKeyScope};
+use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
+use domain::secret::SecretHash;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, parsed};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// What became of a key that was to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyCreate {
+    /// It is good from now on.
+    Created,
+    /// A key of this id was made before: the same request came twice.
+    AlreadyMade,
+    /// The account has as many good keys as it may have.
+    TooMany,
+}
+
+impl Store {
+    /// Makes a key, unless the account has `keys_max` good ones.
+    pub async fn api_key_create(
+        &self,
+        key: &ApiKey,
+        hash: &SecretHash,
+        keys_max: u32,
+    ) -> Result<KeyCreate, StoreError> {
+        // The account is locked first, so that any number of keys at once are counted.
+        const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
+        const GOOD: &str = "SELECT COUNT(*) FROM api_keys
+            WHERE account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
+        const MADE: &str = "SELECT COUNT(*) FROM api_keys WHERE id = $1";
+        const ADD: &str =
+            "INSERT INTO api_keys (id, account_id, name, key_hash, scopes, spaces, created_at, expires_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+        let scopes = scopes.join(",");
+        let spaces = key.spaces.as_ref().map(|spaces| serde_json::to_string(spaces).unwrap_or_default());
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(LOCK).bind(key.account.as_str()).execute(&mut *tx).await?;
+                let made: i64 = sqlx::query_scalar(MADE).bind(key.id.as_uuid()).fetch_one(&mut *tx).await?;
+                if made > 0 {
+                    return Ok(KeyCreate::AlreadyMade);
+                }
+                let good: i64 =
+                    sqlx::query_scalar(GOOD).bind(key.account.as_str()).bind(key.created_at).fetch_one(&mut *tx).await?;
+                if good >= i64::from(keys_max) {
+                    return Ok(KeyCreate::TooMany);
+                }
+                sqlx::query(ADD)
+                    .bind(key.id.as_uuid())
+                    .bind(key.account.as_str())
+                    .bind(key.name.as_str())
+                    .bind(hash.as_bytes())
+                    .bind(&scopes)
+                    .bind(&spaces)
+                    .bind(key.created_at)
+                    .bind(key.expires_at)
+                    .execute(&mut *tx)
+                    .await?;
+                Ok(KeyCreate::Created)
+            },
+            commit if |outcome| *outcome == KeyCreate::Created
+        )
+        .during("make an API key")
+    }
+
+    /// The keys of an account, ended ones too, newest first.
+    pub async fn api_keys_of_account(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<Vec<ApiKey>, StoreError> {
+        const SQL: &str =
+            "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
+            FROM api_keys WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2";
+        let rows: Vec<KeyRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the API keys of an account")?;
+        Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Keys for operators, newest first.
+    pub async fn api_keys(&self, rows_max: usize) -> Result<Vec<ApiKey>, StoreError> {
+        const SQL: &str =
+            "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
+            FROM api_keys ORDER BY created_at DESC, id DESC LIMIT $1";
+        let rows: Vec<KeyRow> = on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(limit(rows_max)).fetch_all(db))
+            .during("list API keys")?;
+        Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Ends a key for ever; for its account, or for an operator (`None`). `false` when there is none to end.
+    pub async fn api_key_revoke(
+        &self,
+        id: ApiKeyId,
+        owner: Option<&UserAccountId>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE api_keys SET revoked_at = $2
+            WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(now).bind(owner.map(UserAccountId::as_str));
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke an API key")?;
+        Ok(done == 1)
+    }
+}
+
+#[derive(FromRow)]
+struct KeyRow {
+    id: Uuid,
+    account_id: String,
+    name: String,
+    scopes: String,
+    spaces: Option<String>,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+}
+
+impl TryFrom<KeyRow> for ApiKey {
+    type Error = Corrupt;
+
+    fn try_from(row: KeyRow) -> Result<Self, Corrupt> {
+        let scopes: Result<Vec<ApiKeyScope>, _> =
+            row.scopes.split(',').map(|scope| parsed("api_keys.scopes", scope)).collect();
+        let spaces: Option<Vec<SpaceId>> = row
+            .spaces
+            .map(|spaces| serde_json::from_str(&spaces).map_err(|error| Corrupt::new("api_keys.spaces", error)))
+            .transpose()?;
+        Ok(Self {
+            id: row.id.into(),
+            account: parsed("api_keys.account_id", &row.account_id)?,
+            name: parsed("api_keys.name", &row.name)?,
+            scopes: scopes?,
+            spaces,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            last_used_at: row.last_used_at,
+            revoked_at: row.revoked_at,
+        })
+    }
+}
