@@ -133,6 +133,16 @@ fn every_route_is_named_in_a_black_box_test() {
 }
 
 #[test]
+fn every_page_is_visited_in_a_browser() {
+    let tests: String =
+        sources(&root().join("tests/browser")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for page in attache::web::routes() {
+        let fixed = page.path.split("/{").next().unwrap();
+        assert!(fixed == "/assets" || tests.contains(fixed), "no browser visits {} {}", page.method, page.path);
+    }
+}
+
+#[test]
 fn every_dependency_of_the_workspace_has_a_reason() {
     let manifest = text("Cargo.toml");
     let section = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();

@@ -14,7 +14,7 @@ pages! {
     async fn a_change_of_consent_is_told_to_the_computer(world: World, browser: Browser) {
         let person = world.person("jo@example.com").await;
         let machine = world.attached_machine(&person).await;
-        let row = format!("Computer {}", machine.uuid);
+        let row = format!("Computer …{}", &machine.uuid[machine.uuid.len() - 8..]);
         browser.signed_in(&person).await;
         browser.visit("/account").await;
         browser.follow("Consent").await;
@@ -32,7 +32,7 @@ pages! {
         browser.press(&format!("Save {row}")).await;
         browser.sees("Saved, and in force").await;
         browser.look("chosen").await;
-        assert_eq!(level(world, &machine, "").await, "off");
+        assert_eq!(level(world, &machine, "?lane=llm").await, "off");
         assert_eq!(level(world, &machine, "?lane=memory").await, "full");
 
         browser.press(&format!("Save {row}")).await;

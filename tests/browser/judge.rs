@@ -30,6 +30,13 @@ const TOO_WIDE: &str = "
         .map((element) => element.outerHTML.slice(0, 160));
     return [`${window.innerWidth} pixels`, ...wide];";
 
+/// What has to be scrolled sideways inside the page, commands to copy excepted.
+const CUT_OFF: &str = "
+    return [...document.querySelectorAll('body *:not(pre, input)')]
+        .filter((element) => ['auto', 'scroll', 'hidden'].includes(getComputedStyle(element).overflowX))
+        .filter((element) => element.scrollWidth > element.clientWidth + 1)
+        .map((element) => element.outerHTML.slice(0, 160));";
+
 /// What a finger would miss: things to press that are lower than 44 pixels, links inside sentences excepted.
 const TOO_SMALL: &str = "
     const things = 'button, summary, select, textarea, a.button, input:not([type=hidden], [type=radio], [type=checkbox])';
@@ -73,7 +80,9 @@ impl Judge {
         }
         faults.extend(found(browser, "too small to press", TOO_SMALL).await);
         faults.extend(found(browser, "wider than the screen", TOO_WIDE).await);
-        if self.screen == Screen::Phone {
+        if self.screen == Screen::Desk {
+            faults.extend(found(browser, "cut off", CUT_OFF).await);
+        } else {
             // WCAG 2.2, 1.4.10: what is enlarged four times still needs no scrolling sideways.
             let (width, height) = self.screen.size();
             browser.resize(REFLOW_WIDTH, height).await;

@@ -1,6 +1,6 @@
 //! The judge is judged: what is wrong with a page is found.
 
-use crate::browser::{Browser, Role, pages};
+use crate::browser::{Browser, Role, Screen, pages};
 use crate::world::World;
 
 /// One of each fault, in a document of its own.
@@ -26,7 +26,12 @@ pages! {
     async fn every_kind_of_fault_is_found(_world: World, browser: Browser) {
         browser.visit(&document("<p>Faultless</p>")).await;
         assert_eq!(browser.faults("faultless").await, [""; 0]);
-        for (fault, content) in FAULTS {
+        // One of what is demanded on one screen only.
+        let own = match browser.screen {
+            Screen::Desk => ("cut off", "<div style='overflow-x: auto'><p style='width: 2000px'>Wide</p></div>"),
+            Screen::Phone => ("wider than 320 pixels", "<p style='width: 350px'>Wide</p>"),
+        };
+        for (fault, content) in FAULTS.into_iter().chain([own]) {
             browser.visit(&document(content)).await;
             let found = browser.faults("faulty").await;
             assert!(found.iter().any(|found| found.starts_with(fault)), "{fault:?} of {content}: {found:?}");

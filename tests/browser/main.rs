@@ -18,6 +18,7 @@ mod event;
 #[expect(dead_code, unused_imports, unused_macros, reason = "what the black-box tests need besides")]
 mod world;
 
+mod access;
 mod account;
 mod claim;
 mod consent;

@@ -21,6 +21,7 @@ async fn ask_for_code(world: &World, browser: &Browser, mails: usize) -> String 
     browser.fill("Your e-mail address", JO).await;
     browser.press("Send me a code").await;
     browser.sees("Look into your mail").await;
+    assert_eq!(browser.path().await, "/signin/code");
     mailed_code(world, JO, mails).await
 }
 
@@ -31,6 +32,8 @@ async fn type_code(browser: &Browser, code: &str) {
 
 pages! {
     async fn a_mailed_code_signs_in_and_leads_to_where_one_was_going(world: World, browser: Browser) {
+        browser.visit("/").await;
+        browser.sees("We mail you a code").await;
         browser.visit("/account/activity").await;
         browser.sees("If you were never here, this makes your account").await;
         browser.look("address").await;
@@ -44,8 +47,10 @@ pages! {
         browser.sees("Nothing was recorded yet").await;
         assert_eq!(browser.path().await, "/account/activity");
 
+        // `/signout` is left at once for the page that comes first.
         browser.press("Sign out").await;
         browser.sees("We mail you a code").await;
+        assert_eq!(browser.path().await, "/signin");
         browser.visit("/account").await;
         browser.sees("We mail you a code").await;
     }
@@ -94,6 +99,19 @@ pages! {
         let code = mailed_code(world, JO, 1).await;
         browser.type_into("The eight digits", &format!("{code}\n")).await;
         browser.sees("Nothing acts for you yet").await;
+    }
+
+    async fn a_session_that_was_ended_elsewhere_is_over_here(world: World, browser: Browser) {
+        let (here, elsewhere) = (world.person(JO).await, world.person(JO).await);
+        browser.signed_in(&here).await;
+        browser.visit("/account").await;
+        browser.sees("Your account").await;
+        let sessions = world.get("/api/v1/sessions", &elsewhere.cookie).await.expect(200)["sessions"].clone();
+        let other = sessions.as_array().unwrap().iter().find(|session| session["current"] == false).unwrap();
+        let path = format!("/api/v1/sessions/{}", other["id"].as_str().unwrap());
+        assert_eq!(world.delete(&path, &elsewhere.cookie).await.status, 200);
+        browser.follow("Activity").await;
+        browser.sees("We mail you a code").await;
     }
 
     async fn a_recent_sign_in_is_asked_for_and_leads_back(world: World, browser: Browser) {

@@ -69,7 +69,7 @@ pub async fn show(State(house): State<House>, owner: Owner, Query(told): Query<T
     let everywhere = Scope::Everywhere;
     let rows = std::iter::once((everywhere, "All computers".to_owned()))
         .chain(matrix.computers.iter().map(|computer| {
-            let name = computer.name.clone().unwrap_or_else(|| format!("Computer {}", computer.machine_uuid));
+            let name = computer.name.clone().unwrap_or_else(|| nameless(computer.machine_uuid));
             (Scope::Machine(computer.user_cuid.clone(), computer.machine_uuid), name)
         }))
         .map(|(scope, name)| matrix.row(&scope, name))
@@ -219,6 +219,12 @@ impl Matrix {
         };
         Row { scope, name, cells }
     }
+}
+
+/// The end of its id, which is told in full on the overview. Its beginning is a time, and alike for computers of one day.
+fn nameless(machine: MachineUuid) -> String {
+    let uuid = machine.to_string();
+    format!("Computer …{}", &uuid[uuid.len() - 8..])
 }
 
 fn words(level: ConsentLevel) -> &'static str {
