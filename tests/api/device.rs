@@ -16,7 +16,7 @@ const DENY: &str = "/api/v1/device/deny";
 const TOKEN: &str = "/api/v1/device/token";
 
 const HOUR: Duration = Duration::from_hours(1);
-const VALID: Duration = Duration::from_secs(1800);
+const VALID: Duration = Duration::from_mins(30);
 
 fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_else(|| panic!("{name} is no text in {value}"))
@@ -315,8 +315,7 @@ both! {
 
     async fn case_and_punctuation_of_a_user_code_do_not_matter(world: World) {
         let person = world.person("ada@example.com").await;
-        type Written = fn(&str) -> String;
-        let ways: [Written; 4] = [
+        let ways: [fn(&str) -> String; 4] = [
             |code| code.to_lowercase(),
             |code| code.replace('-', ""),
             |code| format!(" {} ", code.replace('-', " – ")),
@@ -346,11 +345,11 @@ both! {
             world.device_deny(credential, &user_code).await.refused(410, "code_consumed");
         }
         world.device_token(&device_code).await.refused(400, "authorization_pending");
-        world.advance(VALID.checked_sub(Duration::from_secs(60)).unwrap());
+        world.advance(VALID.checked_sub(Duration::from_mins(1)).unwrap());
         world.device_approve(&ada.cookie, &user_code).await.refused(410, "code_consumed");
         // Others are not in their way.
         world.device_approve(&bob.cookie, &user_code).await.expect(200);
-        world.advance(Duration::from_secs(120));
+        world.advance(Duration::from_mins(2));
         let (device_code, user_code) = asking_anew(&world).await;
         world.device_approve(&ada.cookie, &user_code).await.expect(200);
         world.device_token(&device_code).await.expect(200);
