@@ -9,6 +9,7 @@ mod browser;
 mod event;
 mod world;
 
+mod account;
 mod activity;
 mod agent_auth;
 mod audit;
@@ -21,3 +22,4 @@ mod oidc;
 mod sessions;
 mod signin;
 mod upstream;
+mod usage;

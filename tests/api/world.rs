@@ -172,8 +172,14 @@ impl World {
 
     /// Stops the server and starts another on the same data.
     pub async fn restart(self) -> Self {
+        self.restart_with(|_| {}).await
+    }
+
+    /// The same with other settings.
+    pub async fn restart_with(self, change: impl FnOnce(&mut Settings)) -> Self {
         let Self { server, client, ahead, dir, database, .. } = self;
-        let settings = server.house.settings.clone();
+        let mut settings = server.house.settings.clone();
+        change(&mut settings);
         server.stop().await;
         let server = Server::start(settings, clock(&ahead), Chance::system()).await.unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
@@ -291,9 +297,20 @@ impl World {
 
     /// A signed-in person with an account.
     pub async fn person(&self, email: &str) -> Person {
+        let (account, cookie) = self.sign_in(email, true).await;
+        Person { account: account.unwrap(), cookie }
+    }
+
+    /// A signed-in person for whom nobody has made an account.
+    pub async fn visitor(&self, email: &str) -> Credential {
+        self.sign_in(email, false).await.1
+    }
+
+    async fn sign_in(&self, email: &str, create_account: bool) -> (Option<UserAccountId>, Credential) {
         let house = &self.server.house;
         let now = self.clock().now();
-        let person = house.store.person_sign_in(&email.parse().unwrap(), true, now, &house.chance).await.unwrap();
+        let person =
+            house.store.person_sign_in(&email.parse().unwrap(), create_account, now, &house.chance).await.unwrap();
         let secret = Secret::mint(SecretKind::Session, &house.chance);
         let new = NewSession {
             token: secret.hash(),
@@ -306,7 +323,7 @@ impl World {
         };
         house.store.session_create(&new, None, now).await.unwrap();
         let cookie = Credential::Cookie(format!("attache.session_token={}", secret.expose()));
-        Person { account: person.account.unwrap(), cookie }
+        (person.account, cookie)
     }
 
     /// An agent that registered anonymously and was claimed by `person`.
