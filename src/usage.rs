@@ -1,4 +1,4 @@
-//! How much of its plan an account has left (specification, *UsageBar*; decisions, section 10). API, summary and account page show the same.
+//! How much of its plan an account has left (specification, *`UsageBar`*; decisions, section 10). API, summary and account page show the same.
 
 use actors::Trouble;
 use domain::Timestamp;

@@ -1,4 +1,4 @@
-//! Specification, *Account summary* and *AccountComputers*.
+//! Specification, *Account summary* and *`AccountComputers`*.
 
 use std::time::Duration;
 

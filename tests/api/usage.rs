@@ -1,4 +1,4 @@
-//! Specification, *UsageBar*: what is left of a plan.
+//! Specification, *`UsageBar`*: what is left of a plan.
 
 use std::time::Duration;
 
