@@ -110,6 +110,7 @@ impl Usage {
         domain::failpoint!("meter.count");
         // Not ours: another node has counted them a moment ago, and there may be more.
         self.store.usage_count(counted, until, &days).await.map_err(|error| error.to_string())?;
+        domain::failpoint!("meter.counted");
         Ok(until - counted >= u64::from(LEAVES_MAX))
     }
 }

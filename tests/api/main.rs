@@ -9,6 +9,7 @@ mod browser;
 mod event;
 mod world;
 
+mod account;
 mod activity;
 mod agent_auth;
 mod api_keys;
@@ -25,3 +26,4 @@ mod sessions;
 mod signin;
 mod tenants;
 mod upstream;
+mod usage;

@@ -173,8 +173,14 @@ impl World {
 
     /// Stops the server and starts another on the same data.
     pub async fn restart(self) -> Self {
+        self.restart_with(|_| {}).await
+    }
+
+    /// The same with other settings.
+    pub async fn restart_with(self, change: impl FnOnce(&mut Settings)) -> Self {
         let Self { server, client, ahead, dir, database, .. } = self;
-        let settings = server.house.settings.clone();
+        let mut settings = server.house.settings.clone();
+        change(&mut settings);
         server.stop().await;
         let server = Server::start(settings, clock(&ahead), Chance::system()).await.unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
@@ -325,6 +331,11 @@ impl World {
     pub async fn person(&self, email: &str) -> Person {
         let (person, cookie) = self.signed_in(email, true).await;
         Person { account: person.account.unwrap(), cookie }
+    }
+
+    /// A signed-in person for whom nobody has made an account.
+    pub async fn visitor(&self, email: &str) -> Credential {
+        self.signed_in(email, false).await.1
     }
 
     /// A signed-in person, with an account if it is wanted.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::client::{Answer, Client, Credential};
+use crate::client::{Answer, Client, Credential, eventually};
 use crate::event::{Chain, Machine};
 use crate::flow;
 use crate::process::{Home, Server};
@@ -195,4 +195,53 @@ async fn the_tree_goes_on_after_a_death_of_the_sequencer() {
         let proof = flow::proof(&server, &machine, event["event_id"].as_str().unwrap()).await;
         assert_eq!(flow::text(&proof, "receipt_id"), receipt);
     }
+}
+
+/// Dies while the meter counts, and counts every event once all the same.
+async fn dies_while_counting(place: &str) {
+    let home = Home::new().set("plans.FREE.memory_events", "10");
+    let mut server = home.serve_failing(&format!("{place}=1*return")).await;
+    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let mut chain = Chain::new(&machine);
+    let mut sent = Vec::new();
+    // The meter dies at the first event that it counts, perhaps before all three were sent.
+    for _ in 0..BEFORE {
+        let body = Bytes::from(chain.next().to_string());
+        let answer = client.event(&server.url, &machine, body.clone()).await;
+        sent.push(body);
+        if answer.is_none() {
+            break;
+        }
+    }
+    assert_eq!(server.process.exit().await.code(), None, "{place}");
+
+    let server = home.serve().await;
+    for body in &sent {
+        client.event(&server.url, &machine, body.clone()).await.unwrap().receipt();
+    }
+    for _ in sent.len()..BEFORE {
+        client.event(&server.url, &machine, Bytes::from(chain.next().to_string())).await.unwrap().receipt();
+    }
+    let left = async || {
+        let bar = client.get(&format!("{}/api/v1/usage/bar", server.url), &machine).await.expect(200);
+        bar["memory"]["percent_left"].as_f64().unwrap()
+    };
+    assert!((left().await - 70.0).abs() < f64::EPSILON, "{place}");
+    // Once all of it is counted, nothing is left to be seen beyond, and it is the same.
+    let file = home.data().join("attache.db");
+    let store = store::Store::open(&store::DatabaseSettings::default(), &file).await.unwrap();
+    eventually("everything is counted", async || (store.usage_counted().await.unwrap() == BEFORE as u64).then_some(()))
+        .await;
+    assert!((left().await - 70.0).abs() < f64::EPSILON, "{place}");
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_usage_is_counted() {
+    dies_while_counting("meter.count").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_usage_was_counted() {
+    dies_while_counting("meter.counted").await;
 }

@@ -1,0 +1,200 @@
+//! Specification, *`UsageBar`*: what is left of a plan.
+
+use std::time::Duration;
+
+use domain::usage::{Allowance, Plan, RETROSPECTIVE};
+use harness::upstream::{TOKEN, Upstream};
+use serde_json::{Value, json};
+
+use crate::event::Chain;
+use crate::world::{Answer, Credential, World, both};
+
+const BAR: &str = "/api/v1/usage/bar";
+
+/// The same world with plans that a few events use up.
+async fn small(world: World) -> World {
+    world.restart_with(|settings| small_plans(&mut settings.plans)).await
+}
+
+fn small_plans(plans: &mut attache::config::PlanSettings) {
+    *plans.of_mut(Plan::Free) = Allowance { memory_events: 6, retrospectives: 3, window_days: 2 };
+    *plans.of_mut(Plan::Plus) = Allowance { memory_events: 60, retrospectives: 0, window_days: 7 };
+}
+
+async fn bar(world: &World, credential: impl Into<Credential>) -> Answer {
+    world.get(BAR, &credential.into()).await
+}
+
+/// What is left of both, in percent.
+async fn left(world: &World, credential: impl Into<Credential>) -> (f64, f64) {
+    let bar = bar(world, credential).await.expect(200);
+    let percent = |name: &str| bar[name]["percent_left"].as_f64().unwrap();
+    (percent("memory"), percent("retrospective"))
+}
+
+fn retrospective(chain: &mut Chain) -> Value {
+    chain.next_with(|event| {
+        event["lane"] = json!("rsi");
+        event["event_type"] = json!(RETROSPECTIVE);
+        event["payload"] = json!({ "findings": 1 });
+    })
+}
+
+/// The first moment of a day, as answers write it.
+fn midnight(world: &World, days_from_today: i64) -> String {
+    let day = domain::usage::Day::of(world.clock().now()).number() + days_from_today;
+    domain::clock::date_time(domain::usage::Day::from(day).begin())
+}
+
+/// Waits until the meter has counted every event that has a place.
+async fn counted(world: &World, leaves: u64) {
+    let store = &world.server.house.store;
+    world
+        .eventually("the meter has counted", async || (store.usage_counted().await.unwrap() == leaves).then_some(()))
+        .await;
+}
+
+both! {
+    async fn a_bar_is_right_at_once_and_stays_right(world: World) {
+        let world = small(world).await;
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let machine = world.attached_machine(&person).await;
+        let mut chain = Chain::new(&machine);
+        // Rounded down to one decimal.
+        let steps = [83.3, 66.6, 50.0, 33.3];
+        let mut sent = Vec::new();
+        for step in steps {
+            let event = chain.next();
+            world.event(&machine, &event).await.receipt();
+            assert_eq!(left(&world, &machine).await, (step, 100.0));
+            sent.push(event);
+        }
+        let event = retrospective(&mut chain);
+        world.event(&machine, &event).await.receipt();
+        sent.push(event);
+        // Everyone on the account sees the same, and nobody else sees any of it.
+        for credential in [Credential::from(&machine), agent.token.clone(), person.cookie.clone()] {
+            assert_eq!(left(&world, credential).await, (33.3, 66.6));
+        }
+        let other = world.person("bob@example.com").await;
+        assert_eq!(left(&world, other.cookie.clone()).await, (100.0, 100.0));
+        assert_eq!(left(&world, &world.machine().await).await, (100.0, 100.0));
+
+        counted(&world, 5).await;
+        assert_eq!(left(&world, &machine).await, (33.3, 66.6));
+        // A resend is the same event.
+        for event in &sent {
+            world.event(&machine, event).await.receipt();
+        }
+        let world = world.restart().await;
+        assert_eq!(left(&world, &machine).await, (33.3, 66.6));
+        // Other lanes cost nothing, and more than all leaves nothing, no less.
+        let llm = chain.next_with(|event| {
+            event["lane"] = json!("llm");
+            event["event_type"] = json!("llm.completed");
+            event["payload"] = json!({ "model": "m", "input_tokens": 1 });
+        });
+        world.event(&machine, &llm).await.receipt();
+        assert_eq!(left(&world, &machine).await, (33.3, 66.6));
+        for step in [16.6, 0.0, 0.0] {
+            world.event(&machine, &chain.next()).await.receipt();
+            assert_eq!(left(&world, &machine).await, (step, 66.6));
+        }
+    }
+
+    async fn a_bar_has_the_specified_members(world: World) {
+        let world = small(world).await;
+        let person = world.person("ada@example.com").await;
+        let made = bar(&world, person.cookie.clone()).await.expect(200);
+        let measure = json!({ "percent_left": 100.0, "reset_at": midnight(&world, 2) });
+        assert_eq!(made, json!({
+            "plan": "FREE",
+            "memory": measure,
+            "retrospective": measure,
+            "balance_cents": 0,
+            "top_up_url": format!("{}/account", world.url),
+        }));
+        let house = &world.server.house;
+        house.store.account_plan_set(&person.account, Plan::Plus).await.unwrap();
+        house.store.balance_add(&person.account, 250, "bought", world.clock().now(), &house.chance).await.unwrap();
+        let paid = bar(&world, person.cookie.clone()).await.expect(200);
+        assert_eq!((&paid["plan"], &paid["balance_cents"]), (&json!("PLUS"), &json!(250)));
+        assert_eq!(paid["memory"]["reset_at"], midnight(&world, 7));
+
+        let world = world.restart_with(|settings| settings.account.top_up_url = Some("https://shop.example.com".into())).await;
+        let bar = bar(&world, person.cookie.clone()).await.expect(200);
+        assert_eq!(bar["top_up_url"], "https://shop.example.com");
+    }
+
+    async fn a_window_ends_and_the_next_begins_with_everything(world: World) {
+        let world = small(world).await;
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let mut chain = Chain::new(&machine);
+        world.event(&machine, &chain.next()).await.receipt();
+        assert_eq!(left(&world, &machine).await, (83.3, 100.0));
+        world.advance(Duration::from_hours(48));
+        let next = bar(&world, person.cookie.clone()).await;
+        // The session outlives two days; the window does not.
+        assert_eq!(next.expect(200)["memory"], json!({ "percent_left": 100.0, "reset_at": midnight(&world, 2) }));
+        world.event(&machine, &chain.next()).await.receipt();
+        assert_eq!(left(&world, &machine).await, (83.3, 100.0));
+    }
+
+    async fn a_computer_without_an_account_has_the_free_bar_of_its_identity(world: World) {
+        let world = small(world).await;
+        let machine = world.machine().await;
+        let second = world.machine_of(&machine.user_cuid).await;
+        world.event(&machine, &Chain::new(&machine).next()).await.receipt();
+        world.event(&second, &Chain::new(&second).next()).await.receipt();
+        assert_eq!(left(&world, &machine).await, (66.6, 100.0));
+        let answer = bar(&world, &second).await.expect(200);
+        assert_eq!((&answer["plan"], &answer["balance_cents"]), (&json!("FREE"), &json!(0)));
+        // What the identity used comes along when it is linked.
+        let person = world.person("ada@example.com").await;
+        world.server.house.store
+            .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap();
+        assert_eq!(left(&world, person.cookie.clone()).await, (66.6, 100.0));
+    }
+
+    async fn a_held_event_costs_nothing(world: World) {
+        let world = small(world).await;
+        let machine = world.machine().await;
+        let event = Chain::new(&machine).next_with(|event| event["event_type"] = json!("memory.dreamt"));
+        world.event(&machine, &event).await.held("unknown_event_type");
+        assert_eq!(left(&world, &machine).await, (100.0, 100.0));
+    }
+
+    async fn a_person_without_an_account_has_no_bar(world: World) {
+        let visitor = world.visitor("ada@example.com").await;
+        bar(&world, visitor).await.refused(401, "unauthorized");
+        bar(&world, Credential::Bearer(format!("msk_{}", "A".repeat(43)))).await.refused(401, "machine_unknown");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receipts_of_an_external_service_are_counted_and_survive_a_restart() {
+    let upstream = Upstream::start().await;
+    let url = upstream.url();
+    let world = World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+        small_plans(&mut settings.plans);
+    })
+    .await;
+    let machine = world.machine().await;
+    let mut chain = Chain::new(&machine);
+    for step in [83.3, 66.6] {
+        let event = chain.next();
+        let receipt = world.event(&machine, &event).await.receipt();
+        assert_eq!(world.event(&machine, &event).await.receipt(), receipt);
+        assert_eq!(left(&world, &machine).await, (step, 100.0));
+    }
+    // What is only in memory is written before a server ends.
+    let world = world.restart().await;
+    assert_eq!(left(&world, &machine).await, (66.6, 100.0));
+    world.event(&machine, &retrospective(&mut chain)).await.receipt();
+    assert_eq!(left(&world, &machine).await, (66.6, 66.6));
+    upstream.assert_no_surprises();
+}
