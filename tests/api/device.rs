@@ -426,9 +426,9 @@ async fn what_one_node_decides_another_tells() {
         other
             .eventually("the other node knows", async || {
                 let polled = other.device_token(device_code).await.json();
-                let word = polled.get("status").or(polled.get("error")).unwrap().clone();
-                assert!(word == end || word == "slow_down" || word == "authorization_pending", "{word}");
-                (word == end).then_some(())
+                let told = polled.get("status").or(polled.get("error")).unwrap().clone();
+                assert!(told == end || told == "slow_down" || told == "authorization_pending", "{told}");
+                (told == end).then_some(())
             })
             .await;
     }
