@@ -44,6 +44,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(events::Events::forwarded()),
         Box::new(events::Events::held()),
         Box::new(events::Events::external()),
+        Box::new(reads::AccountComputers::default()),
         Box::new(reads::AuditProof::default()),
     ]
 }

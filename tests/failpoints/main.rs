@@ -25,5 +25,6 @@ mod flow;
 mod process;
 
 mod death;
+mod device;
 mod panics;
 mod races;
