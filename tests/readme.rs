@@ -50,7 +50,7 @@ fn every_command_of_the_walk_works_as_printed() {
         "\"ok\": true",
         "\"scope\": \"svc.account\"",
         "\"receipt_id\":",
-        "is attached to",
+        "\"status\": \"claimed\"",
         "the proof holds",
         "\"unclassified\": []",
     ] {

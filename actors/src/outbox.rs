@@ -17,7 +17,7 @@ use domain::ids::UserCuid;
 use domain::{Chance, Clock};
 use serde::Deserialize;
 use statistics::contract::{Outcome, Scope, Submission};
-use store::consent::OutboxEvent;
+use store::outbox::OutboxEvent;
 use store::{Store, StoreError};
 
 use crate::detached::detached;

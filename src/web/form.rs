@@ -23,6 +23,7 @@ impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
         if !is_ours(&parts, house) {
             return Err(Trouble::shown(
                 house,
+                None,
                 StatusCode::FORBIDDEN,
                 Shown {
                     title: "This did not come from our page",
@@ -39,6 +40,7 @@ impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
         serde_urlencoded::from_bytes(&bytes).map(Self).map_err(|_| {
             Trouble::shown(
                 house,
+                None,
                 StatusCode::BAD_REQUEST,
                 Shown {
                     title: "The form came incomplete",

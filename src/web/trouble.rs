@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use store::StoreError;
 
-use super::{Frame, page};
+use super::{Frame, SignedIn, page};
 use crate::house::House;
 use crate::http::error::ApiError;
 
@@ -39,9 +39,9 @@ struct TroublePage {
 }
 
 impl Trouble {
-    /// A page of its own.
-    pub fn shown(house: &House, status: StatusCode, shown: Shown) -> Self {
-        Self(Box::new(page(status, &TroublePage { frame: Frame::new(house, None), shown })))
+    /// A page of its own, for whoever looks at it.
+    pub fn shown(house: &House, visitor: Option<&SignedIn>, status: StatusCode, shown: Shown) -> Self {
+        Self(Box::new(page(status, &TroublePage { frame: Frame::new(house, visitor), shown })))
     }
 
     /// A page that is drawn already.
@@ -53,6 +53,7 @@ impl Trouble {
     pub fn api(house: &House, error: &ApiError) -> Self {
         let mut response = Self::shown(
             house,
+            None,
             error.code().status(),
             Shown {
                 title: "This could not be done right now",

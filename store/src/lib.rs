@@ -12,6 +12,7 @@
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | levels that people set |
 //! | [`signin`] | codes that were mailed to sign people in |
+//! | [`outbox`] | reports of changed consent that wait to be forwarded |
 //! | [`session`] | signed-in browsers |
 //! | [`mail`] | letters that wait to be sent |
 //! | [`claim`] | registrations of agents and attempts to claim them |
@@ -39,6 +40,7 @@ pub mod janitor;
 pub mod key;
 pub mod machine;
 pub mod mail;
+pub mod outbox;
 pub mod pool;
 pub mod session;
 pub mod signin;

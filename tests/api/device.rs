@@ -248,7 +248,10 @@ both! {
             gone(user_code).await;
         }
         world.advance(VALID);
-        gone(&expired.1).await;
+        // It is long ago that the person signed in; approving asks them to do it again, whatever the code.
+        let person = world.person("ada@example.com").await;
+        world.device_approve(&person.cookie, &expired.1).await.refused(410, "code_consumed");
+        world.device_deny(&person.cookie, &expired.1).await.refused(410, "code_consumed");
 
         // What became of each is what its computer learns.
         world.device_token(&approved.0).await.expect(200);
@@ -280,11 +283,11 @@ both! {
     }
 
     async fn an_approval_outlives_the_code_by_a_day(world: World) {
-        let person = world.person("ada@example.com").await;
         let (device_code, user_code) = asking_anew(&world).await;
         let (waiting, _) = asking_anew(&world).await;
         world.advance(VALID.checked_sub(Duration::from_secs(30)).unwrap());
         world.device_token(&waiting).await.refused(400, "authorization_pending");
+        let person = world.person("ada@example.com").await;
         world.device_approve(&person.cookie, &user_code).await.expect(200);
         world.advance(Duration::from_secs(30));
         world.device_token(&waiting).await.refused(400, "expired_token");
@@ -329,7 +332,7 @@ both! {
     }
 
     async fn wrong_codes_are_counted_for_each_account_through_restarts(world: World) {
-        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
         let (device_code, user_code) = asking_anew(&world).await;
         // Guesses of a person and of their agents count together, and so do approvals and denials.
@@ -346,6 +349,7 @@ both! {
         }
         world.device_token(&device_code).await.refused(400, "authorization_pending");
         world.advance(VALID.checked_sub(Duration::from_mins(1)).unwrap());
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         world.device_approve(&ada.cookie, &user_code).await.refused(410, "code_consumed");
         // Others are not in their way.
         world.device_approve(&bob.cookie, &user_code).await.expect(200);
@@ -353,6 +357,22 @@ both! {
         let (device_code, user_code) = asking_anew(&world).await;
         world.device_approve(&ada.cookie, &user_code).await.expect(200);
         world.device_token(&device_code).await.expect(200);
+    }
+
+    async fn approving_asks_for_a_recent_sign_in(world: World) {
+        let person = world.person("ada@example.com").await;
+        world.advance(Duration::from_mins(16));
+        let (device_code, user_code) = asking_anew(&world).await;
+        let answer = world.device_approve(&person.cookie, &user_code).await;
+        assert_eq!(answer.refused(401, "unauthorized")["reason"], "sign_in_again");
+        let challenge = answer.header("www-authenticate").unwrap();
+        assert!(challenge.contains("error=\"insufficient_user_authentication\", max_age=\"900\""), "{challenge}");
+        // Saying no asks for nothing more.
+        world.device_deny(&person.cookie, &user_code).await.expect(200);
+        world.device_token(&device_code).await.refused(400, "access_denied");
+        let (_, user_code) = asking_anew(&world).await;
+        let fresh = world.person("ada@example.com").await;
+        world.device_approve(&fresh.cookie, &user_code).await.expect(200);
     }
 
     async fn an_agent_approves_and_denies_for_its_account(world: World) {
@@ -426,9 +446,9 @@ async fn what_one_node_decides_another_tells() {
         other
             .eventually("the other node knows", async || {
                 let polled = other.device_token(device_code).await.json();
-                let told = polled.get("status").or(polled.get("error")).unwrap().clone();
-                assert!(told == end || told == "slow_down" || told == "authorization_pending", "{told}");
-                (told == end).then_some(())
+                let said = polled.get("status").or(polled.get("error")).unwrap().clone();
+                assert!(said == end || said == "slow_down" || said == "authorization_pending", "{said}");
+                (said == end).then_some(())
             })
             .await;
     }

@@ -50,7 +50,10 @@ pages! {
         browser.sees("The search box").await;
         assert!(!browser.text().await.contains(&key));
         browser.look("kept").await;
-        browser.press("Revoke The search box").await;
+        browser.follow("Revoke The search box").await;
+        browser.sees("Every program that uses it stops working").await;
+        browser.look("question").await;
+        browser.press("Revoke it for ever").await;
         browser.sees("Revoked").await;
         browser.look("revoked").await;
     }

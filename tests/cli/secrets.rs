@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client, Credential, eventually};
-use crate::event::Chain;
+use crate::event::{Chain, Machine};
 use crate::flow;
 use crate::process::{Home, Server};
 
@@ -97,6 +97,8 @@ impl Tour {
         let machine = flow::machine(&self.home, &self.server).await;
         self.canaries.keep("machine secret of an operator", &machine.secret);
 
+        self.attach(&machine, &person).await;
+
         // Claims: started twice, guessed wrong, completed.
         let registered = flow::identity(&self.server, &json!({ "type": "service_auth", "login_hint": EMAIL })).await;
         let claim_token = self.canaries.keep("claim token", flow::text(&registered, "claim_token"));
@@ -181,6 +183,26 @@ impl Tour {
             assert!(!answer.body.is_empty());
             self.told.push((format!("/{path}"), answer.body.to_vec()));
         }
+    }
+
+    /// The computer asks to be attached: polls that come too early, a wrong code, an approval, a second one; and a key is made.
+    async fn attach(&mut self, machine: &Machine, person: &Credential) {
+        let (device_code, user_code) = flow::device_code(&self.server, machine).await;
+        self.canaries.keep("device code", &device_code);
+        self.canaries.keep("device user_code", &user_code);
+        self.canaries.keep("device user_code without its dash", user_code.replace('-', ""));
+        for what in ["a poll", "a poll that comes too early"] {
+            let polled = flow::device_token(&self.server, &device_code).await;
+            self.error(what, &polled);
+        }
+        let wrong = flow::device_approve(&self.server, person, "BBBB-BBBB").await.unwrap();
+        self.error("a code that nobody has", &wrong);
+        flow::device_approve(&self.server, person, &user_code).await.unwrap().expect(200);
+        let again = flow::device_approve(&self.server, person, &user_code).await.unwrap();
+        self.error("a second approval", &again);
+        flow::device_token(&self.server, &device_code).await.expect(200);
+        let key = self.post("/api/v1/keys", person.clone(), &json!({ "name": "search box" })).await.expect(201);
+        self.canaries.keep("API key", flow::text(&key, "key"));
     }
 
     /// The person signs in on the pages, too: with a wrong code, then with the one from the letter.

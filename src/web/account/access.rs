@@ -12,8 +12,9 @@ use serde::Deserialize;
 use store::session::Session;
 
 use super::Owner;
+use super::undo::{Sure, gone};
 use crate::house::House;
-use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, end, make};
+use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, make};
 use crate::http::error::Code;
 use crate::web::{Answer, Frame, Moment, PageForm, Shown, SignedIn, Trouble, page};
 
@@ -180,6 +181,7 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
         Ok(None) => again("You have as many keys as you may have. Revoke one first.").await,
         Err(error) if error.code() == Code::KeyAlreadyMade => Err(Trouble::shown(
             &house,
+            Some(&owner.visitor),
             StatusCode::CONFLICT,
             Shown {
                 title: "This key was made already",
@@ -193,22 +195,6 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
     }
 }
 
-/// Forms that only say yes.
-#[derive(Debug, Deserialize)]
-pub struct Sure {}
-
-/// `POST /account/keys/{id}/revoke`
-pub async fn revoke_key(
-    State(house): State<House>,
-    owner: Owner,
-    Path(id): Path<String>,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    let id: ApiKeyId = id.parse().map_err(|_| gone(&house))?;
-    let ended = end(&house, id, owner.account).await.map_err(|error| Trouble::api(&house, &error))?;
-    if ended { Ok(back(&house)) } else { Err(gone(&house)) }
-}
-
 /// `POST /account/sessions/{id}/end`
 pub async fn end_session(
     State(house): State<House>,
@@ -216,13 +202,14 @@ pub async fn end_session(
     Path(id): Path<String>,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
-    let id: SessionId = id.parse().map_err(|_| gone(&house))?;
+    let person = visitor.person;
+    let id: SessionId = id.parse().map_err(|_| gone(&house, &visitor))?;
     let (store, now) = (house.store.clone(), house.clock.now());
-    let ended = actors::detached(async move { store.session_revoke_by_id(id, visitor.person, now).await }).await;
+    let ended = actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await;
     if ended.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))? {
         Ok(back(&house))
     } else {
-        Err(gone(&house))
+        Err(gone(&house, &visitor))
     }
 }
 
@@ -247,20 +234,6 @@ pub async fn end_other_sessions(
 
 fn back(house: &House) -> axum::response::Response {
     Redirect::to(&format!("{}/account/access", house.root_path())).into_response()
-}
-
-fn gone(house: &House) -> Trouble {
-    Trouble::shown(
-        house,
-        StatusCode::NOT_FOUND,
-        Shown {
-            title: "There is nothing like this on your account",
-            text: "It has ended already, or it was never yours.",
-            next: "The access page shows what there is.",
-            link: "/account/access",
-            label: "To access",
-        },
-    )
 }
 
 #[cfg(test)]

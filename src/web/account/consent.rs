@@ -104,6 +104,7 @@ pub async fn save(
     let scope = form.get("scope").and_then(|scope| matrix.scope(scope)).ok_or_else(|| {
         Trouble::shown(
             &house,
+            Some(&owner.visitor),
             StatusCode::NOT_FOUND,
             Shown {
                 title: "This computer is not attached to your account",

@@ -4,12 +4,13 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use domain::ids::{MachineUuid, RegistrationId};
+use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
 use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
 use crate::house::House;
-use crate::web::{Answer, Frame, PageForm, Shown, Trouble, page};
+use crate::http::api_keys::{KEYS_LISTED_MAX, end};
+use crate::web::{Answer, Frame, PageForm, Shown, SignedIn, Trouble, page};
 
 /// Forms that only say yes.
 #[derive(Debug, Deserialize)]
@@ -27,6 +28,8 @@ struct UndoPage {
     kept: &'static [&'static str],
     button: &'static str,
     action: String,
+    /// Where whoever thinks better of it goes.
+    keep: String,
 }
 
 /// `GET /account/computers/{machine_uuid}/detach`
@@ -34,7 +37,7 @@ pub async fn detach_question(State(house): State<House>, owner: Owner, Path(mach
     let computers =
         house.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(Trouble::store(&house))?;
     let computer = computers.into_iter().find(|computer| computer.machine_uuid.to_string() == machine_uuid);
-    let computer = computer.ok_or_else(|| gone(&house))?;
+    let computer = computer.ok_or_else(|| gone(&house, &owner.visitor))?;
     let name = computer.name.unwrap_or_else(|| "this computer".into());
     let frame = Frame::new(&house, Some(&owner.visitor));
     Ok(page(
@@ -54,6 +57,7 @@ pub async fn detach_question(State(house): State<House>, owner: Owner, Path(mach
             ],
             button: "Detach it for ever",
             action: format!("{}/account/computers/{machine_uuid}/detach", frame.root),
+            keep: format!("{}/account", frame.root),
             frame,
         },
     ))
@@ -66,13 +70,13 @@ pub async fn detach(
     Path(machine_uuid): Path<String>,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
-    let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| gone(&house))?;
-    let (store, account) = (house.store.clone(), owner.account);
+    let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let (store, account) = (house.store.clone(), owner.account.clone());
     let detached = actors::detached(async move { store.machine_detach(machine_uuid, &account).await }).await;
     if detached.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))? {
         Ok(back(&house))
     } else {
-        Err(gone(&house))
+        Err(gone(&house, &owner.visitor))
     }
 }
 
@@ -81,7 +85,7 @@ pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id):
     let agents = house.store.agents_of_account(&owner.account, AGENTS_MAX).await.map_err(Trouble::store(&house))?;
     let known = agents.iter().any(|agent| agent.id.to_string() == id && agent.revoked_at.is_none());
     if !known {
-        return Err(gone(&house));
+        return Err(gone(&house, &owner.visitor));
     }
     let frame = Frame::new(&house, Some(&owner.visitor));
     Ok(page(
@@ -100,6 +104,7 @@ pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id):
             ],
             button: "Revoke it for ever",
             action: format!("{}/account/agents/{id}/revoke", frame.root),
+            keep: format!("{}/account", frame.root),
             frame,
         },
     ))
@@ -112,18 +117,60 @@ pub async fn revoke(
     Path(id): Path<String>,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
-    let id: RegistrationId = id.parse().map_err(|_| gone(&house))?;
-    let revoked = house.claims.revoke(id, Some(owner.account)).await.map_err(Trouble::of(&house))?;
-    if revoked { Ok(back(&house)) } else { Err(gone(&house)) }
+    let id: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let revoked = house.claims.revoke(id, Some(owner.account.clone())).await.map_err(Trouble::of(&house))?;
+    if revoked { Ok(back(&house)) } else { Err(gone(&house, &owner.visitor)) }
+}
+
+/// `GET /account/keys/{id}/revoke`
+pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+    let now = house.clock.now();
+    let keys =
+        house.store.api_keys_of_account(&owner.account, KEYS_LISTED_MAX).await.map_err(Trouble::store(&house))?;
+    let key = keys.into_iter().find(|key| key.id.to_string() == id && key.is_good(now));
+    let key = key.ok_or_else(|| gone(&house, &owner.visitor))?;
+    let frame = Frame::new(&house, Some(&owner.visitor));
+    Ok(page(
+        StatusCode::OK,
+        &UndoPage {
+            tab: "access",
+            title: format!("Revoke the key {}?", key.name.as_str()),
+            subject: id.clone(),
+            lost: &["Every program that uses it stops working at once, until you give it another key."],
+            kept: &["What was added with it stays in your spaces.", "Your other keys are not touched."],
+            button: "Revoke it for ever",
+            action: format!("{}/account/keys/{id}/revoke", frame.root),
+            keep: format!("{}/account/access", frame.root),
+            frame,
+        },
+    ))
+}
+
+/// `POST /account/keys/{id}/revoke`
+pub async fn revoke_key(
+    State(house): State<House>,
+    owner: Owner,
+    Path(id): Path<String>,
+    PageForm(Sure {}): PageForm<Sure>,
+) -> Answer {
+    let id: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let ended = end(&house, id, owner.account.clone()).await.map_err(|error| Trouble::api(&house, &error))?;
+    if ended {
+        Ok(Redirect::to(&format!("{}/account/access", house.root_path())).into_response())
+    } else {
+        Err(gone(&house, &owner.visitor))
+    }
 }
 
 fn back(house: &House) -> Response {
     Redirect::to(&format!("{}/account", house.root_path())).into_response()
 }
 
-fn gone(house: &House) -> Trouble {
+/// What was named is not, or is not theirs: the two look the same.
+pub(super) fn gone(house: &House, visitor: &SignedIn) -> Trouble {
     Trouble::shown(
         house,
+        Some(visitor),
         StatusCode::NOT_FOUND,
         Shown {
             title: "There is nothing like this on your account",

@@ -157,7 +157,8 @@ fn denied(house: &House, why: Denial) -> Trouble {
             "Try again in a minute, or let us mail you a code.",
         ),
     };
-    let trouble = Trouble::shown(house, status, Shown { title, text, next, link: "/signin", label: "To the sign-in" });
+    let trouble =
+        Trouble::shown(house, None, status, Shown { title, text, next, link: "/signin", label: "To the sign-in" });
     if why != Denial::Away {
         return trouble;
     }

@@ -1,0 +1,180 @@
+//! Reports of changed consent that wait to be forwarded, and the chain of the service's own on which they stand (decisions, section 10).
+
+use domain::chain::{Position, Prev};
+use domain::consent::change::{after, moved_to};
+use domain::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{digest, limit, parsed, parsed_opt, undecodable};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+impl Store {
+    /// Identities of which something waits in the outbox, the longest waiting first.
+    pub async fn outbox_identities(&self, rows_max: usize) -> Result<Vec<UserCuid>, StoreError> {
+        const SQL: &str =
+            "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
+        let rows: Vec<String> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(limit(rows_max)).fetch_all(db))
+                .during("list who has events in the outbox")?;
+        Ok(rows.iter().map(|text| parsed("consent_outbox.user_cuid", text)).collect::<Result<_, _>>()?)
+    }
+
+    /// What waits of one identity, in the order of its chain.
+    pub async fn outbox_of(&self, user_cuid: &UserCuid, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
+        const SQL: &str = "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1
+            ORDER BY chain_epoch, seq LIMIT $2";
+        let rows: Vec<OutboxRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(user_cuid.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("read the outbox")?;
+        Ok(rows.into_iter().map(OutboxEvent::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// The statistics service has it.
+    pub async fn outbox_done(&self, event: EventId) -> Result<bool, StoreError> {
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query("DELETE FROM consent_outbox WHERE event_id = $1").bind(event.as_uuid());
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("take an event out of the outbox")?;
+        Ok(done == 1)
+    }
+
+    /// Begins a new epoch, at least `epoch`, with everything that waits of an identity: the statistics service knows another end of the
+    /// chain than we do. Says how many events were moved.
+    pub async fn outbox_rechain(&self, user_cuid: &UserCuid, epoch: u64) -> Result<usize, StoreError> {
+        const LOCK: &str = "UPDATE identities SET control_chain_epoch = control_chain_epoch WHERE user_cuid = $1
+            RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";
+        const WAITING: &str =
+            "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1 ORDER BY chain_epoch, seq";
+        const MOVE: &str = "UPDATE consent_outbox SET chain_epoch = $2, seq = $3, body = $4 WHERE event_id = $1";
+        in_transaction!(&self.pool, |tx| {
+            let chain: Option<ChainRow> =
+                sqlx::query_as(LOCK).bind(user_cuid.as_str()).fetch_optional(&mut *tx).await?;
+            let Some(chain) = chain else { return Ok(0) };
+            let chain = chain.read().map_err(undecodable)?;
+            let waiting: Vec<OutboxRow> = sqlx::query_as(WAITING).bind(user_cuid.as_str()).fetch_all(&mut *tx).await?;
+            let mut position = Position::genesis(epoch.max(chain.position.chain_epoch + 1));
+            for row in &waiting {
+                let written = moved_to(&row.body, &position)
+                    .ok_or_else(|| undecodable(Corrupt::new("consent_outbox.body", "not an event")))?;
+                sqlx::query(MOVE)
+                    .bind(row.event_id)
+                    .bind(number(position.chain_epoch))
+                    .bind(number(position.seq))
+                    .bind(&written.body)
+                    .execute(&mut *tx)
+                    .await?;
+                position = after(&position, written.seal);
+            }
+            chain_move!(tx, user_cuid, position);
+            Ok(waiting.len())
+        })
+        .during("chain the outbox anew")
+    }
+}
+
+/// An event that reports a change of consent and waits to be forwarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxEvent {
+    /// Its id.
+    pub id: EventId,
+    /// The account that the identity was linked to.
+    pub account: Option<UserAccountId>,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+macro_rules! outbox_add {
+    ($tx:ident, $id:expr, $user_cuid:expr, $account:expr, $position:expr, $written:expr, $now:expr) => {
+        sqlx::query(
+            "INSERT INTO consent_outbox (event_id, user_cuid, account_id, chain_epoch, seq, body, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        )
+        .bind($id)
+        .bind($user_cuid.as_str())
+        .bind($account.as_ref().map(domain::ids::UserAccountId::as_str))
+        .bind($crate::outbox::number($position.chain_epoch))
+        .bind($crate::outbox::number($position.seq))
+        .bind(&$written.body)
+        .bind($now)
+        .execute(&mut *$tx)
+        .await?
+    };
+}
+pub(crate) use outbox_add;
+
+macro_rules! chain_move {
+    ($tx:ident, $user_cuid:expr, $position:expr) => {{
+        let position = $position;
+        let prev = match position.prev {
+            domain::chain::Prev::Genesis => None,
+            domain::chain::Prev::Event(seal) => Some(seal),
+        };
+        sqlx::query(
+            "UPDATE identities SET control_chain_epoch = $2, control_seq = $3, control_prev = $4 WHERE user_cuid = $1",
+        )
+        .bind($user_cuid.as_str())
+        .bind($crate::outbox::number(position.chain_epoch))
+        .bind($crate::outbox::number(position.seq))
+        .bind(prev.as_ref().map(|seal| &seal.as_bytes()[..]))
+        .execute(&mut *$tx)
+        .await?
+    }};
+}
+pub(crate) use chain_move;
+
+pub(crate) fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[derive(FromRow)]
+pub(crate) struct ChainRow {
+    account_id: Option<String>,
+    control_machine_uuid: Option<Uuid>,
+    control_chain_epoch: i64,
+    control_seq: i64,
+    control_prev: Option<Vec<u8>>,
+}
+
+/// The service's own chain for an identity, and where it goes on.
+pub(crate) struct ControlChain {
+    pub(crate) account: Option<UserAccountId>,
+    pub(crate) machine: MachineUuid,
+    pub(crate) position: Position,
+}
+
+impl ChainRow {
+    pub(crate) fn read(self) -> Result<ControlChain, Corrupt> {
+        let whole = |column, value: i64| u64::try_from(value).map_err(|error| Corrupt::new(column, error));
+        let prev = self.control_prev.map(|seal| digest("identities.control_prev", &seal)).transpose()?;
+        let machine = self.control_machine_uuid;
+        Ok(ControlChain {
+            account: parsed_opt("identities.account_id", self.account_id.as_deref())?,
+            machine: machine.ok_or_else(|| Corrupt::new("identities.control_machine_uuid", "is missing"))?.into(),
+            position: Position {
+                chain_epoch: whole("identities.control_chain_epoch", self.control_chain_epoch)?,
+                seq: whole("identities.control_seq", self.control_seq)?,
+                prev: prev.map_or(Prev::Genesis, Prev::Event),
+            },
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct OutboxRow {
+    event_id: Uuid,
+    account_id: Option<String>,
+    body: Vec<u8>,
+}
+
+impl TryFrom<OutboxRow> for OutboxEvent {
+    type Error = Corrupt;
+
+    fn try_from(row: OutboxRow) -> Result<Self, Corrupt> {
+        let account = parsed_opt("consent_outbox.account_id", row.account_id.as_deref())?;
+        Ok(Self { id: row.event_id.into(), account, body: row.body })
+    }
+}
