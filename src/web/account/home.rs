@@ -28,7 +28,8 @@ struct HomePage {
 struct Usage {
     plan: &'static str,
     balance: String,
-    top_up_url: String,
+    /// Not, when nobody sells anything here.
+    top_up_url: Option<String>,
     meters: [Meter; 2],
 }
 
@@ -107,7 +108,7 @@ async fn usage(house: &House, account: &UserAccountId, now: Timestamp) -> Option
     Some(Usage {
         plan: bar.plan.as_str(),
         balance: format!("{sign}${}.{cents:02}", dollars.abs()),
-        top_up_url: bar.top_up_url,
+        top_up_url: house.settings.account.top_up_url.clone(),
         meters: [meter("Memory events", bar.memory), meter("Retrospectives", bar.retrospective)],
     })
 }
