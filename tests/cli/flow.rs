@@ -8,6 +8,7 @@ use crate::event::Machine;
 use crate::process::{Home, Server};
 
 const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
+const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// The text of a member.
@@ -88,6 +89,25 @@ pub async fn agent(server: &Server, person: &Credential) -> (String, Value) {
     let claim = claim(server, &claim_token).await;
     complete(server, person, &attempt_of(&claim), &text(&claim, "user_code")).await.expect(200);
     (text(&registered, "registration_id"), token_by_claim(server, &claim_token).await.expect(200))
+}
+
+/// A computer asks to be attached: its device code and its user code.
+pub async fn device_code(server: &Server, machine: &Machine) -> (String, String) {
+    let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+    let code = Client::new().post(&format!("{}/api/v1/device/code", server.url), machine, &body).await.expect(200);
+    (text(&code, "device_code"), text(&code, "user_code"))
+}
+
+/// `None` when it is not answered.
+pub async fn device_approve(server: &Server, person: &Credential, user_code: &str) -> Option<Answer> {
+    let (client, url) = (Client::new(), format!("{}/api/v1/device/approve", server.url));
+    let request = client.request(reqwest::Method::POST, &url, person);
+    client.try_send(request.json(&json!({ "user_code": user_code }))).await
+}
+
+pub async fn device_token(server: &Server, device_code: &str) -> Answer {
+    let body = json!({ "grant_type": DEVICE_GRANT, "device_code": device_code });
+    Client::new().post(&format!("{}/api/v1/device/token", server.url), Credential::None, &body).await
 }
 
 /// The proof of an event, once it is in the tree.

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use crate::client::{Answer, Client, Credential, eventually};
 use crate::event::{Chain, Machine};
+use crate::flow;
 use crate::process::{Home, Server};
-use crate::{device, flow};
 
 /// How many events go through before the process dies.
 const BEFORE: usize = 3;
@@ -148,14 +148,14 @@ async fn dies_while_approving(place: &str, attached: bool) {
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
     let machine = flow::machine(&home, &server).await;
     let person = flow::session(&home, "ada@example.com");
-    let (device_code, user_code) = device::code(&server, &machine).await;
-    device::token(&server, &device_code).await.refused(400, "authorization_pending");
-    assert!(device::approve(&server, &person, &user_code).await.is_none(), "{place}");
+    let (device_code, user_code) = flow::device_code(&server, &machine).await;
+    flow::device_token(&server, &device_code).await.refused(400, "authorization_pending");
+    assert!(flow::device_approve(&server, &person, &user_code).await.is_none(), "{place}");
     assert_eq!(server.process.exit().await.code(), None);
 
     let server = home.serve().await;
-    let polled = device::token(&server, &device_code).await;
-    let again = device::approve(&server, &person, &user_code).await.unwrap();
+    let polled = flow::device_token(&server, &device_code).await;
+    let again = flow::device_approve(&server, &person, &user_code).await.unwrap();
     if attached {
         assert_eq!(polled.expect(200)["status"], "claimed", "{place}");
         again.refused(410, "code_consumed");
@@ -163,7 +163,7 @@ async fn dies_while_approving(place: &str, attached: bool) {
         polled.refused(400, "authorization_pending");
         assert_eq!(again.expect(200), json!({ "ok": true }), "{place}");
     }
-    assert_eq!(device::token(&server, &device_code).await.expect(200)["status"], "claimed");
+    assert_eq!(flow::device_token(&server, &device_code).await.expect(200)["status"], "claimed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,5 @@ mod flow;
 mod process;
 
 mod death;
-mod device;
 mod panics;
 mod races;

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Answer, Client, Credential, eventually};
 use crate::event::{Chain, Machine};
+use crate::flow;
 use crate::process::{Home, Server};
-use crate::{device, flow};
 
 /// A server that panics there; its actors come back quickly.
 async fn world(failpoints: &str) -> (Home, Server, Machine) {
@@ -163,28 +163,29 @@ async fn a_claim_ceremony_that_crashed_goes_on_from_its_row() {
 async fn a_device_poller_that_crashed_goes_on_from_its_row_and_others_do_not_notice() {
     let (_home, server, machine) = world("devices.poll=1*off->1*panic").await;
     let other = Client::new().machine(&server.url, "tz4a98xxat96iws9zmbrgj3a", &flow::uuid()).await;
-    let ((crashing, _), (untouched, _)) = (device::code(&server, &machine).await, device::code(&server, &other).await);
-    device::token(&server, &untouched).await.refused(400, "authorization_pending");
-    crashed(&device::token(&server, &crashing).await);
-    device::token(&server, &crashing).await.refused(400, "authorization_pending");
+    let ((crashing, _), (untouched, _)) =
+        (flow::device_code(&server, &machine).await, flow::device_code(&server, &other).await);
+    flow::device_token(&server, &untouched).await.refused(400, "authorization_pending");
+    crashed(&flow::device_token(&server, &crashing).await);
+    flow::device_token(&server, &crashing).await.refused(400, "authorization_pending");
     // It still knows when it was polled last.
-    assert_eq!(device::token(&server, &untouched).await.refused(400, "slow_down")["interval"], 10);
+    assert_eq!(flow::device_token(&server, &untouched).await.refused(400, "slow_down")["interval"], 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approval_that_met_a_panic_is_taken_once_or_may_be_repeated() {
     let (home, server, machine) = world("devices.approve=1*panic;devices.approved=1*panic").await;
     let person = flow::session(&home, "ada@example.com");
-    let (device_code, user_code) = device::code(&server, &machine).await;
-    let approve = async || device::approve(&server, &person, &user_code).await.unwrap();
+    let (device_code, user_code) = flow::device_code(&server, &machine).await;
+    let approve = async || flow::device_approve(&server, &person, &user_code).await.unwrap();
     crashed(&approve().await);
-    device::token(&server, &device_code).await.refused(400, "authorization_pending");
+    flow::device_token(&server, &device_code).await.refused(400, "authorization_pending");
     // The next one is committed, and nobody is told.
     crashed(&approve().await);
-    let claimed = device::token(&server, &device_code).await.expect(200);
+    let claimed = flow::device_token(&server, &device_code).await.expect(200);
     assert_eq!(claimed["status"], "claimed");
     approve().await.refused(410, "code_consumed");
-    assert_eq!(device::token(&server, &device_code).await.expect(200), claimed);
+    assert_eq!(flow::device_token(&server, &device_code).await.expect(200), claimed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
