@@ -245,3 +245,27 @@ async fn before_usage_is_counted() {
 async fn after_usage_was_counted() {
     dies_while_counting("meter.counted").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_change_of_consent_was_committed_and_before_it_was_told() {
+    let home = Home::new();
+    let mut server = home.serve_failing("outbox.before=1*return").await;
+    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let person = flow::session(&home, "ada@example.com");
+    let account = flow::text(&home.run(&["admin", "account", "list", "--json"]).json()[0], "user_account_id");
+    home.run(&["admin", "machine", "attach", "--machine-uuid", &machine.uuid, "--account", &account]).said();
+    let post = |url: &str| {
+        client
+            .request(reqwest::Method::POST, &format!("{url}/api/v1/consent"), &person)
+            .json(&json!({ "level": "off" }))
+    };
+    assert!(client.try_send(post(&server.url)).await.is_none());
+    assert_eq!(server.process.exit().await.code(), None);
+
+    let server = home.serve().await;
+    let activity = format!("{}/api/v1/activity", server.url);
+    let told = async || client.get(&activity, person.clone()).await.expect(200)["events"].as_array().unwrap().len();
+    crate::client::eventually("the change is told", async || (told().await == 1).then_some(())).await;
+    assert_eq!(client.try_send(post(&server.url)).await.unwrap().expect(200)["written"], 0);
+    assert_eq!(told().await, 1);
+}

@@ -8,7 +8,9 @@
 //! | `hold.before`, `hold.after` | the committer of held events, around its transaction |
 //! | `claims.exchange`, `claims.complete` | a claim ceremony: polled, and before a claim is committed |
 //! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |
+//! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
+//! | `meter.pass`, `presence.pass`, `outbox.pass` | and of these |
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 

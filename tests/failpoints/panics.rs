@@ -134,6 +134,33 @@ async fn the_janitor_comes_back_and_nobody_is_hurt() {
     restarted(&server, "janitor", 2).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_meter_comes_back_and_counts_on() {
+    let (_home, server, machine) = world("meter.pass=2*panic").await;
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+    restarted(&server, "meter", 2).await;
+    let bar = Client::new().get(&format!("{}/api/v1/usage/bar", server.url), &machine).await.expect(200);
+    assert_eq!(bar["memory"]["percent_left"], 99.9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn presence_and_outbox_come_back() {
+    let (_home, server, machine) = world("presence.pass=1*panic;outbox.pass=1*panic").await;
+    restarted(&server, "presence", 1).await;
+    restarted(&server, "outbox", 1).await;
+    flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_whose_forwarding_crashed_is_written_and_told_later() {
+    let (_home, server, machine) = world("outbox.before=1*panic").await;
+    let url = format!("{}/api/v1/consent", server.url);
+    let set = async || Client::new().post(&url, &machine, &json!({ "level": "off" })).await;
+    assert_eq!(set().await.refused(502, "consent_audit_forward_failed")["written"], 1);
+    assert_eq!(set().await.expect(200)["written"], 0);
+    assert_eq!(Client::new().get(&url, &machine).await.expect(200)["level"], "off");
+}
+
 /// Registers an agent and gives its claim token.
 async fn registered(server: &Server) -> String {
     flow::text(&flow::identity(server, &json!({ "type": "anonymous" })).await, "claim_token")

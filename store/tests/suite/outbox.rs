@@ -5,6 +5,7 @@ use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::{AgentKinds, Lane, Sealed};
 use domain::ids::UserCuid;
 use store::Store;
+use store::machine::{NewMachine, Register};
 
 use crate::world::{World, at, laws, now};
 
@@ -45,6 +46,9 @@ laws! {
         assert_eq!(set(world, store, &cuid, &rule(Some(Lane::Rsi), ConsentLevel::Off), 3).await, 1);
         let events = waiting(store, &cuid).await;
         let machine = store.identity(&cuid).await.unwrap().unwrap().control_machine.unwrap();
+        let (user_cuid, secret) = (world.cuid(), world.secret());
+        let pretender = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
+        assert_eq!(store.machine_register(&pretender, now()).await.unwrap(), Register::AlreadyRegistered);
         let payloads: Vec<_> = events.iter().map(|event| event.envelope.payload.clone()).collect();
         let told: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();
         assert_eq!(told, [(None, "off", None), (Some("off"), "full", None), (None, "off", Some("rsi"))]);
