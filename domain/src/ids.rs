@@ -88,6 +88,10 @@ uuid_v7_ids! {
     ApiKeyId;
     /// A space of the knowledge API.
     SpaceId;
+    /// A page or note that the knowledge API keeps.
+    MemoryId;
+    /// A batch of addresses and notes on its way into the knowledge API.
+    BatchId;
 }
 
 macro_rules! cuid2_ids {

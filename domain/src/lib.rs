@@ -18,6 +18,8 @@
 //! | [`letter`] | what is written to people |
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | keys of the knowledge API |
+//! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
+//! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
 //! | [`clock`], [`chance`] | time and randomness as values |
@@ -34,8 +36,10 @@ pub mod digest;
 pub mod envelope;
 pub mod held;
 pub mod ids;
+pub mod item;
 pub mod lane;
 pub mod letter;
+pub mod memory;
 pub mod registry;
 pub mod secret;
 pub mod signin;
