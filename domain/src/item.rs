@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 /// Why an item could not be added; written as one word, `http_404` for what a web server refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
@@ -65,9 +67,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(status) => write!(f, "http_{status}"),
-            other => {
-                f.write_str(Self::FIXED.iter().find(|(fault, _)| fault == other).map_or("extract_failed", |(_, word)| word))
-            }
+            other => f.write_str(
+                Self::FIXED.iter().find(|(fault, _)| fault == other).map_or("extract_failed", |(_, word)| word),
+            ),
         }
     }
 }
@@ -85,6 +87,18 @@ impl FromStr for Fault {
             return status.parse().map(Self::Http).map_err(|_| UnknownFault);
         }
         Self::FIXED.iter().find(|(_, word)| *word == text).map(|(fault, _)| *fault).ok_or(UnknownFault)
+    }
+}
+
+impl Serialize for Fault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fault {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -18,6 +18,8 @@
 //! | [`letter`] | what is written to people |
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | keys of the knowledge API |
+//! | [`space`] | where memories are put, and who may read and write there |
+//! | [`batch`] | what is added at once, and the stream that tells of it |
 //! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
@@ -25,6 +27,7 @@
 //! | [`clock`], [`chance`] | time and randomness as values |
 
 pub mod api_key;
+pub mod batch;
 pub mod canonical;
 pub mod chain;
 pub mod chance;
@@ -43,6 +46,7 @@ pub mod memory;
 pub mod registry;
 pub mod secret;
 pub mod signin;
+pub mod space;
 pub mod token;
 pub mod usage;
 

@@ -70,8 +70,9 @@ CREATE INDEX batches_by_time ON batches (created_at);
 CREATE TABLE batch_items (
     batch_id BLOB NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,
-    -- A JSON object, until there is an outcome.
-    item TEXT,
+    -- An address, or a note: a JSON object, until there is an outcome.
+    url TEXT,
+    note TEXT,
     -- The how-many-th item of the batch that was finished, from 1: with it, the whole stream can be told again.
     finished INTEGER,
     -- A JSON object.

@@ -98,6 +98,34 @@ impl Store {
         Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
     }
 
+    /// The key of this secret, if it is still good.
+    pub async fn api_key_by_hash(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
+        const SQL: &str =
+            "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
+            FROM api_keys WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
+        let row: Option<KeyRow> =
+            on_reader!(&self.pool, |db| { sqlx::query_as(SQL).bind(hash.as_bytes()).bind(now).fetch_optional(db) })
+                .during("look up an API key")?;
+        Ok(row.map(ApiKey::try_from).transpose()?)
+    }
+
+    /// Writes that a key was used, unless that was written since `unless_since`.
+    pub async fn api_key_used(
+        &self,
+        id: ApiKeyId,
+        unless_since: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE api_keys SET last_used_at = $3
+            WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $2)";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(unless_since).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("write that an API key was used")?;
+        Ok(done == 1)
+    }
+
     /// Ends a key for ever; for its account, or for an operator (`None`). `false` when there is none to end.
     pub async fn api_key_revoke(
         &self,

@@ -18,6 +18,8 @@
 //! | [`claim`] | registrations of agents and attempts to claim them |
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
+//! | [`space`] | spaces, and who may do what there |
+//! | [`batch`] | batches on their way into the knowledge API |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
 //! | [`usage`] | what was used, day by day |
@@ -31,6 +33,7 @@ use sqlx::migrate::Migrator;
 pub mod account;
 pub mod api_key;
 pub mod balance;
+pub mod batch;
 pub mod claim;
 pub mod consent;
 pub mod device;
@@ -44,6 +47,7 @@ pub mod outbox;
 pub mod pool;
 pub mod session;
 pub mod signin;
+pub mod space;
 pub mod token;
 pub mod usage;
 

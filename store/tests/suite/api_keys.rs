@@ -39,6 +39,23 @@ laws! {
         assert_eq!(store.api_keys_of_account(&ada, 10).await.unwrap()[1].revoked_at, Some(at(2)));
     }
 
+    async fn a_secret_finds_its_key_while_it_is_good(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let (key, hash) = (key(world, &ada, "one"), world.secret());
+        store.api_key_create(&key, &hash, 10).await.unwrap();
+        assert_eq!(store.api_key_by_hash(&hash, now()).await.unwrap(), Some(key.clone()));
+        assert_eq!(store.api_key_by_hash(&world.secret(), now()).await.unwrap(), None);
+        assert_eq!(store.api_key_by_hash(&hash, at(60)).await.unwrap(), None);
+        // Its use is written once a while.
+        assert!(store.api_key_used(key.id, at(-60), now()).await.unwrap());
+        assert!(!store.api_key_used(key.id, at(-1), at(59)).await.unwrap());
+        assert!(store.api_key_used(key.id, at(5), at(65)).await.unwrap());
+        assert_eq!(store.api_keys_of_account(&ada, 1).await.unwrap()[0].last_used_at, Some(at(65)));
+        store.api_key_revoke(key.id, None, at(1)).await.unwrap();
+        assert_eq!(store.api_key_by_hash(&hash, now()).await.unwrap(), None);
+    }
+
     async fn an_account_has_so_many_good_keys_and_no_more(world: &World) {
         let ada = world.account("ada@example.com").await;
         let second = world.second().await;

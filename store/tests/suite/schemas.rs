@@ -67,7 +67,7 @@ async fn both_databases_have_the_same_tables_columns_and_indexes() {
 
 fn in_words_of_sqlite(postgres: String) -> String {
     match postgres.as_str() {
-        "bigint" => "INTEGER".into(),
+        "bigint" | "boolean" => "INTEGER".into(),
         "text" | "timestamp with time zone" => "TEXT".into(),
         "bytea" | "uuid" => "BLOB".into(),
         _ => postgres,

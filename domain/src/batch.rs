@@ -1,0 +1,311 @@
+//! A batch of addresses and notes, and the stream that tells what became of them (specification, *Knowledge API*; decisions, section 13).
+//!
+//! The stream is a pure function of the order in which items were finished, so it can be told again from any place, by any process:
+//! message 0 says that nothing is done, messages 2k−1 and 2k tell of the k-th finished item, and the last one ends it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{BatchId, MemoryId};
+use crate::item::Fault;
+use crate::memory::MemoryType;
+
+/// One thing to add.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Item {
+    /// An address to fetch, as the client wrote it.
+    Url(String),
+    /// A text that the client sent.
+    Note {
+        /// The text.
+        content: String,
+        /// What the client calls it; made from the text when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// What the client says that it is.
+        #[serde(rename = "type")]
+        kind: MemoryType,
+    },
+}
+
+impl Item {
+    /// The address, for messages.
+    pub fn url(&self) -> Option<&str> {
+        match self {
+            Self::Url(url) => Some(url),
+            Self::Note { .. } => None,
+        }
+    }
+
+    /// The title that the client gave, for messages.
+    pub fn title(&self) -> Option<&str> {
+        match self {
+            Self::Url(_) => None,
+            Self::Note { title, .. } => title.as_deref(),
+        }
+    }
+}
+
+/// What became of an item. There is exactly one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It can be found from now on.
+    Success {
+        /// The memory.
+        id: MemoryId,
+        /// Where it is from, or where it is kept.
+        url: String,
+    },
+    /// It could not be added.
+    Error {
+        /// The address that was to be fetched.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// The title of the note.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// Why, in one word.
+        error: Fault,
+        /// Why, for a person.
+        message: String,
+    },
+    /// It was left out on purpose.
+    Skipped {
+        /// The address.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// An error of an item.
+    pub fn error(item: &Item, fault: Fault, message: impl Into<String>) -> Self {
+        Self::Error {
+            url: item.url().map(str::to_owned),
+            title: item.title().map(str::to_owned),
+            error: fault,
+            message: message.into(),
+        }
+    }
+}
+
+/// How a batch ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// Every item has its outcome.
+    Complete,
+    /// It cannot go on; the reason is for a person.
+    Failed(String),
+}
+
+/// One message of the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message<'j> {
+    /// How far it is.
+    Progress {
+        /// Items with an outcome.
+        processed: usize,
+        /// Items.
+        total: usize,
+    },
+    /// What became of one item.
+    Item {
+        /// Its place among the addresses and then the notes of the request, from 0.
+        index: usize,
+        /// What became of it.
+        outcome: &'j Outcome,
+    },
+    /// The end.
+    Complete,
+    /// The end, before every item had its outcome.
+    Fatal {
+        /// Why.
+        message: &'j str,
+    },
+}
+
+impl Message<'_> {
+    /// The object behind `data:`, in one line.
+    pub fn data(&self) -> String {
+        use serde_json::json;
+        match self {
+            Self::Progress { processed, total } => {
+                json!({ "type": "progress", "processed": processed, "total": total }).to_string()
+            }
+            // The specification's message has exactly its own members.
+            Self::Item { outcome: Outcome::Success { id, url }, .. } => {
+                json!({ "type": "success", "id": id, "url": url }).to_string()
+            }
+            Self::Item { index, outcome } => {
+                let mut value = serde_json::to_value(outcome).unwrap_or_default();
+                value["index"] = json!(index);
+                value.to_string()
+            }
+            Self::Complete => json!({ "type": "complete" }).to_string(),
+            Self::Fatal { message } => {
+                json!({ "type": "error", "fatal": true, "error": "temporarily_unavailable", "message": message })
+                    .to_string()
+            }
+        }
+    }
+}
+
+/// What was told so far, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journal {
+    total: usize,
+    finished: Vec<(usize, Outcome)>,
+    end: Option<End>,
+}
+
+impl Journal {
+    /// A batch of so many items; `finished` are those with an outcome, by their index, in the order in which they got it.
+    pub fn new(total: usize, finished: Vec<(usize, Outcome)>, end: Option<End>) -> Self {
+        Self { total, finished, end }
+    }
+
+    /// How many items there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// How many have an outcome.
+    pub fn processed(&self) -> usize {
+        self.finished.len()
+    }
+
+    /// Whether the last message is known.
+    pub fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Writes down what became of an item.
+    pub fn finish(&mut self, index: usize, outcome: Outcome) {
+        self.finished.push((index, outcome));
+    }
+
+    /// Writes down the end.
+    pub fn end(&mut self, end: End) {
+        self.end = Some(end);
+    }
+
+    /// The message with this number, if it can be told yet.
+    pub fn message(&self, seq: u32) -> Option<Message<'_>> {
+        let seq = usize::try_from(seq).ok()?;
+        let told = self.finished.len();
+        if seq == 2 * told + 1 {
+            return self.end.as_ref().map(|end| match end {
+                End::Complete => Message::Complete,
+                End::Failed(message) => Message::Fatal { message },
+            });
+        }
+        if seq > 2 * told {
+            return None;
+        }
+        Some(if seq.is_multiple_of(2) {
+            Message::Progress { processed: seq / 2, total: self.total }
+        } else {
+            let (index, outcome) = self.finished.get(seq / 2)?;
+            Message::Item { index: *index, outcome }
+        })
+    }
+}
+
+/// The `id:` of a message: `<batch>:<seq>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageId {
+    /// The batch.
+    pub batch: BatchId,
+    /// The number of the message, from 0.
+    pub seq: u32,
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.batch, self.seq)
+    }
+}
+
+/// A text that is no id of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected the id of a message, as <batch>:<number>")]
+pub struct NotAMessageId;
+
+impl FromStr for MessageId {
+    type Err = NotAMessageId;
+
+    fn from_str(text: &str) -> Result<Self, NotAMessageId> {
+        let (batch, seq) = text.rsplit_once(':').ok_or(NotAMessageId)?;
+        Ok(Self { batch: batch.parse().map_err(|_| NotAMessageId)?, seq: seq.parse().map_err(|_| NotAMessageId)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::Chance;
+
+    fn told(journal: &Journal) -> Vec<Value> {
+        let numbers = 0..1000;
+        numbers
+            .map_while(|seq| journal.message(seq))
+            .map(|message| serde_json::from_str(&message.data()).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_stream_is_told_from_the_order_in_which_items_were_finished() {
+        let chance = Chance::seeded(1);
+        let id: MemoryId = chance.uuid_v7(chrono::DateTime::UNIX_EPOCH).into();
+        let mut journal = Journal::new(3, Vec::new(), None);
+        assert_eq!(told(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
+        journal.finish(2, Outcome::Success { id, url: "https://example.com/".into() });
+        let note = Item::Note { content: "x".into(), title: Some("T".into()), kind: MemoryType::Note };
+        journal.finish(0, Outcome::error(&note, Fault::Http(404), "not there"));
+        journal.finish(1, Outcome::Skipped { url: Some("http://x/".into()), reason: "filtered".into() });
+        let open = told(&journal);
+        assert_eq!(
+            open,
+            [
+                json!({"type": "progress", "processed": 0, "total": 3}),
+                json!({"type": "success", "id": id, "url": "https://example.com/"}),
+                json!({"type": "progress", "processed": 1, "total": 3}),
+                json!({"type": "error", "index": 0, "title": "T", "error": "http_404", "message": "not there"}),
+                json!({"type": "progress", "processed": 2, "total": 3}),
+                json!({"type": "skipped", "index": 1, "url": "http://x/", "reason": "filtered"}),
+                json!({"type": "progress", "processed": 3, "total": 3}),
+            ]
+        );
+        journal.end(End::Complete);
+        assert_eq!(told(&journal)[open.len()..], [json!({"type": "complete"})]);
+        journal.end(End::Failed("gone".into()));
+        assert_eq!(told(&journal).last().unwrap()["fatal"], true);
+    }
+
+    #[test]
+    fn items_and_outcomes_are_read_as_they_were_written() {
+        let note = Item::Note { content: "x".into(), title: None, kind: MemoryType::Tweet };
+        for item in [note, Item::Url("https://example.com/".into())] {
+            assert_eq!(serde_json::from_str::<Item>(&serde_json::to_string(&item).unwrap()).unwrap(), item);
+            let outcome = Outcome::error(&item, Fault::Timeout, "slow");
+            assert_eq!(serde_json::from_str::<Outcome>(&serde_json::to_string(&outcome).unwrap()).unwrap(), outcome);
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_message_is_read_as_it_was_written() {
+        let id = MessageId { batch: Chance::seeded(1).uuid_v7(chrono::DateTime::UNIX_EPOCH).into(), seq: 7 };
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for wrong in ["", "7", "x:7", &format!("{}:-1", id.batch), &format!("{}:", id.batch)] {
+            assert_eq!(wrong.parse::<MessageId>(), Err(NotAMessageId), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Batches on their way into the knowledge API (decisions, section 13).
+//!
+//! A batch is committed with all its items before anyone hears of it. Whoever works on it holds a lease, which only keeps two processes
+//! from doing the same work: what makes every item end once is that its outcome is written where there was none.
+
+use std::borrow::Cow;
+
+use domain::Timestamp;
+use domain::batch::{End, Item, Journal, Outcome};
+use domain::ids::{BatchId, SpaceId, UserAccountId};
+use domain::memory::MemoryType;
+use serde::{Deserialize, Serialize};
+use sqlx::{FromRow, QueryBuilder};
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{chunks, limit, parsed, storable};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// A batch that is not stored yet.
+#[derive(Debug)]
+pub struct NewBatch<'a> {
+    /// Its id.
+    pub id: BatchId,
+    /// Whose.
+    pub account: &'a UserAccountId,
+    /// Where its items go.
+    pub spaces: &'a [SpaceId],
+    /// Its items, in their order.
+    pub items: &'a [Item],
+}
+
+/// What became of a batch that was to be taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchCreate {
+    /// It is there, and will be worked on.
+    Created,
+    /// The account has as many running as it may have.
+    TooMany,
+}
+
+/// A batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Its id.
+    pub id: BatchId,
+    /// Whose.
+    pub account: UserAccountId,
+    /// Where its items go.
+    pub spaces: Vec<SpaceId>,
+    /// When it came.
+    pub created_at: Timestamp,
+    /// When somebody asked that it end early.
+    pub cancelled_at: Option<Timestamp>,
+    /// What became of its items so far.
+    pub journal: Journal,
+    /// Items without an outcome, in their order: their index, and the address of those that have one.
+    pub pending: Vec<(usize, Option<String>)>,
+}
+
+/// A batch in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchSummary {
+    /// Its id.
+    pub id: BatchId,
+    /// Items.
+    pub total: usize,
+    /// Items with an outcome.
+    pub processed: usize,
+    /// Whether it goes on.
+    pub is_running: bool,
+    /// When it came.
+    pub created_at: Timestamp,
+}
+
+/// What became of an item: its index, its place among the finished ones from 1, and its outcome.
+pub type Finished<'a> = (usize, usize, &'a Outcome);
+
+const FINISH_ITEM: &str = "UPDATE batch_items SET note = NULL, finished = $3, outcome = $4
+    WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
+
+impl Store {
+    /// Takes a batch in, unless the account has `running_max` running.
+    pub async fn batch_create(
+        &self,
+        new: &NewBatch<'_>,
+        running_max: u32,
+        now: Timestamp,
+    ) -> Result<BatchCreate, StoreError> {
+        // The account is locked first, so that any number of batches at once are counted.
+        const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
+        const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running'";
+        const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at)
+            VALUES ($1, $2, $3, $4, 'running', $5)";
+        let rows: Vec<ItemRow<'_>> = new.items.iter().enumerate().map(ItemRow::from).collect();
+        let spaces = serde_json::to_string(new.spaces).unwrap_or_default();
+        in_transaction!(
+            &self.pool,
+            |tx: Db| {
+                sqlx::query(LOCK).bind(new.account.as_str()).execute(&mut *tx).await?;
+                let running: i64 = sqlx::query_scalar(RUNNING).bind(new.account.as_str()).fetch_one(&mut *tx).await?;
+                if running >= i64::from(running_max) {
+                    return Ok(BatchCreate::TooMany);
+                }
+                let add = sqlx::query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
+                add.bind(limit(rows.len())).bind(now).execute(&mut *tx).await?;
+                for rows in chunks(&rows) {
+                    let mut sql = QueryBuilder::<Db>::new("INSERT INTO batch_items (batch_id, position, url, note) ");
+                    sql.push_values(rows, |mut row, item| {
+                        row.push_bind(new.id.as_uuid()).push_bind(item.position);
+                        row.push_bind(item.url.as_deref()).push_bind(item.note.as_deref());
+                    });
+                    sql.build().execute(&mut *tx).await?;
+                }
+                Ok(BatchCreate::Created)
+            },
+            commit if |outcome| *outcome == BatchCreate::Created
+        )
+        .during("take a batch in")
+    }
+
+    /// A batch with what became of its items; of this account only, if one is named.
+    pub async fn batch_by_id(&self, id: BatchId, owner: Option<&UserAccountId>) -> Result<Option<Batch>, StoreError> {
+        const BATCH: &str = "SELECT account_id, spaces, total, state, reason, cancelled_at, created_at FROM batches
+            WHERE id = $1 AND ($2 IS NULL OR account_id = $2)";
+        const ITEMS: &str = "SELECT position, url, finished, outcome FROM batch_items WHERE batch_id = $1
+            ORDER BY finished, position";
+        let batch: Option<BatchRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(BATCH).bind(id.as_uuid()).bind(owner.map(UserAccountId::as_str)).fetch_optional(db)
+        })
+        .during("read a batch")?;
+        let Some(batch) = batch else { return Ok(None) };
+        // In this order: a batch that has ended has all its outcomes.
+        let items: Vec<PlaceRow> = on_reader!(&self.pool, |db| sqlx::query_as(ITEMS).bind(id.as_uuid()).fetch_all(db))
+            .during("read the items of a batch")?;
+        Ok(Some(batch.read(id, items)?))
+    }
+
+    /// One item that has no outcome yet.
+    pub async fn batch_item(&self, id: BatchId, index: usize) -> Result<Option<Item>, StoreError> {
+        const SQL: &str = "SELECT url, note FROM batch_items WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
+        let row: Option<(Option<String>, Option<String>)> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(id.as_uuid()).bind(limit(index)).fetch_optional(db)
+        })
+        .during("read an item of a batch")?;
+        Ok(row.map(|(url, note)| item(url, note.as_deref())).transpose()?)
+    }
+
+    /// Writes what became of an item; `false` when that was written before.
+    pub async fn batch_item_finish(
+        &self,
+        id: BatchId,
+        (index, place, outcome): Finished<'_>,
+    ) -> Result<bool, StoreError> {
+        let outcome = written(outcome);
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(FINISH_ITEM).bind(id.as_uuid()).bind(limit(index)).bind(limit(place));
+            query.bind(&outcome).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("write what became of an item")?;
+        Ok(done == 1)
+    }
+
+    /// Ends a batch, together with what becomes of the `rest` of its items; `false` when it had ended, or an item of the rest has an
+    /// outcome already: then nothing is written.
+    pub async fn batch_finish(
+        &self,
+        id: BatchId,
+        rest: &[Finished<'_>],
+        end: &End,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str =
+            "UPDATE batches SET state = $2, reason = $3, finished_at = $4, runner = NULL, leased_until = NULL
+            WHERE id = $1 AND state = 'running'";
+        let (state, reason) = match end {
+            End::Complete => ("complete", None),
+            End::Failed(reason) => ("failed", Some(storable(reason))),
+        };
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let done = sqlx::query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
+                if done.execute(&mut *tx).await?.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                for (index, place, outcome) in rest {
+                    let query = sqlx::query(FINISH_ITEM).bind(id.as_uuid()).bind(limit(*index)).bind(limit(*place));
+                    if query.bind(written(outcome)).execute(&mut *tx).await?.rows_affected() == 0 {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            },
+            commit if |done| *done
+        )
+        .during("end a batch")
+    }
+
+    /// Asks that a batch end early; `false` when the account has no such batch that runs.
+    pub async fn batch_cancel(&self, id: BatchId, owner: &UserAccountId, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $3)
+            WHERE id = $1 AND account_id = $2 AND state = 'running'";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(owner.as_str()).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("cancel a batch")?;
+        Ok(done == 1)
+    }
+
+    /// Takes the work on a batch, or keeps it, until a moment; `false` when another runner has it, or it has ended.
+    pub async fn batch_lease(
+        &self,
+        id: BatchId,
+        runner: &str,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE batches SET runner = $2, leased_until = $3
+            WHERE id = $1 AND state = 'running' AND (runner IS NULL OR runner = $2 OR leased_until < $4)";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(runner).bind(until).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("lease a batch")?;
+        Ok(done == 1)
+    }
+
+    /// Running batches on which nobody works.
+    pub async fn batches_adrift(&self, now: Timestamp, rows_max: usize) -> Result<Vec<BatchId>, StoreError> {
+        const SQL: &str = "SELECT id FROM batches
+            WHERE state = 'running' AND (leased_until IS NULL OR leased_until < $1) ORDER BY created_at LIMIT $2";
+        let ids: Vec<Uuid> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(now).bind(limit(rows_max)).fetch_all(db))
+                .during("list batches on which nobody works")?;
+        Ok(ids.into_iter().map(BatchId::from).collect())
+    }
+
+    /// The batches of an account, newest first.
+    pub async fn batches_of_account(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<Vec<BatchSummary>, StoreError> {
+        const SQL: &str = "SELECT b.id, b.total, b.state, b.created_at,
+                (SELECT COUNT(*) FROM batch_items i WHERE i.batch_id = b.id AND i.finished IS NOT NULL) AS processed
+            FROM batches b WHERE b.account_id = $1 ORDER BY b.created_at DESC, b.id DESC LIMIT $2";
+        let rows: Vec<SummaryRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the batches of an account")?;
+        Ok(rows.into_iter().map(BatchSummary::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+/// A note as its row keeps it.
+#[derive(Serialize, Deserialize)]
+struct NoteColumn<'a> {
+    content: Cow<'a, str>,
+    title: Option<Cow<'a, str>>,
+    kind: MemoryType,
+}
+
+struct ItemRow<'a> {
+    position: i64,
+    url: Option<Cow<'a, str>>,
+    note: Option<String>,
+}
+
+impl<'a> From<(usize, &'a Item)> for ItemRow<'a> {
+    fn from((position, item): (usize, &'a Item)) -> Self {
+        let position = limit(position);
+        match item {
+            Item::Url(url) => Self { position, url: Some(storable(url)), note: None },
+            Item::Note { content, title, kind } => {
+                let note = NoteColumn { content: content.into(), title: title.as_deref().map(Cow::from), kind: *kind };
+                Self { position, url: None, note: Some(serde_json::to_string(&note).unwrap_or_default()) }
+            }
+        }
+    }
+}
+
+fn item(url: Option<String>, note: Option<&str>) -> Result<Item, Corrupt> {
+    if let Some(url) = url {
+        return Ok(Item::Url(url));
+    }
+    let note: NoteColumn<'_> =
+        serde_json::from_str(note.unwrap_or_default()).map_err(|error| Corrupt::new("batch_items.note", error))?;
+    Ok(Item::Note { content: note.content.into_owned(), title: note.title.map(Cow::into_owned), kind: note.kind })
+}
+
+/// JSON keeps U+0000 as an escape, which PostgreSQL takes as text.
+fn written(outcome: &Outcome) -> String {
+    serde_json::to_string(outcome).unwrap_or_default()
+}
+
+#[derive(FromRow)]
+struct BatchRow {
+    account_id: String,
+    spaces: String,
+    total: i64,
+    state: String,
+    reason: Option<String>,
+    cancelled_at: Option<Timestamp>,
+    created_at: Timestamp,
+}
+
+#[derive(FromRow)]
+struct PlaceRow {
+    position: i64,
+    url: Option<String>,
+    finished: Option<i64>,
+    outcome: Option<String>,
+}
+
+impl BatchRow {
+    fn read(self, id: BatchId, items: Vec<PlaceRow>) -> Result<Batch, Corrupt> {
+        let mut finished = Vec::new();
+        let mut pending = Vec::new();
+        for row in items {
+            let index = place("batch_items.position", row.position)?;
+            match (row.finished, row.outcome) {
+                (Some(_), Some(outcome)) => {
+                    let outcome = serde_json::from_str(&outcome);
+                    finished.push((index, outcome.map_err(|error| Corrupt::new("batch_items.outcome", error))?));
+                }
+                _ => pending.push((index, row.url)),
+            }
+        }
+        pending.sort_by_key(|(index, _)| *index);
+        let end = match self.state.as_str() {
+            "running" => None,
+            "complete" => Some(End::Complete),
+            "failed" => Some(End::Failed(self.reason.unwrap_or_default())),
+            other => return Err(Corrupt::new("batches.state", other.to_owned())),
+        };
+        Ok(Batch {
+            id,
+            account: parsed("batches.account_id", &self.account_id)?,
+            spaces: serde_json::from_str(&self.spaces).map_err(|error| Corrupt::new("batches.spaces", error))?,
+            created_at: self.created_at,
+            cancelled_at: self.cancelled_at,
+            journal: Journal::new(place("batches.total", self.total)?, finished, end),
+            pending,
+        })
+    }
+}
+
+#[derive(FromRow)]
+struct SummaryRow {
+    id: Uuid,
+    total: i64,
+    state: String,
+    created_at: Timestamp,
+    processed: i64,
+}
+
+impl TryFrom<SummaryRow> for BatchSummary {
+    type Error = Corrupt;
+
+    fn try_from(row: SummaryRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            total: place("batches.total", row.total)?,
+            processed: place("batch_items.finished", row.processed)?,
+            is_running: row.state == "running",
+            created_at: row.created_at,
+        })
+    }
+}
+
+fn place(column: &'static str, value: i64) -> Result<usize, Corrupt> {
+    usize::try_from(value).map_err(|error| Corrupt::new(column, error))
+}

@@ -1,0 +1,239 @@
+//! Spaces and who may do what there (decisions, section 13).
+
+use domain::Timestamp;
+use domain::ids::{SpaceId, UserAccountId};
+use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
+use sqlx::{FromRow, QueryBuilder};
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, parsed, storable};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// What became of a space that was to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpaceCreate {
+    /// It is there.
+    Created,
+    /// The account has as many as it may have.
+    TooMany,
+}
+
+/// What is to be different about a space.
+#[derive(Debug, Clone, Default)]
+pub struct SpaceChange {
+    /// Another name.
+    pub name: Option<SpaceName>,
+    /// Whether any valid key may read it.
+    pub is_public: Option<bool>,
+}
+
+/// A space as `$1` sees it: with its owner's name, and what the looking account may do.
+const SEEN: &str = "SELECT s.id, s.account_id, COALESCE(a.name, p.name) AS owner_name, s.name, s.is_public,
+        COALESCE(m.is_favorite, FALSE) AS is_favorite, s.is_default, COALESCE(m.access, 'read') AS access, s.created_at
+    FROM spaces s JOIN accounts a ON a.user_account_id = s.account_id
+        LEFT JOIN persons p ON p.account_id = s.account_id
+        LEFT JOIN space_members m ON m.space_id = s.id AND m.account_id = ";
+
+/// Makes an account wait for whoever else counts its things.
+const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
+const ADD: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6)";
+const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_favorite) VALUES ($1, $2, $3, FALSE)
+    ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
+
+impl Store {
+    /// Makes a space, unless the account has `spaces_max`.
+    pub async fn space_create(
+        &self,
+        id: SpaceId,
+        owner: &UserAccountId,
+        name: &SpaceName,
+        is_public: bool,
+        spaces_max: u32,
+        now: Timestamp,
+    ) -> Result<SpaceCreate, StoreError> {
+        const OWNED: &str = "SELECT COUNT(*) FROM spaces WHERE account_id = $1";
+        let name = storable(name.as_str());
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                sqlx::query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+                let owned: i64 = sqlx::query_scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
+                if owned >= i64::from(spaces_max) {
+                    return Ok(SpaceCreate::TooMany);
+                }
+                let add = sqlx::query(ADD).bind(id.as_uuid()).bind(owner.as_str()).bind(&*name).bind(is_public);
+                add.bind(false).bind(now).execute(&mut *tx).await?;
+                sqlx::query(JOIN).bind(id.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
+                Ok(SpaceCreate::Created)
+            },
+            commit if |outcome| *outcome == SpaceCreate::Created
+        )
+        .during("make a space")
+    }
+
+    /// The space that an account adds to when it names none, made as `new` if there was none yet.
+    pub async fn space_default(
+        &self,
+        new: SpaceId,
+        owner: &UserAccountId,
+        now: Timestamp,
+    ) -> Result<SpaceId, StoreError> {
+        const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
+        let known: Option<Uuid> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(DEFAULT).bind(owner.as_str()).fetch_optional(db))
+                .during("find the default space of an account")?;
+        if let Some(id) = known {
+            return Ok(id.into());
+        }
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+            let known: Option<Uuid> = sqlx::query_scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+            if let Some(id) = known {
+                return Ok(id.into());
+            }
+            let add = sqlx::query(ADD).bind(new.as_uuid()).bind(owner.as_str()).bind(DEFAULT_NAME).bind(false);
+            add.bind(true).bind(now).execute(&mut *tx).await?;
+            sqlx::query(JOIN).bind(new.as_uuid()).bind(owner.as_str()).bind("owner").execute(&mut *tx).await?;
+            Ok(new)
+        })
+        .during("make the default space of an account")
+    }
+
+    /// The spaces that an account owns or was let into, the default first, then the newest.
+    pub async fn spaces_of_account(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Space>, StoreError> {
+        let rows: Vec<SpaceRow> = on_reader!(&self.pool, |db: Db| {
+            let mut sql = QueryBuilder::<Db>::new(SEEN);
+            sql.push_bind(account.as_str()).push(" WHERE m.account_id IS NOT NULL");
+            sql.push(" ORDER BY s.account_id = ").push_bind(account.as_str()).push(" DESC, s.is_default DESC");
+            sql.push(", s.created_at DESC, s.id DESC LIMIT ").push_bind(limit(rows_max));
+            async move { sql.build_query_as().fetch_all(db).await }
+        })
+        .during("list the spaces of an account")?;
+        Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Those of `ids` that an account may at least read, in no order: its own, those it was let into, and public ones.
+    pub async fn spaces_readable(&self, ids: &[SpaceId], account: &UserAccountId) -> Result<Vec<Space>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<SpaceRow> = on_reader!(&self.pool, |db: Db| {
+            let mut sql = QueryBuilder::<Db>::new(SEEN);
+            sql.push_bind(account.as_str());
+            sql.push(" WHERE (m.account_id IS NOT NULL OR s.is_public) AND s.id IN (");
+            let mut list = sql.separated(", ");
+            for id in ids {
+                list.push_bind(id.as_uuid());
+            }
+            sql.push(")");
+            async move { sql.build_query_as().fetch_all(db).await }
+        })
+        .during("read spaces")?;
+        Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Changes a space of its owner; `false` when there is none such.
+    pub async fn space_change(
+        &self,
+        id: SpaceId,
+        owner: &UserAccountId,
+        change: &SpaceChange,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE spaces SET name = COALESCE($3, name), is_public = COALESCE($4, is_public)
+            WHERE id = $1 AND account_id = $2";
+        let name = change.name.as_ref().map(|name| storable(name.as_str()));
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(owner.as_str()).bind(name.as_deref());
+            query.bind(change.is_public).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("change a space")?;
+        Ok(done == 1)
+    }
+
+    /// Marks a space for an account that belongs to it, or takes the mark away; `false` when it does not belong.
+    pub async fn space_favor(
+        &self,
+        id: SpaceId,
+        account: &UserAccountId,
+        is_favorite: bool,
+    ) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE space_members SET is_favorite = $3 WHERE space_id = $1 AND account_id = $2";
+        let done = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(account.as_str()).bind(is_favorite);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("mark a space")?;
+        Ok(done == 1)
+    }
+
+    /// Lets an account into a space, to read or to edit, or shuts it out (`None`). Owners stay what they are. `false` when there is no
+    /// such space of this owner, or nothing changed.
+    pub async fn space_share(
+        &self,
+        id: SpaceId,
+        owner: &UserAccountId,
+        with: &UserAccountId,
+        access: Option<AccessType>,
+    ) -> Result<bool, StoreError> {
+        const OURS: &str = "UPDATE spaces SET name = name WHERE id = $1 AND account_id = $2";
+        const OUT: &str = "DELETE FROM space_members WHERE space_id = $1 AND account_id = $2 AND access <> 'owner'";
+        if with == owner || access == Some(AccessType::Owner) {
+            return Ok(false);
+        }
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let ours = sqlx::query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if ours.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                let done = match access {
+                    Some(access) => {
+                        let join = sqlx::query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str());
+                        join.execute(&mut *tx).await?.rows_affected()
+                    }
+                    None => {
+                        let out = sqlx::query(OUT).bind(id.as_uuid()).bind(with.as_str());
+                        out.execute(&mut *tx).await?.rows_affected()
+                    }
+                };
+                Ok(done == 1)
+            },
+            commit if |done| *done
+        )
+        .during("share a space")
+    }
+}
+
+#[derive(FromRow)]
+struct SpaceRow {
+    id: Uuid,
+    account_id: String,
+    owner_name: Option<String>,
+    name: String,
+    is_public: bool,
+    is_favorite: bool,
+    is_default: bool,
+    access: String,
+    created_at: Timestamp,
+}
+
+impl TryFrom<SpaceRow> for Space {
+    type Error = Corrupt;
+
+    fn try_from(row: SpaceRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            owner: parsed("spaces.account_id", &row.account_id)?,
+            owner_name: row.owner_name,
+            name: parsed("spaces.name", &row.name)?,
+            is_public: row.is_public,
+            is_favorite: row.is_favorite,
+            is_default: row.is_default,
+            access: parsed("space_members.access", &row.access)?,
+            created_at: row.created_at,
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! Batches on their way into the knowledge API.
+
+use domain::batch::{End, Item, Outcome};
+use domain::ids::{BatchId, UserAccountId};
+use domain::item::Fault;
+use domain::memory::MemoryType;
+use store::batch::{BatchCreate, NewBatch};
+use tokio::task::JoinSet;
+
+use crate::world::{World, at, laws, now};
+
+fn items() -> Vec<Item> {
+    vec![
+        Item::Url("https://example.com/a".into()),
+        Item::Url("https://example.com/b".into()),
+        Item::Note { content: "with a \0 inside".into(), title: Some("T".into()), kind: MemoryType::Note },
+    ]
+}
+
+async fn batch(world: &World, account: &UserAccountId) -> BatchId {
+    let id = world.chance.uuid_v7(now()).into();
+    let spaces = [world.chance.uuid_v7(now()).into()];
+    let new = NewBatch { id, account, spaces: &spaces, items: &items() };
+    assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
+    id
+}
+
+fn failed(index: usize) -> Outcome {
+    Outcome::error(&items()[index], Fault::Timeout, "slow")
+}
+
+laws! {
+    async fn a_batch_is_read_as_it_was_taken_in(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let id = batch(world, &ada).await;
+        let read = store.batch_by_id(id, Some(&ada)).await.unwrap().unwrap();
+        let urls: Vec<_> = read.pending.iter().map(|(index, url)| (*index, url.as_deref())).collect();
+        assert_eq!(urls, [(0, Some("https://example.com/a")), (1, Some("https://example.com/b")), (2, None)]);
+        assert_eq!((read.journal.total(), read.journal.processed(), read.journal.has_ended()), (3, 0, false));
+        for (index, item) in items().into_iter().enumerate() {
+            assert_eq!(store.batch_item(id, index).await.unwrap(), Some(item));
+        }
+        assert_eq!(store.batch_item(id, 3).await.unwrap(), None);
+        assert_eq!(store.batch_by_id(id, Some(&bob)).await.unwrap(), None);
+        assert!(store.batch_by_id(id, None).await.unwrap().is_some());
+    }
+
+    async fn an_item_ends_once(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let id = batch(world, &ada).await;
+        assert!(store.batch_item_finish(id, (1, 1, &failed(1))).await.unwrap());
+        assert!(!store.batch_item_finish(id, (1, 2, &failed(1))).await.unwrap());
+        // A place belongs to one item.
+        assert!(store.batch_item_finish(id, (0, 1, &failed(0))).await.is_err());
+        assert_eq!(store.batch_item(id, 1).await.unwrap(), None);
+        let outcome = failed(0);
+        let other = failed(2);
+        // The rest is written whole, or not at all.
+        assert!(!store.batch_finish(id, &[(0, 2, &outcome), (1, 3, &other)], &End::Complete, at(1)).await.unwrap());
+        assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().journal.processed(), 1);
+        assert!(store.batch_finish(id, &[(0, 2, &outcome), (2, 3, &other)], &End::Complete, at(1)).await.unwrap());
+        assert!(!store.batch_finish(id, &[], &End::Failed("twice".into()), at(1)).await.unwrap());
+        let read = store.batch_by_id(id, None).await.unwrap().unwrap();
+        let told: Vec<String> = (0..9).map_while(|seq| read.journal.message(seq)).map(|message| message.data()).collect();
+        assert_eq!(told.len(), 8);
+        assert!(told[1].contains(r#""index":1"#) && told[3].contains(r#""index":0"#) && told[7].contains("complete"));
+        assert_eq!(read.pending, []);
+    }
+
+    async fn a_batch_is_worked_on_by_one_runner_at_a_time(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let id = batch(world, &ada).await;
+        assert_eq!(store.batches_adrift(now(), 10).await.unwrap(), [id]);
+        assert!(store.batch_lease(id, "one", at(10), now()).await.unwrap());
+        assert!(!store.batch_lease(id, "two", at(11), at(1)).await.unwrap());
+        assert!(store.batch_lease(id, "one", at(12), at(2)).await.unwrap());
+        assert_eq!(store.batches_adrift(at(12), 10).await.unwrap(), []);
+        assert_eq!(store.batches_adrift(at(13), 10).await.unwrap(), [id]);
+        assert!(store.batch_lease(id, "two", at(23), at(13)).await.unwrap());
+        assert!(store.batch_finish(id, &[], &End::Failed("gone".into()), at(14)).await.unwrap());
+        assert!(!store.batch_lease(id, "two", at(30), at(14)).await.unwrap());
+        assert_eq!(store.batches_adrift(at(99), 10).await.unwrap(), []);
+    }
+
+    async fn a_running_batch_is_cancelled_by_its_owner(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let id = batch(world, &ada).await;
+        assert!(!store.batch_cancel(id, &bob, at(1)).await.unwrap());
+        assert!(store.batch_cancel(id, &ada, at(1)).await.unwrap());
+        assert!(store.batch_cancel(id, &ada, at(2)).await.unwrap());
+        assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().cancelled_at, Some(at(1)));
+        store.batch_finish(id, &[], &End::Complete, at(3)).await.unwrap();
+        assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
+    }
+
+    async fn an_account_has_so_many_batches_running_and_no_more(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let mut making = JoinSet::new();
+        for _ in 0..8 {
+            let (store, ada, id) = (store.clone(), ada.clone(), world.chance.uuid_v7(now()).into());
+            making.spawn(async move {
+                let new = NewBatch { id, account: &ada, spaces: &[], items: &items() };
+                store.batch_create(&new, 3, now()).await.unwrap()
+            });
+        }
+        let made = making.join_all().await.into_iter().filter(|made| *made == BatchCreate::Created).count();
+        assert_eq!(made, 3);
+        let listed = store.batches_of_account(&ada, 10).await.unwrap();
+        assert_eq!(listed.iter().filter(|batch| batch.is_running && batch.total == 3 && batch.processed == 0).count(), 3);
+        store.batch_item_finish(listed[0].id, (0, 1, &failed(0))).await.unwrap();
+        store.batch_finish(listed[0].id, &[], &End::Complete, at(1)).await.unwrap();
+        let listed = store.batches_of_account(&ada, 10).await.unwrap();
+        assert_eq!((listed[0].is_running, listed[0].processed), (false, 1));
+        batch(world, &ada).await;
+    }
+}
