@@ -73,6 +73,18 @@ pub struct BatchSummary {
     pub created_at: Timestamp,
 }
 
+/// What became of an attempt to take, or keep, the work on a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    /// It is the runner's.
+    Held {
+        /// Whether somebody asked that the batch end early.
+        is_cancelled: bool,
+    },
+    /// Another runner has it, or the batch has ended.
+    Refused,
+}
+
 /// What became of an item: its index, its place among the finished ones from 1, and its outcome.
 pub type Finished<'a> = (usize, usize, &'a Outcome);
 
@@ -209,22 +221,23 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Takes the work on a batch, or keeps it, until a moment; `false` when another runner has it, or it has ended.
+    /// Takes the work on a batch, or keeps it, until a moment.
     pub async fn batch_lease(
         &self,
         id: BatchId,
         runner: &str,
         until: Timestamp,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Lease, StoreError> {
         const SQL: &str = "UPDATE batches SET runner = $2, leased_until = $3
-            WHERE id = $1 AND state = 'running' AND (runner IS NULL OR runner = $2 OR leased_until < $4)";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(id.as_uuid()).bind(runner).bind(until).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
+            WHERE id = $1 AND state = 'running' AND (runner IS NULL OR runner = $2 OR leased_until < $4)
+            RETURNING cancelled_at";
+        let cancelled: Option<Option<Timestamp>> = on_writer!(&self.pool, |db| async {
+            let query = sqlx::query_scalar(SQL).bind(id.as_uuid()).bind(runner).bind(until).bind(now);
+            query.fetch_optional(db).await
         })
         .during("lease a batch")?;
-        Ok(done == 1)
+        Ok(cancelled.map_or(Lease::Refused, |cancelled| Lease::Held { is_cancelled: cancelled.is_some() }))
     }
 
     /// Running batches on which nobody works.

@@ -59,8 +59,8 @@ impl Store {
             &self.pool,
             |tx| {
                 sqlx::query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
-                let owned: i64 = sqlx::query_scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
-                if owned >= i64::from(spaces_max) {
+                let spaces: i64 = sqlx::query_scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
+                if spaces >= i64::from(spaces_max) {
                     return Ok(SpaceCreate::TooMany);
                 }
                 let add = sqlx::query(ADD).bind(id.as_uuid()).bind(owner.as_str()).bind(&*name).bind(is_public);
@@ -189,16 +189,12 @@ impl Store {
                 if ours.rows_affected() == 0 {
                     return Ok(false);
                 }
-                let done = match access {
-                    Some(access) => {
-                        let join = sqlx::query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str());
-                        join.execute(&mut *tx).await?.rows_affected()
-                    }
-                    None => {
-                        let out = sqlx::query(OUT).bind(id.as_uuid()).bind(with.as_str());
-                        out.execute(&mut *tx).await?.rows_affected()
-                    }
+                let done = if let Some(access) = access {
+                    sqlx::query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str())
+                } else {
+                    sqlx::query(OUT).bind(id.as_uuid()).bind(with.as_str())
                 };
+                let done = done.execute(&mut *tx).await?.rows_affected();
                 Ok(done == 1)
             },
             commit if |done| *done

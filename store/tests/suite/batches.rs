@@ -4,7 +4,7 @@ use domain::batch::{End, Item, Outcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::MemoryType;
-use store::batch::{BatchCreate, NewBatch};
+use store::batch::{BatchCreate, Lease, NewBatch};
 use tokio::task::JoinSet;
 
 use crate::world::{World, at, laws, now};
@@ -24,6 +24,8 @@ async fn batch(world: &World, account: &UserAccountId) -> BatchId {
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
     id
 }
+
+const HELD: Lease = Lease::Held { is_cancelled: false };
 
 fn failed(index: usize) -> Outcome {
     Outcome::error(&items()[index], Fault::Timeout, "slow")
@@ -74,14 +76,14 @@ laws! {
         let ada = world.account("ada@example.com").await;
         let id = batch(world, &ada).await;
         assert_eq!(store.batches_adrift(now(), 10).await.unwrap(), [id]);
-        assert!(store.batch_lease(id, "one", at(10), now()).await.unwrap());
-        assert!(!store.batch_lease(id, "two", at(11), at(1)).await.unwrap());
-        assert!(store.batch_lease(id, "one", at(12), at(2)).await.unwrap());
+        assert_eq!(store.batch_lease(id, "one", at(10), now()).await.unwrap(), HELD);
+        assert_eq!(store.batch_lease(id, "two", at(11), at(1)).await.unwrap(), Lease::Refused);
+        assert_eq!(store.batch_lease(id, "one", at(12), at(2)).await.unwrap(), HELD);
         assert_eq!(store.batches_adrift(at(12), 10).await.unwrap(), []);
         assert_eq!(store.batches_adrift(at(13), 10).await.unwrap(), [id]);
-        assert!(store.batch_lease(id, "two", at(23), at(13)).await.unwrap());
+        assert_eq!(store.batch_lease(id, "two", at(23), at(13)).await.unwrap(), HELD);
         assert!(store.batch_finish(id, &[], &End::Failed("gone".into()), at(14)).await.unwrap());
-        assert!(!store.batch_lease(id, "two", at(30), at(14)).await.unwrap());
+        assert_eq!(store.batch_lease(id, "two", at(30), at(14)).await.unwrap(), Lease::Refused);
         assert_eq!(store.batches_adrift(at(99), 10).await.unwrap(), []);
     }
 
@@ -93,6 +95,7 @@ laws! {
         assert!(store.batch_cancel(id, &ada, at(1)).await.unwrap());
         assert!(store.batch_cancel(id, &ada, at(2)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().cancelled_at, Some(at(1)));
+        assert_eq!(store.batch_lease(id, "one", at(9), at(2)).await.unwrap(), Lease::Held { is_cancelled: true });
         store.batch_finish(id, &[], &End::Complete, at(3)).await.unwrap();
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
