@@ -42,8 +42,8 @@ pub struct Watch {
 #[derive(Debug, Default)]
 pub struct Seen {
     registrations: Looked,
-    /// Changes of registrations within the overlap, so that each is told once.
-    told: HashMap<SecretHash, Timestamp>,
+    /// Changes of registrations within the overlap, and in how many looks each was seen.
+    told: HashMap<SecretHash, (Timestamp, u32)>,
     devices: Looked,
 }
 
@@ -82,9 +82,15 @@ impl Pass for Watch {
         let found = self.store.registrations_changed_since(since, CHANGES_MAX).await;
         let found = found.map_err(|error| error.to_string())?;
         let more_registrations = seen.registrations.on(&found, now);
-        seen.told.retain(|_, changed_at| *changed_at >= since - OVERLAP);
+        seen.told.retain(|_, (changed_at, _)| *changed_at >= since - OVERLAP);
         for (claim_token, changed_at) in found {
-            if seen.told.insert(claim_token, changed_at) != Some(changed_at) {
+            let (told_at, looks) = seen.told.entry(claim_token).or_insert((changed_at, 0));
+            if *told_at != changed_at {
+                (*told_at, *looks) = (changed_at, 0);
+            }
+            *looks += 1;
+            // Twice, with a look in between: a ceremony may be starting from what was read before the change.
+            if matches!(*looks, 1 | 3) {
                 self.claims.hint(claim_token);
             }
         }

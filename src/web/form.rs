@@ -29,7 +29,7 @@ impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
                     title: "This did not come from our page",
                     text: "The request was made by another site, or your browser hides where it came from. Nothing was changed.",
                     next: "Open the page here and try again.",
-                    link: "/account",
+                    link: "/account".into(),
                     label: "To your account",
                 },
             ));
@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
                     title: "The form came incomplete",
                     text: "Some of its fields are missing or cannot be read. Nothing was changed.",
                     next: "Go back and send it again.",
-                    link: "/account",
+                    link: "/account".into(),
                     label: "To your account",
                 },
             )

@@ -257,7 +257,7 @@ fn over(why: SignInRefusal) -> CodeView {
         ),
         SignInRefusal::Burnt | SignInRefusal::Wrong { .. } => (
             "Too many wrong codes",
-            "After five wrong codes nothing opens any more, so that nobody can guess. Look for the newest mail and compare \
+            "After five wrong codes this one opens nothing any more, so that nobody can guess. Have a new code sent, and compare \
              every digit.",
         ),
         SignInRefusal::Expired => ("This code has expired", "A code works for ten minutes, and once."),

@@ -1,5 +1,7 @@
 //! Pages that say what went wrong, and what to do now.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -10,7 +12,7 @@ use crate::house::House;
 use crate::http::error::ApiError;
 
 /// What is shown.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Shown {
     /// What happened, in a few words.
     pub title: &'static str,
@@ -19,7 +21,7 @@ pub struct Shown {
     /// What to do now.
     pub next: &'static str,
     /// Where that is, a path of ours.
-    pub link: &'static str,
+    pub link: Cow<'static, str>,
     /// What the link says.
     pub label: &'static str,
 }
@@ -59,7 +61,7 @@ impl Trouble {
                 title: "This could not be done right now",
                 text: "The service is busy, restarting, or you tried very often in a short time. Nothing was lost.",
                 next: "Wait a moment and try again.",
-                link: "/account",
+                link: "/account".into(),
                 label: "To your account",
             },
         );

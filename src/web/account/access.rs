@@ -187,7 +187,7 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
                 title: "This key was made already",
                 text: "The form was sent twice. The key was shown the first time, and it cannot be shown again.",
                 next: "If you did not keep it, revoke it and make another.",
-                link: "/account/access",
+                link: "/account/access".into(),
                 label: "To your keys",
             },
         )),

@@ -156,9 +156,24 @@ fn held_row(held: Unclassified, now: Timestamp) -> HeldRow {
     HeldRow {
         kind: held.event_type.unwrap_or_else(|| "an event that names no type".into()),
         agent: held.agent_id,
-        reason: held.reason.as_str(),
+        reason: in_brief(held.reason),
         meaning: meaning(held.reason),
         received: Moment::new(held.received_at, now),
+    }
+}
+
+/// A reason in two or three words.
+fn in_brief(reason: HoldReason) -> &'static str {
+    match reason {
+        HoldReason::Unattributed => "Not confirmed then",
+        HoldReason::MalformedEnvelope => "Unreadable",
+        HoldReason::IdentityMismatch => "Wrong identity",
+        HoldReason::UnknownEventType => "Unknown type",
+        HoldReason::LaneMismatch => "Wrong lane",
+        HoldReason::PayloadInvalid => "Wrong content",
+        HoldReason::HashMismatch => "Wrong hash",
+        HoldReason::ConsentExceeded => "Beyond consent",
+        HoldReason::UpstreamRefused => "Not taken",
     }
 }
 

@@ -110,7 +110,7 @@ pub async fn save(
                 title: "This computer is not attached to your account",
                 text: "It was detached meanwhile, or it was never yours. Nothing was changed.",
                 next: "The consent page shows the computers that are.",
-                link: "/account/consent",
+                link: "/account/consent".into(),
                 label: "To consent",
             },
         )

@@ -176,7 +176,7 @@ pub(super) fn gone(house: &House, visitor: &SignedIn) -> Trouble {
             title: "There is nothing like this on your account",
             text: "It was removed already, or it was never yours.",
             next: "Your account page shows what there is.",
-            link: "/account",
+            link: "/account".into(),
             label: "To your account",
         },
     )

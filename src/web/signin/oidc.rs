@@ -23,6 +23,7 @@ use crate::house::House;
 use crate::http::auth::cookie;
 use crate::http::client::ClientAddress;
 use crate::web::cookie::Cookie;
+use crate::web::visitor::quoted;
 use crate::web::{Answer, Shown, Trouble, Visitor};
 
 /// What the browser keeps while its person is at the provider.
@@ -99,9 +100,9 @@ pub async fn callback(
         (None, None) => Err(Denial::NotStartedHere),
     };
     // Good for one return only, whatever came of it.
-    let email = identified.map_err(|why| done(&house, denied(&house, why)))?;
-    let session = house.signins.enter(email, Via::Oidc(name), browser).await.map_err(Trouble::of(&house))?;
     let next: Option<Next> = ours(errand.next.as_deref());
+    let email = identified.map_err(|why| done(&house, refused(&house, why, next.as_ref())))?;
+    let session = house.signins.enter(email, Via::Oidc(name), browser).await.map_err(Trouble::of(&house))?;
     let mut response = entered(&house, &session, next);
     Cookie::Provider.clear(&mut response, &house);
     Ok(response)
@@ -125,6 +126,11 @@ fn done(house: &House, trouble: Trouble) -> Trouble {
 }
 
 fn denied(house: &House, why: Denial) -> Trouble {
+    refused(house, why, None)
+}
+
+/// Whoever tries again is still on the way to `wish`.
+fn refused(house: &House, why: Denial, wish: Option<&Next>) -> Trouble {
     let (status, title, text, next) = match why {
         Denial::Unknown => (
             StatusCode::NOT_FOUND,
@@ -157,8 +163,8 @@ fn denied(house: &House, why: Denial) -> Trouble {
             "Try again in a minute, or let us mail you a code.",
         ),
     };
-    let trouble =
-        Trouble::shown(house, None, status, Shown { title, text, next, link: "/signin", label: "To the sign-in" });
+    let link = wish.map_or("/signin".into(), |wish| format!("/signin?next={}", quoted(wish.as_str())).into());
+    let trouble = Trouble::shown(house, None, status, Shown { title, text, next, link, label: "To the sign-in" });
     if why != Denial::Away {
         return trouble;
     }
