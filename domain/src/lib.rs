@@ -19,6 +19,7 @@
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
+//! | [`filter`] | what new content has to be like, and what was decided |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
@@ -34,6 +35,7 @@ pub mod consent;
 pub mod device;
 pub mod digest;
 pub mod envelope;
+pub mod filter;
 pub mod held;
 pub mod ids;
 pub mod item;
