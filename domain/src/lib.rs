@@ -21,6 +21,7 @@
 //! | [`space`] | where memories are put, and who may read and write there |
 //! | [`batch`] | what is added at once, and the stream that tells of it |
 //! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
+//! | [`filter`] | what new content has to be like, and what was decided |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
@@ -37,6 +38,7 @@ pub mod consent;
 pub mod device;
 pub mod digest;
 pub mod envelope;
+pub mod filter;
 pub mod held;
 pub mod ids;
 pub mod item;

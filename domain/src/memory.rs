@@ -1,9 +1,13 @@
 //! Pages and notes that the knowledge API keeps, and what makes two of them the same (decisions, section 13).
 
+mod note;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use note::{TITLE_CHARS_MAX, normalised, note_digest, note_title, short_title};
 
 /// What a memory is: the `type` of search results and of content items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

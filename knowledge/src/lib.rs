@@ -1,3 +1,7 @@
 //! From bytes to meaning: what stands between an address that somebody pasted and the passage that somebody finds.
 //!
 //! No actors live here. Whoever adds walks down the list, whoever searches uses its last three rooms.
+
+pub mod chunk;
+pub mod extract;
+pub mod filter;

@@ -1,0 +1,317 @@
+//! What new content has to be like before it is kept: an account's filter settings, and what was decided about one item
+//! (specification, *Knowledge API*, `PUT /v1/settings`; decisions, section 13).
+//!
+//! The words of the settings are told apart by [`words`]; whoever asks a language model stands a floor above.
+
+mod words;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub use words::Rules;
+
+/// Characters of one category.
+pub const CATEGORY_CHARS_MAX: usize = 50;
+
+/// Characters of the prompt.
+pub const PROMPT_CHARS_MAX: usize = 750;
+
+/// Characters of one word or phrase that is asked for or unwanted.
+pub const ITEM_CHARS_MAX: usize = 20;
+
+/// Elements of one list.
+pub const ELEMENTS_MAX: usize = 100;
+
+/// What an account wants to be kept: trimmed, bounded, without duplicates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FilterSettings {
+    /// What kept content is sorted into.
+    pub categories: Vec<String>,
+    /// What a language model is told about the content that is wanted.
+    pub filter_prompt: Option<String>,
+    /// Words and phrases of which content has to have one.
+    pub include_items: Vec<String>,
+    /// Words and phrases that content must not have.
+    pub exclude_items: Vec<String>,
+    /// Whether any of this is applied.
+    #[serde(rename = "shouldLLMFilter")]
+    pub should_llm_filter: bool,
+}
+
+/// The body of a change: it replaces everything, so what is absent, `null` or `[]` is cleared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FilterUpdate {
+    /// `categories`
+    #[serde(deserialize_with = "or_default")]
+    pub categories: Vec<String>,
+    /// `filterPrompt`
+    pub filter_prompt: Option<String>,
+    /// `includeItems`
+    #[serde(deserialize_with = "or_default")]
+    pub include_items: Vec<String>,
+    /// `excludeItems`
+    #[serde(deserialize_with = "or_default")]
+    pub exclude_items: Vec<String>,
+    /// `shouldLLMFilter`
+    #[serde(rename = "shouldLLMFilter", deserialize_with = "or_default")]
+    pub should_llm_filter: bool,
+}
+
+/// One value that cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct FilterIssue {
+    /// Where it stands, as in `categories[3]`.
+    pub path: String,
+    /// Which rule it breaks.
+    pub message: String,
+}
+
+impl TryFrom<FilterUpdate> for FilterSettings {
+    type Error = Vec<FilterIssue>;
+
+    /// Trims, bounds and removes duplicates; every broken rule is named at once.
+    fn try_from(update: FilterUpdate) -> Result<Self, Vec<FilterIssue>> {
+        let mut issues = Vec::new();
+        let settings = Self {
+            categories: list("categories", update.categories, CATEGORY_CHARS_MAX, &mut issues),
+            filter_prompt: update
+                .filter_prompt
+                .and_then(|prompt| element("filterPrompt".to_owned(), &prompt, PROMPT_CHARS_MAX, &mut issues)),
+            include_items: list("includeItems", update.include_items, ITEM_CHARS_MAX, &mut issues),
+            exclude_items: list("excludeItems", update.exclude_items, ITEM_CHARS_MAX, &mut issues),
+            should_llm_filter: update.should_llm_filter,
+        };
+        if issues.is_empty() { Ok(settings) } else { Err(issues) }
+    }
+}
+
+impl FilterSettings {
+    /// Whether anything is asked of new content.
+    pub fn is_active(&self) -> bool {
+        self.should_llm_filter && !self.is_empty()
+    }
+
+    /// What the account should know about these settings, in sentences for its people. `has_model` says whether this server knows a
+    /// language model to ask.
+    pub fn warnings(&self, has_model: bool) -> Vec<&'static str> {
+        let inactive = !self.should_llm_filter && !self.is_empty();
+        let nothing = self.should_llm_filter && self.is_empty();
+        let without_model = self.should_llm_filter && !has_model;
+        let all = [
+            (inactive, "The filters are stored but inactive, because shouldLLMFilter is false."),
+            (nothing, "shouldLLMFilter is true, but there is nothing to filter by: everything is kept."),
+            (
+                without_model && self.filter_prompt.is_some(),
+                "filterPrompt is stored but inactive, because this server has no language model configured.",
+            ),
+            (
+                without_model && !self.categories.is_empty(),
+                "categories are stored but inactive, because this server has no language model configured.",
+            ),
+        ];
+        all.into_iter().filter(|(applies, _)| *applies).map(|(_, warning)| warning).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.categories.is_empty()
+            && self.filter_prompt.is_none()
+            && self.include_items.is_empty()
+            && self.exclude_items.is_empty()
+    }
+}
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VerdictBy {
+    /// A language model.
+    Llm,
+    /// The whole-word rules.
+    Rules,
+    /// Nobody: nothing was asked of the content, or the language model gave no answer.
+    Unfiltered,
+}
+
+impl VerdictBy {
+    /// The word that answers and rows keep.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Llm => "llm",
+            Self::Rules => "rules",
+            Self::Unfiltered => "unfiltered",
+        }
+    }
+}
+
+impl fmt::Display for VerdictBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A text that names nobody who decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of llm, rules, unfiltered")]
+pub struct UnknownVerdictBy;
+
+impl FromStr for VerdictBy {
+    type Err = UnknownVerdictBy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownVerdictBy> {
+        let all = [Self::Llm, Self::Rules, Self::Unfiltered];
+        all.into_iter().find(|by| by.as_str() == text).ok_or(UnknownVerdictBy)
+    }
+}
+
+/// What was decided about one item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether it is kept.
+    pub keep: bool,
+    /// Which of the account's categories it belongs to.
+    pub categories: Vec<String>,
+    /// Why, for people; empty when there is nothing to say.
+    pub reason: String,
+    /// Who decided.
+    pub by: VerdictBy,
+}
+
+impl Verdict {
+    /// Kept without having been judged.
+    pub fn unfiltered(reason: impl Into<String>) -> Self {
+        Self { keep: true, categories: Vec::new(), reason: reason.into(), by: VerdictBy::Unfiltered }
+    }
+}
+
+fn list(name: &str, given: Vec<String>, chars_max: usize, issues: &mut Vec<FilterIssue>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut kept = Vec::new();
+    for (index, text) in given.into_iter().enumerate() {
+        // A list that is too long gets one issue, not one for each of its elements.
+        if kept.len() == ELEMENTS_MAX && !seen.contains(text.trim()) {
+            let message = format!("must have at most {ELEMENTS_MAX} different elements");
+            issues.push(FilterIssue { path: name.to_owned(), message });
+            break;
+        }
+        if let Some(text) = element(format!("{name}[{index}]"), &text, chars_max, issues)
+            && seen.insert(text.clone())
+        {
+            kept.push(text);
+        }
+    }
+    kept
+}
+
+fn element(path: String, text: &str, chars_max: usize, issues: &mut Vec<FilterIssue>) -> Option<String> {
+    let text = text.trim();
+    if (1..=chars_max).contains(&text.chars().count()) {
+        return Some(text.to_owned());
+    }
+    issues.push(FilterIssue { path, message: format!("must have 1 to {chars_max} characters after trimming") });
+    None
+}
+
+/// `null` is the same as nothing.
+fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn settings(body: Value) -> Result<FilterSettings, Vec<FilterIssue>> {
+        serde_json::from_value::<FilterUpdate>(body).unwrap().try_into()
+    }
+
+    fn paths(body: Value) -> Vec<String> {
+        settings(body).unwrap_err().into_iter().map(|issue| issue.path).collect()
+    }
+
+    #[test]
+    fn a_change_is_trimmed_and_loses_its_duplicates() {
+        let body = json!({
+            "categories": [" news ", "news", "News"], "filterPrompt": "  about boats ",
+            "includeItems": ["sail boat"], "excludeItems": [], "shouldLLMFilter": true,
+        });
+        let expected = FilterSettings {
+            categories: vec!["news".into(), "News".into()],
+            filter_prompt: Some("about boats".into()),
+            include_items: vec!["sail boat".into()],
+            exclude_items: vec![],
+            should_llm_filter: true,
+        };
+        assert_eq!(settings(body), Ok(expected.clone()));
+        let written = serde_json::to_value(&expected).unwrap();
+        assert_eq!(written["shouldLLMFilter"], true);
+        assert_eq!(written["filterPrompt"], "about boats");
+        assert_eq!(serde_json::from_value::<FilterSettings>(written).unwrap(), expected);
+    }
+
+    #[test]
+    fn null_an_empty_list_and_absence_clear() {
+        let nulls = json!({
+            "categories": null, "filterPrompt": null, "includeItems": null, "excludeItems": null, "shouldLLMFilter": null,
+        });
+        for body in [nulls, json!({"categories": []}), json!({})] {
+            assert_eq!(settings(body), Ok(FilterSettings::default()));
+        }
+    }
+
+    #[test]
+    fn bounds_count_characters_of_each_element_after_trimming() {
+        for (name, most) in [("categories", 50), ("includeItems", 20), ("excludeItems", 20)] {
+            assert!(settings(json!({name: [format!(" {} ", "é".repeat(most))]})).is_ok(), "{name}");
+            assert_eq!(paths(json!({name: ["a", "é".repeat(most + 1)]})), [format!("{name}[1]")]);
+            assert_eq!(paths(json!({name: ["", "a", " \t "]})), [format!("{name}[0]"), format!("{name}[2]")]);
+        }
+        assert!(settings(json!({"filterPrompt": "x".repeat(750)})).is_ok());
+        for wrong in ["x".repeat(751), "  ".into()] {
+            assert_eq!(paths(json!({"filterPrompt": wrong})), ["filterPrompt"]);
+        }
+    }
+
+    #[test]
+    fn a_list_has_at_most_a_hundred_different_elements() {
+        let different = |count: u32| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+        let repeated = [different(100), different(100)].concat();
+        assert_eq!(settings(json!({"categories": repeated})).unwrap().categories.len(), 100);
+        assert_eq!(paths(json!({"categories": different(5000)})), ["categories"]);
+    }
+
+    #[test]
+    fn warnings_say_what_is_stored_without_effect() {
+        let stored = settings(json!({"filterPrompt": "boats", "categories": ["news"]})).unwrap();
+        assert!(!stored.is_active());
+        assert_eq!(stored.warnings(true).len(), 1);
+        let active = FilterSettings { should_llm_filter: true, ..stored };
+        assert!(active.is_active());
+        assert_eq!(active.warnings(true), Vec::<&str>::new());
+        assert_eq!(active.warnings(false).len(), 2);
+        let empty = FilterSettings { should_llm_filter: true, ..FilterSettings::default() };
+        assert!(!empty.is_active());
+        assert_eq!(empty.warnings(true).len(), 1);
+        assert_eq!(FilterSettings::default().warnings(false), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn who_decided_is_read_as_it_was_written() {
+        for by in [VerdictBy::Llm, VerdictBy::Rules, VerdictBy::Unfiltered] {
+            assert_eq!(by.to_string().parse(), Ok(by));
+            assert_eq!(serde_json::to_value(by).unwrap(), by.as_str());
+        }
+        assert_eq!("x".parse::<VerdictBy>(), Err(UnknownVerdictBy));
+    }
+}

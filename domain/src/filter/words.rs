@@ -1,0 +1,201 @@
+//! The deterministic rules: whole words and phrases that content must or must not have.
+//!
+//! Words are compared after compatibility normalisation and case folding, white space counts once, and a word ends where Unicode says so
+//! (UAX #29) or where punctuation stands: `sail` is in "Sail-boats", not in "sailor"; `C++` is in "C++.", `東京` is in "東京に".
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{FilterSettings, Verdict, VerdictBy};
+
+/// Characters beside a find that are looked at to tell whether a word ends there. Longer than any word that anyone looks for.
+const NEIGHBOURHOOD_CHARS: usize = 40;
+
+/// The include and exclude lists, ready to be held against texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    include: Vec<Phrase>,
+    exclude: Vec<Phrase>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Phrase {
+    written: String,
+    folded: String,
+}
+
+impl Rules {
+    /// The rules of these settings.
+    pub fn new(settings: &FilterSettings) -> Self {
+        let phrases = |items: &[String]| {
+            items.iter().map(|item| Phrase { written: item.clone(), folded: fold(item) }).collect::<Vec<_>>()
+        };
+        Self { include: phrases(&settings.include_items), exclude: phrases(&settings.exclude_items) }
+    }
+
+    /// What the rules say about a text with this title. Excluding wins; when anything is to be included, one find is enough.
+    pub fn judge(&self, title: &str, text: &str) -> Verdict {
+        if self.include.is_empty() && self.exclude.is_empty() {
+            return Verdict::unfiltered("no rules apply");
+        }
+        // A line end keeps a phrase from being found across the border.
+        let texts = [fold(title), fold(text)];
+        let find = |phrases: &[Phrase]| {
+            let found = phrases.iter().find(|phrase| texts.iter().any(|text| contains(text, &phrase.folded)));
+            found.map(|phrase| phrase.written.clone())
+        };
+        let (keep, reason) = match (find(&self.exclude), find(&self.include)) {
+            (Some(unwanted), _) => (false, format!("contains the excluded \"{unwanted}\"")),
+            (None, Some(wanted)) => (true, format!("contains \"{wanted}\"")),
+            (None, None) if self.include.is_empty() => (true, "contains nothing excluded".to_owned()),
+            (None, None) => (false, "contains none of the included items".to_owned()),
+        };
+        Verdict { keep, categories: Vec::new(), reason, by: VerdictBy::Rules }
+    }
+}
+
+/// The text as it is compared. Upper case first: that is what makes `ß` and `SS`, `ς` and `σ` the same.
+fn fold(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !folded.is_empty() {
+            folded.push(' ');
+        }
+        let upper: String = word.nfkc().flat_map(char::to_uppercase).collect();
+        folded.extend(upper.chars().flat_map(char::to_lowercase).nfc());
+    }
+    folded
+}
+
+/// Whether `phrase` stands in `text` with a word's border on both sides.
+fn contains(text: &str, phrase: &str) -> bool {
+    if phrase.is_empty() {
+        return false;
+    }
+    let mut from = 0;
+    while let Some(start) = text[from..].find(phrase).map(|offset| from + offset) {
+        let end = start + phrase.len();
+        if is_border(text, start) && is_border(text, end) {
+            return true;
+        }
+        // Finds may overlap: "ab a" is in "xab ab a" once as words, and begins inside the find that is none.
+        from = start + text[start..].chars().next().map_or(1, char::len_utf8);
+    }
+    false
+}
+
+/// Whether a word begins or ends at this offset.
+fn is_border(text: &str, offset: usize) -> bool {
+    let (before, after) = text.split_at(offset);
+    let inside = |neighbour: Option<char>| neighbour.is_some_and(joins);
+    if !inside(before.chars().next_back()) || !inside(after.chars().next()) {
+        return true;
+    }
+    // Two letters: scripts without spaces have borders between them all the same.
+    let start = before.char_indices().rev().nth(NEIGHBOURHOOD_CHARS).map_or(0, |(start, _)| start);
+    let end = after.char_indices().nth(NEIGHBOURHOOD_CHARS).map_or(text.len(), |(end, _)| offset + end);
+    text[start..end].split_word_bound_indices().any(|(word, _)| start + word == offset)
+}
+
+/// Whether a character can be the inside of a word. The apostrophe is: "can" is not in "can't".
+fn joins(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '_' | '\'' | '’') || is_mark(character)
+}
+
+/// Marks that are written over and under letters have no letter's property of their own.
+fn is_mark(character: char) -> bool {
+    unicode_normalization::char::is_combining_mark(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_in(phrase: &str, text: &str) -> bool {
+        contains(&fold(text), &fold(phrase))
+    }
+
+    fn judge(include: &[&str], exclude: &[&str], title: &str, text: &str) -> Verdict {
+        let owned = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect();
+        let settings = FilterSettings {
+            include_items: owned(include),
+            exclude_items: owned(exclude),
+            should_llm_filter: true,
+            ..FilterSettings::default()
+        };
+        Rules::new(&settings).judge(title, text)
+    }
+
+    #[test]
+    fn whole_words_are_found_whatever_their_case() {
+        for (phrase, text) in [
+            ("sail", "Sail-boats"),
+            ("sail boat", "a SAIL\n  boat!"),
+            ("straße", "HAUPT STRASSE 1"),
+            ("ΟΔΟΣ", "η οδος"),
+            ("é", "E\u{301}"),
+            ("C++", "in C++."),
+            ("c#", "(C#)"),
+            ("東京", "東京に行く"),
+            ("next", "The end.Next one"),
+            ("ab a", "xab ab a"),
+            ("🙂", "fine🙂"),
+            ("ﬁsh", "a fish"),
+        ] {
+            assert!(is_in(phrase, text), "{phrase} in {text}");
+        }
+    }
+
+    #[test]
+    fn parts_of_words_are_not_found() {
+        for (phrase, text) in [
+            ("sail", "sailor"),
+            ("sail", "assail"),
+            ("sail boat", "sail boats"),
+            ("sail boat", "sailboat"),
+            ("can", "can't"),
+            ("e", "E\u{301}"),
+            ("foo", "foo_bar"),
+            ("1", "2021"),
+            ("кот", "который"),
+            ("", "anything"),
+        ] {
+            assert!(!is_in(phrase, text), "{phrase} in {text}");
+        }
+    }
+
+    #[test]
+    fn excluding_wins_and_one_included_item_is_enough() {
+        let text = "A boat with a sail";
+        for (include, exclude, keep) in [
+            (&["boat"][..], &[][..], true),
+            (&["plane", "sail"], &[], true),
+            (&["plane"], &[], false),
+            (&["boat"], &["sail"], false),
+            (&[], &["sail"], false),
+            (&[], &["plane"], true),
+        ] {
+            let verdict = judge(include, exclude, "", text);
+            assert_eq!((verdict.keep, verdict.by), (keep, VerdictBy::Rules), "{include:?} {exclude:?}");
+            assert!(!verdict.reason.is_empty());
+        }
+        assert_eq!(judge(&[], &[], "", text).by, VerdictBy::Unfiltered);
+    }
+
+    #[test]
+    fn the_title_counts_but_no_phrase_spans_title_and_text() {
+        assert!(judge(&["boat"], &[], "Boat", "water").keep);
+        assert!(!judge(&["boat water"], &[], "Boat", "water").keep);
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_between_blanks_is_always_found(word in "\\PC{1,20}", before in "\\PC{0,30}", after in "\\PC{0,30}") {
+            prop_assume!(!fold(&word).is_empty());
+            let text = format!("{before} {word} {after}");
+            prop_assert!(is_in(&word, &text));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Passages: pieces of Markdown that are small enough to be understood at once and to be shown as they are.
+//!
+//! A piece ends where the text does, as far as that is possible: before a heading rather than within a section, within a paragraph rather
+//! than within a sentence. Neighbours overlap, so that a thought that was cut is whole in one of them.
+
+use serde::{Deserialize, Serialize};
+use text_splitter::{ChunkConfig, MarkdownSplitter};
+
+/// `[knowledge.chunk]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChunkSettings {
+    /// Longest passage, in characters. The bundled model reads 256 word pieces, about 1,000 characters of English.
+    pub chars_max: usize,
+    /// How many characters of a passage its successor repeats at most.
+    pub overlap_chars: usize,
+    /// How many passages one item may have; what has more is refused.
+    pub chunks_max: usize,
+}
+
+impl Default for ChunkSettings {
+    fn default() -> Self {
+        Self { chars_max: 900, overlap_chars: 100, chunks_max: 6000 }
+    }
+}
+
+impl ChunkSettings {
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
+        let rules = [
+            (!(100..=20_000).contains(&self.chars_max), "chars_max", "must be 100 to 20000"),
+            (self.overlap_chars > self.chars_max / 2, "overlap_chars", "must be at most half of chars_max"),
+            (self.chunks_max == 0, "chunks_max", "must be at least 1"),
+        ];
+        rules.into_iter().filter(|(broken, _, _)| *broken).map(|(_, field, rule)| (field, rule)).collect()
+    }
+}
+
+/// More passages than one item may have: `too_large`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its text has more than {0} passages")]
+pub struct TooManyChunks(pub usize);
+
+/// Bytes that are cut into passages at once. The splitter looks back and ahead within what it is given, so this keeps the work linear.
+const STRETCH_BYTES: usize = 32 * 1024;
+
+/// The passages of `markdown`, in order. None is empty, and every word is in one of them; a word that is longer than a passage is in
+/// several.
+pub fn chunks(markdown: &str, settings: &ChunkSettings) -> Result<Vec<String>, TooManyChunks> {
+    let bare = ChunkConfig::new(settings.chars_max.max(1));
+    // An overlap that leaves no room is a mistake that `problems` has named.
+    let overlapping = ChunkConfig::new(settings.chars_max.max(1)).with_overlap(settings.overlap_chars).unwrap_or(bare);
+    let splitter = MarkdownSplitter::new(overlapping);
+    let mut chunks = Vec::new();
+    for stretch in stretches(markdown) {
+        for chunk in splitter.chunks(stretch).filter(|chunk| !chunk.trim().is_empty()) {
+            if chunks.len() == settings.chunks_max {
+                return Err(TooManyChunks(settings.chunks_max));
+            }
+            chunks.push(chunk.to_owned());
+        }
+    }
+    Ok(chunks)
+}
+
+/// Cuts the text into stretches of at most [`STRETCH_BYTES`], before a heading where there is one, else after a paragraph, a line, a word.
+fn stretches(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (stretch, after) = rest.split_at(if rest.len() <= STRETCH_BYTES { rest.len() } else { border(rest) });
+        rest = after;
+        Some(stretch)
+    })
+}
+
+fn border(text: &str) -> usize {
+    let window = &text[..text.floor_char_boundary(STRETCH_BYTES)];
+    // A border in the first half would leave a stretch of a few words behind.
+    let late = window.len() / 2;
+    let ends = [("\n# ", 1), ("\n## ", 1), ("\n### ", 1), ("\n\n", 2), ("\n", 1), (" ", 1)];
+    let found = ends.into_iter().find_map(|(mark, length)| window.rfind(mark).filter(|at| *at > late).map(|at| at + length));
+    found.unwrap_or(window.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn small() -> ChunkSettings {
+        ChunkSettings { chars_max: 100, overlap_chars: 20, ..ChunkSettings::default() }
+    }
+
+    /// Markup may be cut off from the word that it belongs to.
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
+    }
+
+    fn cut(markdown: &str, settings: &ChunkSettings) -> Vec<String> {
+        chunks(markdown, settings).unwrap()
+    }
+
+    #[test]
+    fn short_texts_stay_whole() {
+        let text = "# Boats\n\nOf wood.\n\n- one\n- two";
+        assert_eq!(cut(text, &ChunkSettings::default()), [text]);
+        assert_eq!(cut(" \n\n ", &ChunkSettings::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn passages_end_where_sections_do() {
+        let section = |name: &str| format!("## {name}\n\n{}", "Some words about it. ".repeat(30));
+        let text = [section("Hulls"), section("Sails"), section("Oars")].join("\n\n");
+        let cut = cut(&text, &ChunkSettings::default());
+        assert_eq!(cut.len(), 3);
+        assert!(cut[1].starts_with("## Sails") && cut[2].starts_with("## Oars"), "{cut:?}");
+    }
+
+    #[test]
+    fn neighbours_overlap_and_none_is_too_long() {
+        let text = (0..200).map(|number| format!("word{number}")).collect::<Vec<_>>().join(" ");
+        let cut = cut(&text, &small());
+        for pair in cut.windows(2) {
+            let first = pair[1].split(' ').next().unwrap();
+            assert!(pair[0].split(' ').any(|word| word == first), "{pair:?}");
+        }
+        assert!(cut.iter().all(|chunk| chunk.chars().count() <= 100));
+    }
+
+    #[test]
+    fn what_has_more_passages_than_one_may_is_refused() {
+        let settings = ChunkSettings { chunks_max: 3, ..small() };
+        assert_eq!(chunks(&"word ".repeat(200), &settings), Err(TooManyChunks(3)));
+        assert_eq!(chunks("word", &settings).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_work_is_linear_in_the_text() {
+        let settings = ChunkSettings { chunks_max: usize::MAX, ..ChunkSettings::default() };
+        let size = 1024 * 1024;
+        for unit in ["x", "é", "word ", "*", "`", "[", "> ", "- a\n", "# a\n", "| a ", "\n", "&amp;", "<b>", "```\n", "e\u{301}"] {
+            let text = unit.repeat(size / unit.len());
+            let cut = cut(&text, &settings);
+            assert!(unit.trim().is_empty() || cut.len() > size / 5000, "{unit:?}: {}", cut.len());
+        }
+    }
+
+    #[test]
+    fn a_long_line_without_blanks_is_cut_all_the_same() {
+        let settings = ChunkSettings { chunks_max: usize::MAX, ..ChunkSettings::default() };
+        let cut = cut(&"x".repeat(10 * 1024 * 1024), &settings);
+        assert!(cut.iter().all(|chunk| (1..=900).contains(&chunk.len())));
+        assert!(cut.iter().map(String::len).sum::<usize>() >= 10 * 1024 * 1024);
+    }
+
+    #[test]
+    fn every_knob_has_its_bounds() {
+        assert_eq!(ChunkSettings::default().problems(), []);
+        let wrong = ChunkSettings { chars_max: 1, overlap_chars: 1, chunks_max: 0 };
+        assert_eq!(wrong.problems().len(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn every_word_is_in_some_passage_and_they_are_in_order(
+            text in "((# |## |- |1. |> |`|```\n|\n|\n\n|\\*\\*|\\[|\\]\\(x\\)|\\| )?[a-zäß]{1,12}[ ,\n]){0,150}",
+        ) {
+            let cut = cut(&text, &small());
+            let kept: HashSet<&str> = cut.iter().flat_map(|chunk| words(chunk)).collect();
+            for word in words(&text) {
+                prop_assert!(kept.contains(word), "{word} of {text:?} is not in {cut:?}");
+            }
+            let mut from = 0;
+            for chunk in &cut {
+                prop_assert!(!chunk.trim().is_empty() && chunk.chars().count() <= 100);
+                let at = text[from..].find(chunk.as_str());
+                prop_assert!(at.is_some(), "{chunk:?} out of order");
+                from += at.unwrap_or_default();
+                from += text[from..].chars().next().map_or(0, char::len_utf8);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "\\PC{0,400}") {
+            let _ = chunks(&text, &small());
+        }
+    }
+}

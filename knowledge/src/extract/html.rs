@@ -1,0 +1,265 @@
+//! The main content of a page, as Markdown.
+//!
+//! 1. The page is parsed in small steps and left where it gets too deep or too large: parsers of HTML are quadratic in both.
+//! 2. `dom_smoothie` finds the main content. When it finds hardly anything, the whole body is taken: too much is found again, nothing is
+//!    not.
+//! 3. Links become absolute, those that lead nowhere lose their address; `htmd` writes Markdown.
+//!
+//! All of it runs on a thread with a large stack, because the writer of Markdown descends recursively.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use dom_query::{Document, NodeRef};
+use dom_smoothie::{Config, Readability};
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::tree_builder::TreeBuilderOpts;
+use html5ever::{ParseOpts, parse_document};
+use htmd::HtmlToMarkdown;
+use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
+use url::Url;
+
+use super::{ExtractError, ExtractSettings, short, text};
+
+/// Bytes that are parsed between two looks at the tree. Short start tags have three bytes, so it deepens by some 700 elements at most.
+const STEP_BYTES: usize = 2048;
+
+/// Stack for trees of `depth_max` and one step more, in builds without optimisation too.
+const STACK_BYTES: usize = 128 * 1024 * 1024;
+
+/// Main content with fewer characters than this is not believed to be it, if the page has [`TIMES_MORE`] times as many.
+const MAIN_CHARS_MIN: usize = 250;
+
+/// See [`MAIN_CHARS_MIN`].
+const TIMES_MORE: usize = 3;
+
+/// Elements that are no text of a page, wherever they stand.
+const NO_TEXT: &str = "script, style, noscript, template, iframe, object, embed, svg, canvas, audio, video, select, textarea, input, button";
+
+/// What is around the content of most pages.
+const SURROUNDINGS: &str =
+    "nav, footer, aside, [role=navigation], [role=banner], [role=contentinfo], [hidden], [aria-hidden=true]";
+
+/// Title and Markdown.
+pub(super) fn read(
+    html: &str,
+    url: Option<&str>,
+    settings: &ExtractSettings,
+) -> Result<(Option<String>, String), ExtractError> {
+    let work = || catch_unwind(AssertUnwindSafe(|| convert(html, url, settings)));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("html".to_owned()).stack_size(STACK_BYTES);
+        let running = thread.spawn_scoped(scope, work).map_err(|error| ExtractError::Failed(error.to_string()))?;
+        let gave_up = || ExtractError::Failed("the HTML library gave up".to_owned());
+        running.join().map_err(|_| gave_up())?.map_err(|_| gave_up())?
+    })
+}
+
+fn convert(
+    html: &str,
+    url: Option<&str>,
+    settings: &ExtractSettings,
+) -> Result<(Option<String>, String), ExtractError> {
+    let document = parse(html, settings);
+    let base = base(&document, url);
+    let whole = document.clone();
+    let mut readability = Readability::with_document(document, None, Some(Config::default()))
+        .map_err(|error| ExtractError::Failed(short(&error.to_string())))?;
+    // The title is looked for in the whole page, so it is known even where no main content is.
+    let (title, has_main) = match readability.parse() {
+        Ok(article) => (article.title, true),
+        Err(_) => (readability.get_article_title().to_string(), false),
+    };
+    let main = has_main.then(|| markdown(&readability.doc, base.as_ref())).unwrap_or_default();
+    let title = Some(title).filter(|title| !title.trim().is_empty());
+    if letters(&main) >= MAIN_CHARS_MIN {
+        return Ok((title, main));
+    }
+    whole.select(SURROUNDINGS).remove();
+    let whole = markdown(&whole, base.as_ref());
+    let is_most = letters(&main) * TIMES_MORE >= letters(&whole);
+    Ok((title, if is_most { main } else { whole }))
+}
+
+/// The page's tree, as far as it stays within bounds.
+fn parse(html: &str, settings: &ExtractSettings) -> Document {
+    let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
+    let mut parser = parse_document(Document::default(), ParseOpts { tree_builder, ..ParseOpts::default() });
+    let mut rest = html;
+    while !rest.is_empty() {
+        let (step, after) = rest.split_at(rest.floor_char_boundary(STEP_BYTES.min(rest.len())));
+        rest = after;
+        parser.process(StrTendril::from(step));
+        let tree = &parser.tokenizer.sink.sink.tree;
+        if tree.len() > settings.nodes_max || newest_depth(&tree.root()) > settings.depth_max {
+            break;
+        }
+    }
+    parser.finish()
+}
+
+/// How deep the parser is in the tree: what it works on is the last child of the last child.
+fn newest_depth(root: &NodeRef<'_>) -> usize {
+    std::iter::successors(root.last_child(), NodeRef::last_child).count()
+}
+
+/// What relative addresses of the page are relative to (HTML, section 4.2.3).
+fn base(document: &Document, url: Option<&str>) -> Option<Url> {
+    let url = url.and_then(|url| Url::parse(url).ok());
+    let element = document.select_single("base[href]");
+    let href = element.attr("href");
+    // Another base would let the extraction library resolve addresses in its own way first.
+    document.select("base").remove();
+    match (href, url) {
+        (Some(href), Some(url)) => url.join(&href).ok().or(Some(url)),
+        (Some(href), None) => Url::parse(&href).ok(),
+        (None, url) => url,
+    }
+}
+
+/// The document's body as Markdown.
+fn markdown(document: &Document, base: Option<&Url>) -> String {
+    document.select(NO_TEXT).remove();
+    for link in document.select("a[href]").nodes() {
+        match link.attr("href").and_then(|href| absolute(&href, base)) {
+            Some(address) => link.set_attr("href", &address),
+            None => link.remove_attr("href"),
+        }
+        link.remove_attr("title");
+    }
+    for image in document.select("img").nodes() {
+        // An image without words cannot be found by words.
+        let address = image.attr("src").and_then(|src| absolute(&src, base));
+        match address.filter(|_| image.attr("alt").is_some_and(|alt| !alt.trim().is_empty())) {
+            Some(address) => image.set_attr("src", &address),
+            None => image.remove_from_parent(),
+        }
+        image.remove_attr("title");
+    }
+    let options = Options {
+        heading_style: HeadingStyle::Atx,
+        hr_style: HrStyle::Dashes,
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        ..Options::default()
+    };
+    let writer = HtmlToMarkdown::builder().options(options).skip_tags(vec!["head", "title", "script", "style"]).build();
+    let body = document.body().map_or_else(|| document.html(), |body| body.html());
+    // Writing to a string does not fail.
+    text::clean(&writer.convert(&body).unwrap_or_default()).trim_matches('\n').to_owned()
+}
+
+/// The whole address of a link that leads to another page; none for scripts, data and places within the page.
+fn absolute(href: &str, base: Option<&Url>) -> Option<String> {
+    let href = href.trim();
+    if href.starts_with('#') {
+        return None;
+    }
+    let url = match base {
+        Some(base) => base.join(href).ok()?,
+        None => Url::parse(href).ok()?,
+    };
+    matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.into())
+}
+
+fn letters(markdown: &str) -> usize {
+    markdown.chars().filter(|character| character.is_alphanumeric()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(html: &str) -> (Option<String>, String) {
+        super::read(html, Some("https://example.com/a/b?c#d"), &ExtractSettings::default()).unwrap()
+    }
+
+    fn markdown_of(html: &str) -> String {
+        read(html).1
+    }
+
+    #[test]
+    fn addresses_become_absolute_or_disappear() {
+        let page = |href: &str| format!("<p>Read <a href=\"{href}\" title=no>the text</a> now</p>");
+        for (href, written) in [
+            ("../x?y", "[the text](https://example.com/x?y)"),
+            ("//other.example/", "[the text](https://other.example/)"),
+            ("mailto:a@example.com", "[the text](mailto:a@example.com)"),
+            ("#top", "the text"),
+            ("javascript:alert(1)", "the text"),
+            (" JaVa\tScript:alert(1)", "the text"),
+            ("data:text/html,x", "the text"),
+            ("http://[", "the text"),
+        ] {
+            assert_eq!(markdown_of(&page(href)), format!("Read {written} now"), "{href}");
+        }
+        let based = format!("<base href=\"/deep/\">{}", page("x"));
+        assert_eq!(markdown_of(&based), "Read [the text](https://example.com/deep/x) now");
+        let lost = super::read(&page("x"), None, &ExtractSettings::default()).unwrap().1;
+        assert_eq!(lost, "Read the text now");
+    }
+
+    #[test]
+    fn images_are_kept_for_their_words() {
+        let page = "<p>See <img src=boat.png alt='A boat' title=x> and <img src=dot.png><img src='data:image/png;base64,AA' alt=x></p>";
+        assert_eq!(markdown_of(page), "See ![A boat](https://example.com/a/boat.png) and");
+    }
+
+    #[test]
+    fn what_is_no_text_is_left_out() {
+        let page = "<p>One</p><script>two()</script><style>three{}</style><template>four</template><svg><text>five</text>\
+             <script>six</script></svg><noscript>seven</noscript><select><option>eight</select><textarea>nine</textarea>\
+             <iframe>ten</iframe><object>eleven</object>";
+        assert_eq!(markdown_of(page), "One");
+    }
+
+    #[test]
+    fn a_page_without_an_article_is_taken_whole() {
+        let links: String = (0..80).map(|number| format!("<li><a href=/{number}>Link number {number}</a></li>")).collect();
+        let page = format!("<title>All the links of it</title><nav>Menu</nav><ul>{links}</ul><footer>Imprint</footer>");
+        let (title, markdown) = read(&page);
+        assert_eq!(title.as_deref(), Some("All the links of it"));
+        assert!(markdown.contains("- [Link number 79](https://example.com/79)"), "{markdown}");
+        assert!(!markdown.contains("Menu") && !markdown.contains("Imprint"), "{markdown}");
+    }
+
+    #[test]
+    fn structure_survives() {
+        let page = "<article><h2>Boats</h2><p>Of <b>wood</b> &amp; <code>steel</code>.</p><ol><li>One<li>Two</ol>\
+             <pre><code>let x = 1;\n  y</code></pre><table><tr><th>A<th>B<tr><td>1<td>2</table></article>";
+        let markdown = markdown_of(page);
+        for part in ["## Boats", "Of **wood** & `steel`.", "1. One\n2. Two", "```\nlet x = 1;\n  y\n```", "| 1 | 2 |"] {
+            assert!(markdown.contains(part), "{part} in {markdown}");
+        }
+    }
+
+    #[test]
+    fn hostile_pages_end_and_leave_what_stands_before() {
+        let words = "<p>Some words that stand before everything else in here</p>";
+        for (name, unit, count) in [
+            ("nested elements", "<div>", 100_000),
+            ("nested formatting", "<b>", 100_000),
+            ("nested lists", "<ul><li>", 100_000),
+            ("nested tables", "<table><tr><td>", 50_000),
+            ("end tags", "</div></p></b>", 50_000),
+            ("open tag", "<a ", 100_000),
+            ("comments", "<!-- x -->", 50_000),
+            ("null bytes", "\0", 100_000),
+            ("half entities", "&am", 100_000),
+        ] {
+            let markdown = markdown_of(&format!("{words}{}", unit.repeat(count)));
+            assert!(markdown.starts_with("Some words"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tree_stays_within_bounds() {
+        let settings = ExtractSettings { nodes_max: 1000, depth_max: 50, ..ExtractSettings::default() };
+        let wide = parse(&"<p>x".repeat(100_000), &settings);
+        assert!(wide.tree.len() < 1000 + STEP_BYTES);
+        let deep = parse(&"<i>".repeat(100_000), &settings);
+        assert!(newest_depth(&deep.tree.root()) < 50 + STEP_BYTES);
+        let whole = parse(&"<p>é</p>".repeat(100), &ExtractSettings::default());
+        assert_eq!(whole.text().chars().filter(|character| *character == 'é').count(), 100);
+    }
+}

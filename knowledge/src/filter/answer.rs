@@ -1,0 +1,89 @@
+//! What a language model's answer means: a verdict, or nothing.
+
+use domain::filter::{Verdict, VerdictBy};
+use domain::memory::short_title;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Completion {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Message,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    content: String,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    keep: bool,
+    categories: Option<Vec<String>>,
+    reason: Option<String>,
+}
+
+/// The verdict in the body of an answer, with the account's own spelling of its categories and no others.
+pub(super) fn verdict(body: &[u8], categories: &[String]) -> Option<Verdict> {
+    let completion: Completion = serde_json::from_slice(body).ok()?;
+    let said = said(&completion.choices.first()?.message.content)?;
+    let named = said.categories.unwrap_or_default();
+    let is_named = |category: &&String| named.iter().any(|name| name.trim().to_lowercase() == category.to_lowercase());
+    Some(Verdict {
+        keep: said.keep,
+        categories: categories.iter().filter(is_named).cloned().collect(),
+        // One line of bounded length, like a title: it is shown in lists.
+        reason: said.reason.as_deref().and_then(short_title).unwrap_or_default(),
+        by: VerdictBy::Llm,
+    })
+}
+
+/// Models like to wrap JSON into a fence and a sentence, although they are told not to.
+fn said(content: &str) -> Option<Said> {
+    let (start, end) = (content.find('{')?, content.rfind('}')?);
+    serde_json::from_str(content.get(start..=end)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(content: &str) -> Option<Verdict> {
+        let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": content}}]});
+        verdict(&serde_json::to_vec(&body).unwrap(), &["News".to_owned(), "Boats".to_owned()])
+    }
+
+    #[test]
+    fn a_verdict_is_found_in_its_wrapping() {
+        let bare = r#"{"keep": false, "categories": ["boats", "Spam", " NEWS "], "reason": "About\nplanes"}"#;
+        for content in [bare.to_owned(), format!("```json\n{bare}\n```"), format!("Sure! {bare} I hope this helps.")] {
+            let verdict = read(&content).unwrap();
+            assert_eq!((verdict.keep, verdict.by, verdict.reason.as_str()), (false, VerdictBy::Llm, "About planes"));
+            assert_eq!(verdict.categories, ["News", "Boats"]);
+        }
+        assert!(read(r#"{"keep": true}"#).unwrap().keep);
+    }
+
+    #[test]
+    fn anything_else_is_no_verdict() {
+        for content in ["", "keep", "{}", r#"{"keep": "yes"}"#, "}{", r#"{"keep": true"#, r#"[{"keep": 1}]"#] {
+            assert_eq!(read(content), None, "{content}");
+        }
+        for body in ["", "[]", "{}", r#"{"choices": []}"#, r#"{"choices": [{"message": {"content": null}}]}"#] {
+            assert_eq!(verdict(body.as_bytes(), &[]), None, "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_makes_it_panic(content in "(\\{|\\}|\"keep\":true|```|\\PC){0,30}", body in any::<Vec<u8>>()) {
+            let _ = (read(&content), verdict(&body, &[]));
+        }
+    }
+}

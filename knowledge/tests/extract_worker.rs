@@ -1,0 +1,72 @@
+//! Extraction in a real process: what is honest is read, what is not is ended.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::item::Fault;
+use knowledge::extract::{ExtractError, ExtractSettings, Extracted, Extractor, Source, WorkerCommand};
+
+fn extractor(settings: ExtractSettings) -> Extractor {
+    let program = env!("CARGO_BIN_EXE_extract-worker").into();
+    Extractor::new(WorkerCommand { program, args: vec![] }, settings)
+}
+
+async fn read(media_type: &str, body: impl Into<Bytes>, settings: ExtractSettings) -> Result<Extracted, ExtractError> {
+    let source = Source {
+        media_type: media_type.into(),
+        charset: Some("utf-8".into()),
+        url: Some("https://example.com/boats".into()),
+        body: body.into(),
+    };
+    extractor(settings).extract(source).await
+}
+
+#[tokio::test]
+async fn a_page_is_read_in_a_process_of_its_own() {
+    let body = "<title>All about boats and sails</title><p>Grüße an <a href=/sea>die See</a></p>";
+    let extracted = read("text/html", body, ExtractSettings::default()).await.unwrap();
+    assert_eq!(extracted.markdown, "Grüße an [die See](https://example.com/sea)");
+    assert_eq!(extracted.title.as_deref(), Some("All about boats and sails"));
+}
+
+#[tokio::test]
+async fn refusals_come_through() {
+    for (media_type, body, fault) in [
+        ("text/html", "<p></p>", Fault::EmptyContent),
+        ("application/pdf", "%PDF-1.7 no", Fault::ExtractFailed),
+        ("text/html", &*"<p>many words".repeat(100), Fault::TooLarge),
+    ] {
+        let settings = ExtractSettings { markdown_bytes_max: 1000, ..ExtractSettings::default() };
+        assert_eq!(read(media_type, body.to_owned(), settings).await.unwrap_err().fault(), fault, "{media_type}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_ten_mebibytes_ends_within_its_bounds() {
+    let body = "<p>Some words of a large page, <b>many</b> times.</p>\n".repeat(200_000);
+    let settings = ExtractSettings { timeout: Duration::from_mins(1), ..ExtractSettings::default() };
+    match read("text/html", body, settings).await {
+        Ok(extracted) => assert!(extracted.markdown.contains("Some words of a large page, **many** times.")),
+        Err(error) => assert!(matches!(error.fault(), Fault::TooLarge | Fault::ExtractFailed), "{error}"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_page_that_eats_memory_is_ended_by_the_system() {
+    // Elements that are nowhere closed are opened again in each paragraph: a few bytes become many nodes.
+    let open: String = (0..400).map(|number| format!("<b id={number}>")).collect();
+    let body = format!("{open}{}", "<p>x".repeat(100_000));
+    let unbounded = ExtractSettings {
+        nodes_max: usize::MAX,
+        memory_bytes_max: 256 * 1024 * 1024,
+        timeout: Duration::from_mins(1),
+        ..ExtractSettings::default()
+    };
+    let error = read("text/html", body.clone(), unbounded).await.unwrap_err();
+    assert!(matches!(&error, ExtractError::Failed(why) if why.contains("ended")), "{error}");
+    let bounded = read("text/html", body, ExtractSettings::default()).await;
+    assert!(bounded.is_ok(), "{bounded:?}");
+}
