@@ -81,7 +81,8 @@ fn border(text: &str) -> usize {
     // A border in the first half would leave a stretch of a few words behind.
     let late = window.len() / 2;
     let ends = [("\n# ", 1), ("\n## ", 1), ("\n### ", 1), ("\n\n", 2), ("\n", 1), (" ", 1)];
-    let found = ends.into_iter().find_map(|(mark, length)| window.rfind(mark).filter(|at| *at > late).map(|at| at + length));
+    let found =
+        ends.into_iter().find_map(|(mark, length)| window.rfind(mark).filter(|at| *at > late).map(|at| at + length));
     found.unwrap_or(window.len())
 }
 
@@ -144,7 +145,9 @@ mod tests {
     fn the_work_is_linear_in_the_text() {
         let settings = ChunkSettings { chunks_max: usize::MAX, ..ChunkSettings::default() };
         let size = 1024 * 1024;
-        for unit in ["x", "é", "word ", "*", "`", "[", "> ", "- a\n", "# a\n", "| a ", "\n", "&amp;", "<b>", "```\n", "e\u{301}"] {
+        for unit in [
+            "x", "é", "word ", "*", "`", "[", "> ", "- a\n", "# a\n", "| a ", "\n", "&amp;", "<b>", "```\n", "e\u{301}",
+        ] {
             let text = unit.repeat(size / unit.len());
             let cut = cut(&text, &settings);
             assert!(unit.trim().is_empty() || cut.len() > size / 5000, "{unit:?}: {}", cut.len());

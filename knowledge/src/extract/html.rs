@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability};
+use htmd::HtmlToMarkdown;
+use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::tree_builder::TreeBuilderOpts;
 use html5ever::{ParseOpts, parse_document};
-use htmd::HtmlToMarkdown;
-use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use url::Url;
 
 use super::{ExtractError, ExtractSettings, short, text};
@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_page_without_an_article_is_taken_whole() {
-        let links: String = (0..80).map(|number| format!("<li><a href=/{number}>Link number {number}</a></li>")).collect();
+        let links: String =
+            (0..80).map(|number| format!("<li><a href=/{number}>Link number {number}</a></li>")).collect();
         let page = format!("<title>All the links of it</title><nav>Menu</nav><ul>{links}</ul><footer>Imprint</footer>");
         let (title, markdown) = read(&page);
         assert_eq!(title.as_deref(), Some("All the links of it"));

@@ -173,9 +173,12 @@ pub fn main(stdin: impl Read, mut stdout: impl Write) -> io::Result<()> {
 fn limit(settings: &ExtractSettings) {
     let at_most = |bound: u64| Rlimit { current: Some(bound), maximum: Some(bound) };
     let seconds = settings.timeout.saturating_add(Duration::from_secs(1)).as_secs();
-    for (resource, bound) in
-        [(Resource::Data, settings.memory_bytes_max), (Resource::Cpu, seconds), (Resource::Core, 0), (Resource::Fsize, 0)]
-    {
+    for (resource, bound) in [
+        (Resource::Data, settings.memory_bytes_max),
+        (Resource::Cpu, seconds),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+    ] {
         let _ = setrlimit(resource, at_most(bound));
     }
 }
