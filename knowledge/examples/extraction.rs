@@ -144,7 +144,8 @@ fn text(markdown: &str) -> String {
         out.push_str(&before[..image.unwrap_or(start)]);
         rest = &rest[start + 1..];
         if let Some(address) = rest.strip_prefix('(') {
-            let end = address.char_indices().find(|(at, character)| *character == ')' && !address[..*at].ends_with('\\'));
+            let end =
+                address.char_indices().find(|(at, character)| *character == ')' && !address[..*at].ends_with('\\'));
             rest = end.map_or("", |(at, _)| &address[at + 1..]);
         }
     }
@@ -181,7 +182,8 @@ fn common(found: &[String], expected: &[String]) -> usize {
     for word in expected {
         *counts.entry(word).or_default() += 1;
     }
-    let take = |word: &&String| counts.get_mut(word.as_str()).filter(|left| **left > 0).map(|left| *left -= 1).is_some();
+    let take =
+        |word: &&String| counts.get_mut(word.as_str()).filter(|left| **left > 0).map(|left| *left -= 1).is_some();
     found.iter().filter(take).count()
 }
 

@@ -39,7 +39,8 @@ fn filter(server: &MockServer) -> Filter {
 }
 
 fn completion(content: &str) -> ResponseTemplate {
-    ResponseTemplate::new(200).set_body_json(json!({"choices": [{"message": {"role": "assistant", "content": content}}]}))
+    ResponseTemplate::new(200)
+        .set_body_json(json!({"choices": [{"message": {"role": "assistant", "content": content}}]}))
 }
 
 async fn judged(answer: ResponseTemplate, markdown: &str) -> (Verdict, MockServer) {
@@ -55,19 +56,17 @@ async fn the_model_is_asked_once_and_believed() {
     Mock::given(method("POST"))
         .and(path("/v1/chat/completions"))
         .and(header("authorization", "Bearer secret-of-the-model"))
-        .respond_with(completion(r#"```json
+        .respond_with(completion(
+            r#"```json
 {"keep": false, "categories": ["boats", "Hacked"], "reason": "About planes."}
-```"#))
+```"#,
+        ))
         .expect(1)
         .mount(&server)
         .await;
     let verdict = filter(&server).judge(&wanted(), candidate("Planes have wings")).await;
-    let expected = Verdict {
-        keep: false,
-        categories: vec!["Boats".into()],
-        reason: "About planes.".into(),
-        by: VerdictBy::Llm,
-    };
+    let expected =
+        Verdict { keep: false, categories: vec!["Boats".into()], reason: "About planes.".into(), by: VerdictBy::Llm };
     assert_eq!(verdict, expected);
 }
 
@@ -118,12 +117,8 @@ async fn redirects_are_not_followed() {
 async fn no_more_items_are_asked_about_than_allowed() {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(completion(r#"{"keep": true}"#)).expect(20).mount(&server).await;
-    let settings = LlmSettings {
-        base_url: Some(server.uri()),
-        model: "m".into(),
-        in_flight_max: 1,
-        ..LlmSettings::default()
-    };
+    let settings =
+        LlmSettings { base_url: Some(server.uri()), model: "m".into(), in_flight_max: 1, ..LlmSettings::default() };
     let filter = Filter::new(&settings).unwrap();
     let asking: Vec<_> = (0..20)
         .map(|_| {
@@ -140,7 +135,9 @@ async fn no_more_items_are_asked_about_than_allowed() {
 async fn without_a_model_whole_words_decide() {
     let filter = Filter::new(&LlmSettings::default()).unwrap();
     assert!(!filter.has_model());
-    for (markdown, keep) in [("With a sail", true), ("A motor and a sail", false), ("Planes", false), (INJECTION, false)] {
+    for (markdown, keep) in
+        [("With a sail", true), ("A motor and a sail", false), ("Planes", false), (INJECTION, false)]
+    {
         let verdict = filter.judge(&wanted(), candidate(markdown)).await;
         assert_eq!((verdict.keep, verdict.by), (keep, VerdictBy::Rules), "{markdown}");
     }

@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn byte_order_marks_decide_and_disappear() {
-        let utf16: Vec<u8> = [0xfe, 0xff].into_iter().chain("Grüße".encode_utf16().flat_map(u16::to_be_bytes)).collect();
+        let utf16: Vec<u8> =
+            [0xfe, 0xff].into_iter().chain("Grüße".encode_utf16().flat_map(u16::to_be_bytes)).collect();
         assert_eq!(decoded(&utf16, Some("utf-8")), "Grüße");
         assert_eq!(decoded("\u{feff}Grüße".as_bytes(), Some("iso-8859-1")), "Grüße");
     }

@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use dom_query::{Document, NodeRef, Selection};
 use dom_smoothie::{Config, Readability};
+use htmd::HtmlToMarkdown;
+use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::tree_builder::TreeBuilderOpts;
 use html5ever::{ParseOpts, parse_document};
-use htmd::HtmlToMarkdown;
-use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use url::Url;
 
 use super::{ExtractError, ExtractSettings, short, text};
@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn a_page_without_an_article_is_taken_whole() {
-        let links: String = (0..80).map(|number| format!("<li><a href=/{number}>Link number {number}</a></li>")).collect();
+        let links: String =
+            (0..80).map(|number| format!("<li><a href=/{number}>Link number {number}</a></li>")).collect();
         let (title, markdown) = read(&format!("<title>All the links of it</title><ul>{links}</ul>"));
         assert_eq!(title.as_deref(), Some("All the links of it"));
         assert!(markdown.contains("- [Link number 79](https://example.com/79)"), "{markdown}");
@@ -247,11 +248,11 @@ mod tests {
             ("nested formatting", "<b>", 100_000),
             ("nested lists", "<ul><li>", 100_000),
             ("nested tables", "<table><tr><td>", 50_000),
-            ("end tags", "</div></p></b>", 50_000),
-            ("open tag", "<a ", 100_000),
-            ("comments", "<!-- x -->", 50_000),
+            ("end tags", "</div></p></b>", 5000),
+            ("open tag", "<a ", 20_000),
+            ("comments", "<!-- x -->", 10_000),
             ("null bytes", "\0", 100_000),
-            ("half entities", "&am", 100_000),
+            ("half entities", "&am", 10_000),
         ] {
             let markdown = markdown_of(&format!("{words}{}", unit.repeat(count)));
             assert!(markdown.starts_with("Some words"), "{name}");

@@ -9,7 +9,8 @@ use super::{ExtractError, short, text};
 /// Title and text.
 pub(super) fn read(body: &[u8]) -> Result<(Option<String>, String), ExtractError> {
     let read = catch_unwind(AssertUnwindSafe(|| parse(body)));
-    let (title, text) = read.unwrap_or_else(|_| Err("the PDF library gave up".to_owned())).map_err(ExtractError::Failed)?;
+    let (title, text) =
+        read.unwrap_or_else(|_| Err("the PDF library gave up".to_owned())).map_err(ExtractError::Failed)?;
     Ok((title, paragraphs(&text)))
 }
 

@@ -118,7 +118,8 @@ fn strip(text: &str) -> (Option<String>, String) {
         }
         let (tag, after) = rest[1..].split_once('>').unwrap_or((&rest[1..], ""));
         rest = after;
-        let name = tag.split(|character: char| character.is_whitespace() || character == '/').next().unwrap_or_default();
+        let name =
+            tag.split(|character: char| character.is_whitespace() || character == '/').next().unwrap_or_default();
         if (name.eq_ignore_ascii_case("script") || name.eq_ignore_ascii_case("style")) && !tag.ends_with('/') {
             rest = skip_raw(rest, name);
         }
@@ -231,7 +232,10 @@ mod tests {
 
     #[test]
     fn json_is_indented_and_never_lost() {
-        assert_eq!(json(r#"{"b": {}, "a":[true , "x, {y}\""]}"#).unwrap(), "{\n  \"b\": {},\n  \"a\": [\n    true,\n    \"x, {y}\\\"\"\n  ]\n}");
+        assert_eq!(
+            json(r#"{"b": {}, "a":[true , "x, {y}\""]}"#).unwrap(),
+            "{\n  \"b\": {},\n  \"a\": [\n    true,\n    \"x, {y}\\\"\"\n  ]\n}"
+        );
         assert_eq!(json("{\"a\":1}\n{\"a\":2}").unwrap(), "{\n  \"a\": 1\n}\n{\n  \"a\": 2\n}");
         assert!(json(&"[".repeat(100_000)).unwrap().len() < 100_000 * 40);
         assert_eq!(json("{\"open").unwrap(), "{\n  \"open");

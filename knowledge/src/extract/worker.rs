@@ -104,7 +104,13 @@ impl Extractor {
         let mut answer = Vec::new();
         let most = answer_bytes_max(&self.settings);
         let mut limited = stdout.take(most);
-        let ((), read) = tokio::join!(write, limited.read_to_end(&mut answer));
+        let read = async { limited.read_to_end(&mut answer).await };
+        tokio::pin!(read);
+        // Who has answered, or has said more than is listened to, need not have read everything.
+        let read = tokio::select! {
+            read = &mut read => read,
+            () = write => read.await,
+        };
         read.map_err(|error| failed(&error))?;
         let last = answer.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         match serde_json::from_slice(last) {
@@ -173,9 +179,12 @@ pub fn main(stdin: impl Read, mut stdout: impl Write) -> io::Result<()> {
 fn limit(settings: &ExtractSettings) {
     let at_most = |bound: u64| Rlimit { current: Some(bound), maximum: Some(bound) };
     let seconds = settings.timeout.saturating_add(Duration::from_secs(1)).as_secs();
-    for (resource, bound) in
-        [(Resource::Data, settings.memory_bytes_max), (Resource::Cpu, seconds), (Resource::Core, 0), (Resource::Fsize, 0)]
-    {
+    for (resource, bound) in [
+        (Resource::Data, settings.memory_bytes_max),
+        (Resource::Cpu, seconds),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+    ] {
         let _ = setrlimit(resource, at_most(bound));
     }
 }
