@@ -73,7 +73,9 @@ mod tests {
     #[test]
     fn notes_that_look_the_same_are_the_same() {
         let note = "Caf\u{e9}\n\n  two";
-        for same in ["Cafe\u{301}\n\n  two", "Café\r\n\r\n  two\r\n", "\u{feff}\nCafé  \n\t\n  two\n\n", "Café\r\r  two"] {
+        for same in
+            ["Cafe\u{301}\n\n  two", "Café\r\n\r\n  two\r\n", "\u{feff}\nCafé  \n\t\n  two\n\n", "Café\r\r  two"]
+        {
             assert_eq!(note_digest(same), note_digest(note), "{same:?}");
         }
         for other in ["café\n\n  two", "Café\n\ntwo", "Café\n  two", ""] {

@@ -104,7 +104,13 @@ impl Extractor {
         let mut answer = Vec::new();
         let most = answer_bytes_max(&self.settings);
         let mut limited = stdout.take(most);
-        let ((), read) = tokio::join!(write, limited.read_to_end(&mut answer));
+        let read = async { limited.read_to_end(&mut answer).await };
+        tokio::pin!(read);
+        // Who has answered, or has said more than is listened to, need not have read everything.
+        let read = tokio::select! {
+            read = &mut read => read,
+            () = write => read.await,
+        };
         read.map_err(|error| failed(&error))?;
         let last = answer.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         match serde_json::from_slice(last) {
