@@ -6,3 +6,6 @@ pub mod chunk;
 pub mod extract;
 pub mod fetch;
 pub mod filter;
+pub mod prepare;
+
+pub use prepare::{Draft, Pipeline, Prepared};

@@ -19,6 +19,7 @@
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`space`] | spaces, and who may do what there |
+//! | [`filter`] | what new content has to be, and what was left out |
 //! | [`batch`] | batches on their way into the knowledge API |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
@@ -38,6 +39,7 @@ pub mod claim;
 pub mod consent;
 pub mod device;
 pub mod error;
+pub mod filter;
 pub mod held;
 pub mod janitor;
 pub mod key;

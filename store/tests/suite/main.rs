@@ -9,6 +9,7 @@ mod batches;
 mod completeness;
 mod connections;
 mod devices;
+mod filters;
 mod held;
 mod janitor;
 mod machines;

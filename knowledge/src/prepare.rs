@@ -1,0 +1,210 @@
+//! From one item of a batch to what is kept of it: fetched, read, judged, cut into passages, and those into vectors (decisions, section 13).
+//!
+//! Nothing is written here. Whoever works on a batch commits what this gives, so an item may be prepared twice and is kept once.
+
+use std::sync::Arc;
+
+use domain::Digest;
+use domain::batch::{Item, Outcome};
+use domain::filter::{FilterSettings, Verdict, VerdictBy};
+use domain::item::Fault;
+use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
+
+use crate::chunk::{ChunkSettings, chunks};
+use crate::embed::{EmbedError, Embedder};
+use crate::extract::{Extracted, Extractor, Source};
+use crate::fetch::{FetchError, Fetcher, WebUrl};
+use crate::filter::{Candidate, Filter};
+
+/// The way of an item. Clones share every limit.
+#[derive(Debug, Clone)]
+pub struct Pipeline(Arc<Stations>);
+
+/// What an item passes.
+#[derive(Debug)]
+pub struct Stations {
+    /// From the web.
+    pub fetcher: Fetcher,
+    /// From bytes to Markdown.
+    pub extractor: Extractor,
+    /// What is left out.
+    pub filter: Filter,
+    /// From Markdown to passages.
+    pub chunk: ChunkSettings,
+    /// From passages to vectors.
+    pub embedder: Embedder,
+}
+
+/// What is to become of an item.
+#[derive(Debug, Clone)]
+pub enum Prepared {
+    /// It is to be kept.
+    Memory(Box<Draft>),
+    /// It cannot be kept.
+    Left(Outcome),
+    /// The account's settings leave it out.
+    Dropped {
+        /// What is told.
+        outcome: Outcome,
+        /// What was about: an address, or a title.
+        subject: String,
+        /// Why.
+        verdict: Verdict,
+    },
+}
+
+/// A memory that is not kept yet.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// What it is.
+    pub kind: MemoryType,
+    /// What it is called.
+    pub title: String,
+    /// Where it is from; nowhere for notes.
+    pub url: Option<String>,
+    /// Its text, as Markdown.
+    pub content: String,
+    /// What makes two of them the same.
+    pub dedupe: Digest,
+    /// Its passages, each with its vector unless there is none now.
+    pub passages: Vec<(String, Option<Vec<f32>>)>,
+    /// Whose vectors these are.
+    pub model: Option<ModelId>,
+    /// What a filter said of it; worth keeping when a filter was asked and could not say.
+    pub verdict: Option<Verdict>,
+}
+
+impl Draft {
+    /// What is told when it cannot be kept after all.
+    pub fn refused(&self, error: Fault, message: &str) -> Outcome {
+        let title = self.url.is_none().then(|| self.title.clone());
+        Outcome::Error { url: self.url.clone(), title, error, message: message.to_owned() }
+    }
+
+    /// What a verdict about it is filed under.
+    pub fn subject(&self) -> &str {
+        self.url.as_deref().unwrap_or(&self.title)
+    }
+}
+
+impl Pipeline {
+    /// The stations in their order.
+    pub fn new(stations: Stations) -> Self {
+        Self(Arc::new(stations))
+    }
+
+    /// The stations.
+    pub fn stations(&self) -> &Stations {
+        &self.0
+    }
+
+    /// Prepares an item. Dropping the future gives up what has not begun.
+    pub async fn prepare(&self, item: &Item, wanted: &FilterSettings) -> Prepared {
+        let raw = match item {
+            Item::Url(url) => self.page(url).await,
+            Item::Note { content, title, kind } => note(content, title.as_deref(), *kind),
+        };
+        match raw {
+            Ok(raw) => self.keep(item, raw, wanted).await,
+            Err(Left::Fault(fault, message)) => Prepared::Left(Outcome::error(item, fault, message)),
+            Err(Left::Skipped(reason)) => {
+                Prepared::Left(Outcome::Skipped { url: item.url().map(str::to_owned), reason: reason.to_owned() })
+            }
+        }
+    }
+
+    async fn page(&self, url: &str) -> Result<Raw, Left> {
+        let fault = |fault: Fault, why: &dyn std::error::Error| Left::Fault(fault, why.to_string());
+        let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
+        let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
+            Some(code) => fault(code, &error),
+            None => Left::Skipped("robots_disallowed"),
+        })?;
+        let source = Source {
+            media_type: fetched.media_type,
+            charset: fetched.charset,
+            url: Some(fetched.url.as_str().to_owned()),
+            body: fetched.body,
+        };
+        let extracted = self.0.extractor.extract(source).await.map_err(|error| fault(error.fault(), &error))?;
+        let Extracted { title, markdown, kind } = extracted;
+        Ok(Raw {
+            kind,
+            title: title.unwrap_or_else(|| url.host().to_owned()),
+            dedupe: Digest::of(url.as_str().as_bytes()),
+            url: Some(url.as_str().to_owned()),
+            content: markdown,
+        })
+    }
+
+    async fn keep(&self, item: &Item, raw: Raw, wanted: &FilterSettings) -> Prepared {
+        let Stations { filter, chunk, .. } = &*self.0;
+        let candidate = Candidate { title: Some(&raw.title), url: raw.url.as_deref(), markdown: &raw.content };
+        let verdict = if wanted.is_active() { Some(filter.judge(wanted, candidate).await) } else { None };
+        if let Some(verdict) = verdict.as_ref().filter(|verdict| !verdict.keep) {
+            let (url, reason) = (item.url().map(str::to_owned), "filtered".to_owned());
+            let subject = raw.url.unwrap_or(raw.title);
+            return Prepared::Dropped { outcome: Outcome::Skipped { url, reason }, subject, verdict: verdict.clone() };
+        }
+        let (settings, content) = (chunk.clone(), raw.content);
+        // Long texts keep a processor busy, and others wait on these threads.
+        let cut = tokio::task::spawn_blocking(move || (chunks(&content, &settings), content)).await;
+        let (texts, content) = match cut {
+            Ok((Ok(texts), content)) if !texts.is_empty() => (texts, content),
+            Ok((Ok(_), _)) => return Prepared::Left(Outcome::error(item, Fault::EmptyContent, "there is no text in it")),
+            Ok((Err(error), _)) => return Prepared::Left(Outcome::error(item, Fault::TooLarge, error.to_string())),
+            Err(_panic) => return Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its text could not be cut")),
+        };
+        let (model, passages) = self.embed(texts).await;
+        Prepared::Memory(Box::new(Draft {
+            kind: raw.kind,
+            title: raw.title,
+            url: raw.url,
+            content,
+            dedupe: raw.dedupe,
+            passages,
+            model,
+            verdict: verdict.filter(|verdict| verdict.by == VerdictBy::Unfiltered),
+        }))
+    }
+
+    /// Passages that get no vector now are found by their words, and get one later.
+    async fn embed(&self, texts: Vec<String>) -> (Option<ModelId>, Vec<(String, Option<Vec<f32>>)>) {
+        let embedder = &self.0.embedder;
+        let without = |texts: Vec<String>| texts.into_iter().map(|text| (text, None)).collect();
+        let Some(model) = embedder.model() else { return (None, without(texts)) };
+        match embedder.embed(texts.clone()).await {
+            Ok(vectors) => (Some(model.clone()), texts.into_iter().zip(vectors.into_iter().map(Some)).collect()),
+            Err(error) => {
+                if !matches!(error, EmbedError::Disabled) {
+                    tracing::warn!(error = %error, "passages are kept without vectors for now");
+                }
+                (None, without(texts))
+            }
+        }
+    }
+}
+
+/// An item after it was read, before anything was decided.
+struct Raw {
+    kind: MemoryType,
+    title: String,
+    url: Option<String>,
+    content: String,
+    dedupe: Digest,
+}
+
+/// Why an item goes no further.
+enum Left {
+    Fault(Fault, String),
+    Skipped(&'static str),
+}
+
+fn note(content: &str, title: Option<&str>, kind: MemoryType) -> Result<Raw, Left> {
+    let content = normalised(content);
+    if !content.chars().any(char::is_alphanumeric) {
+        return Err(Left::Fault(Fault::EmptyContent, "there is no text in it".to_owned()));
+    }
+    let title = title.and_then(short_title).or_else(|| note_title(&content)).unwrap_or_default();
+    Ok(Raw { kind, title, url: None, dedupe: note_digest(&content), content })
+}

@@ -1,0 +1,101 @@
+//! What new content has to be for an account, and what was left out (decisions, section 13).
+
+use domain::Timestamp;
+use domain::filter::{FilterSettings, Verdict};
+use domain::ids::{BatchId, UserAccountId};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, storable};
+use crate::{Store, on_reader, on_writer};
+
+/// One decision of a filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FiledVerdict {
+    /// What it was about: an address, or the title of a note.
+    pub subject: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// When.
+    pub created_at: Timestamp,
+}
+
+impl Store {
+    /// The settings of an account; those that ask for nothing when it has none.
+    pub async fn filter_settings(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
+        const SQL: &str = "SELECT settings FROM knowledge_settings WHERE account_id = $1";
+        let text: Option<String> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_optional(db))
+                .during("read the filter settings of an account")?;
+        let corrupt = |error| Corrupt::new("knowledge_settings.settings", error);
+        Ok(text.map(|text| serde_json::from_str(&text).map_err(corrupt)).transpose()?.unwrap_or_default())
+    }
+
+    /// Replaces the settings of an account.
+    pub async fn filter_settings_set(
+        &self,
+        account: &UserAccountId,
+        settings: &FilterSettings,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        const SQL: &str = "INSERT INTO knowledge_settings (account_id, settings, updated_at) VALUES ($1, $2, $3)
+            ON CONFLICT (account_id) DO UPDATE SET settings = excluded.settings, updated_at = excluded.updated_at";
+        let text = serde_json::to_string(settings).unwrap_or_default();
+        on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(account.as_str()).bind(&text).bind(now).execute(db).await.map(drop)
+        })
+        .during("change the filter settings of an account")
+    }
+
+    /// Files what a filter decided.
+    pub async fn verdict_add(
+        &self,
+        id: Uuid,
+        account: &UserAccountId,
+        batch: BatchId,
+        subject: &str,
+        verdict: &Verdict,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        const SQL: &str = "INSERT INTO verdicts (id, account_id, batch_id, subject, verdict, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6)";
+        let text = serde_json::to_string(verdict).unwrap_or_default();
+        on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(batch.as_uuid());
+            query.bind(storable(subject)).bind(&text).bind(now).execute(db).await.map(drop)
+        })
+        .during("file a verdict")
+    }
+
+    /// What filters decided for an account, newest first.
+    pub async fn verdicts_of_account(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<Vec<FiledVerdict>, StoreError> {
+        const SQL: &str = "SELECT subject, verdict, created_at FROM verdicts WHERE account_id = $1
+            ORDER BY created_at DESC, id DESC LIMIT $2";
+        let rows: Vec<VerdictRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
+        })
+        .during("list the verdicts of an account")?;
+        Ok(rows.into_iter().map(FiledVerdict::try_from).collect::<Result<_, _>>()?)
+    }
+}
+
+#[derive(FromRow)]
+struct VerdictRow {
+    subject: String,
+    verdict: String,
+    created_at: Timestamp,
+}
+
+impl TryFrom<VerdictRow> for FiledVerdict {
+    type Error = Corrupt;
+
+    fn try_from(row: VerdictRow) -> Result<Self, Corrupt> {
+        let verdict = serde_json::from_str(&row.verdict).map_err(|error| Corrupt::new("verdicts.verdict", error))?;
+        Ok(Self { subject: row.subject, verdict, created_at: row.created_at })
+    }
+}

@@ -1,0 +1,36 @@
+//! What new content has to be, and what was left out.
+
+use domain::filter::{FilterSettings, Verdict, VerdictBy};
+
+use crate::world::{World, at, laws, now};
+
+laws! {
+    async fn settings_are_replaced_as_a_whole_and_belong_to_one_account(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        assert_eq!(store.filter_settings(&ada).await.unwrap(), FilterSettings::default());
+        let first = FilterSettings { categories: vec!["Rust".into()], should_llm_filter: true, ..FilterSettings::default() };
+        let second = FilterSettings { include_items: vec!["actors".into()], ..FilterSettings::default() };
+        store.filter_settings_set(&ada, &first, now()).await.unwrap();
+        assert_eq!(store.filter_settings(&ada).await.unwrap(), first);
+        store.filter_settings_set(&ada, &second, at(1)).await.unwrap();
+        assert_eq!(store.filter_settings(&ada).await.unwrap(), second);
+        assert_eq!(store.filter_settings(&bob).await.unwrap(), FilterSettings::default());
+    }
+
+    async fn verdicts_are_listed_newest_first_for_their_account(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let verdict = Verdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
+        let batch = world.chance.uuid_v7(now()).into();
+        for (second, subject) in [(0, "https://example.com/"), (1, "A \0 note")] {
+            let id = world.chance.uuid_v7(at(second));
+            store.verdict_add(id, &ada, batch, subject, &verdict, at(second)).await.unwrap();
+        }
+        let filed = store.verdicts_of_account(&ada, 10).await.unwrap();
+        assert_eq!(filed.len(), 2);
+        assert!(filed[0].subject.starts_with("A ") && filed[0].created_at == at(1) && filed[0].verdict == verdict);
+        assert_eq!(store.verdicts_of_account(&ada, 1).await.unwrap().len(), 1);
+        assert_eq!(store.verdicts_of_account(&bob, 10).await.unwrap(), []);
+    }
+}
