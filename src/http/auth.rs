@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::api_key::ApiKey;
 use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
@@ -36,6 +37,8 @@ impl Accepts {
     pub const MACHINE: Self = Self(4);
     /// `preClaimBearer`
     pub const PRE_CLAIM: Self = Self(8);
+    /// A key of the knowledge API.
+    pub const API_KEY: Self = Self(16);
 
     /// Either.
     #[must_use]
@@ -88,6 +91,8 @@ pub enum Caller {
         /// The agent.
         agent: RegistrationId,
     },
+    /// A program with a key of the knowledge API.
+    Key(ApiKey),
 }
 
 impl Caller {
@@ -98,6 +103,7 @@ impl Caller {
             Self::Account { account, .. } => Some(account),
             Self::Session { account, .. } => account.as_ref(),
             Self::PreClaim { .. } => None,
+            Self::Key(key) => Some(&key.account),
         }
     }
 
@@ -117,6 +123,7 @@ impl Caller {
             Self::Account { .. } => Accepts::ACCOUNT,
             Self::Session { .. } => Accepts::SESSION,
             Self::PreClaim { .. } => Accepts::PRE_CLAIM,
+            Self::Key(_) => Accepts::API_KEY,
         }
     }
 }
@@ -151,6 +158,9 @@ async fn bearer(header: &HeaderValue, house: &House) -> Result<Caller, ApiError>
         house.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, house.clock.now());
         return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
     }
+    if secret.has_prefix(SecretKind::ApiKey) {
+        return api_key(&secret, house).await?.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
+    }
     if !secret.has_prefix(SecretKind::AccessToken) {
         return Err(refuse(Code::Unauthorized));
     }
@@ -163,6 +173,19 @@ async fn bearer(header: &HeaderValue, house: &House) -> Result<Caller, ApiError>
         }
         (TokenScope::Account, ..) => Err(refuse(Code::Unauthorized)),
     }
+}
+
+/// What is known of a key that is still good; that it was used is written once a minute.
+async fn api_key(secret: &Secret, house: &House) -> Result<Option<ApiKey>, ApiError> {
+    const WRITTEN_EVERY: TimeDelta = TimeDelta::minutes(1);
+    let now = house.clock.now();
+    let Some(key) = house.store.api_key_by_hash(&secret.hash(), now).await? else { return Ok(None) };
+    let unless_since = now - WRITTEN_EVERY;
+    if key.last_used_at.is_none_or(|last| last <= unless_since) {
+        let (store, id) = (house.store.clone(), key.id);
+        actors::detached(async move { store.api_key_used(id, unless_since, now).await }).await??;
+    }
+    Ok(Some(key))
 }
 
 /// The token of an `Authorization: Bearer` header.

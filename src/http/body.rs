@@ -20,16 +20,17 @@ impl FromRequest<House> for RawBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
-        read(request.into_body(), house.settings.http.body_deadline).await.map(Self)
+        read(request.into_body(), BODY_BYTES_HARD_MAX, house.settings.http.body_deadline).await.map(Self)
     }
 }
 
-async fn read(body: Body, deadline: Duration) -> Result<Bytes, ApiError> {
-    let limited = Limited::new(body, BODY_BYTES_HARD_MAX);
+/// Reads a body of at most `bytes_max`, within a deadline.
+pub async fn read(body: Body, bytes_max: usize, deadline: Duration) -> Result<Bytes, ApiError> {
+    let limited = Limited::new(body, bytes_max);
     match tokio::time::timeout(deadline, limited.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(ApiError::new(Code::PayloadTooLarge).with("bytes_max", BODY_BYTES_HARD_MAX.into()))
+            Err(ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into()))
         }
         Ok(Err(_)) => Err(ApiError::unavailable("body_unreadable", Duration::from_secs(1))),
         Err(_) => Err(ApiError::unavailable("body_too_slow", Duration::from_secs(1))),

@@ -59,6 +59,10 @@ pub enum Code {
     PayloadTooLarge,
     UnsupportedContentEncoding,
     UnsupportedMediaType,
+    // the knowledge API, whose codes are all ours (decisions, section 13)
+    SpaceForbidden,
+    InsufficientScope,
+    RateLimited,
 }
 
 impl Code {
@@ -106,6 +110,9 @@ impl Code {
             Self::PayloadTooLarge => ("payload_too_large", StatusCode::PAYLOAD_TOO_LARGE),
             Self::UnsupportedContentEncoding => ("unsupported_content_encoding", StatusCode::UNSUPPORTED_MEDIA_TYPE),
             Self::UnsupportedMediaType => ("unsupported_media_type", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            Self::SpaceForbidden => ("space_forbidden", StatusCode::FORBIDDEN),
+            Self::InsufficientScope => ("insufficient_scope", StatusCode::FORBIDDEN),
+            Self::RateLimited => ("rate_limited", StatusCode::TOO_MANY_REQUESTS),
         }
     }
 
@@ -142,11 +149,27 @@ impl ApiError {
 
     /// 424: try again, but not before `retry_after`.
     pub fn unavailable(reason: &str, retry_after: Duration) -> Self {
-        let seconds = retry_after.as_millis().div_ceil(1000).max(1);
         Self::new(Code::TemporarilyUnavailable)
             .with("retryable", json!(true))
             .with("reason", json!(reason))
-            .header(RETRY_AFTER, HeaderValue::from_str(&seconds.to_string()).unwrap_or(HeaderValue::from_static("1")))
+            .retry_after(retry_after)
+    }
+
+    /// 400 `invalid_request` with everything that is wrong, as pairs of place and rule.
+    pub fn issues(issues: impl IntoIterator<Item = (String, String)>) -> Self {
+        let issue = |(path, message)| json!({ "path": path, "message": message });
+        Self::new(Code::InvalidRequest).with("issues", issues.into_iter().map(issue).collect())
+    }
+
+    /// 429: the account itself asks for too much.
+    pub fn rate_limited(retry_after: Duration) -> Self {
+        Self::new(Code::RateLimited).retry_after(retry_after)
+    }
+
+    /// When to come back, in whole seconds.
+    fn retry_after(self, after: Duration) -> Self {
+        let seconds = after.as_millis().div_ceil(1000).max(1);
+        self.header(RETRY_AFTER, HeaderValue::from_str(&seconds.to_string()).unwrap_or(HeaderValue::from_static("1")))
     }
 
     /// One more member of the body.
@@ -171,6 +194,20 @@ impl ApiError {
     /// The code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// What is wrong with a request, if that was told.
+    pub fn first_issue(&self) -> Option<String> {
+        let issue = self.members.get("issues")?.get(0)?;
+        let (path, message) = (issue["path"].as_str()?, issue["message"].as_str()?);
+        Some(if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") })
+    }
+
+    /// The answer under another status.
+    pub fn answered_as(self, status: StatusCode) -> Response {
+        let mut response = self.into_response();
+        *response.status_mut() = status;
+        response
     }
 }
 

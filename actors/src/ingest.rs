@@ -1,0 +1,174 @@
+//! Batches of addresses and notes: taken in, worked on, told of (specification, *Knowledge API*; decisions, section 13).
+//!
+//! 1. A batch is committed with all its items; only then anybody hears of it. From here on it needs no client.
+//! 2. Its [`BatchAdd`] is activated by the first message, by [`Drift`] after a crash, or by whoever joins it on another node.
+//! 3. The actor keeps a lease, has a few items prepared at a time, and commits what becomes of each: that alone decides.
+//! 4. A [`Feed`] tells the stream from any place on. It reads the journal at its own pace, so a slow reader holds nobody up.
+//!
+//! **If it crashes:** the next message, or the next look for batches adrift, activates it afresh from the store. Items that were being
+//! prepared are prepared again; what was committed already is found to be the same.
+
+mod batch;
+mod feed;
+mod settings;
+
+use std::sync::Arc;
+
+use domain::batch::Item;
+use domain::ids::{BatchId, SpaceId, UserAccountId};
+use domain::{Chance, Clock};
+use knowledge::Pipeline;
+use store::Store;
+use store::batch::{Batch, BatchCreate, NewBatch};
+
+pub use self::batch::{BatchAdd, BatchMessage};
+pub use self::feed::Feed;
+pub use self::settings::BatchSettings;
+use crate::directory::{AskError, Directory};
+use crate::handle::Reply;
+use crate::periodic::Pass;
+use crate::settings::ActorSettings;
+use crate::trouble::Trouble;
+
+/// What the actors stand on.
+#[derive(Debug)]
+pub struct Wiring {
+    /// The rows.
+    pub store: Store,
+    /// Time.
+    pub clock: Clock,
+    /// Chance.
+    pub chance: Chance,
+    /// From bytes to meaning.
+    pub pipeline: Pipeline,
+    /// Limits of batches.
+    pub settings: BatchSettings,
+    /// Where notes are read again, without a slash at the end.
+    pub rag_url: String,
+    /// The name under which this process takes leases.
+    pub runner: String,
+}
+
+/// Batches, for whoever adds.
+#[derive(Debug, Clone)]
+pub struct Ingestion {
+    wiring: Arc<Wiring>,
+    batches: Directory<BatchId, BatchAdd>,
+}
+
+impl Ingestion {
+    /// The actors are started by the family under [`Ingestion::batches`].
+    pub fn new(wiring: Wiring, settings: &ActorSettings) -> Self {
+        Self { wiring: Arc::new(wiring), batches: Directory::new("batches", settings) }
+    }
+
+    /// The living batches.
+    pub fn batches(&self) -> &Directory<BatchId, BatchAdd> {
+        &self.batches
+    }
+
+    /// What each of them is made from.
+    pub fn prototype(&self) -> BatchAdd {
+        BatchAdd::new(Arc::clone(&self.wiring))
+    }
+
+    /// Takes a batch in and begins to work on it; `None` when the account has as many running as it may have.
+    ///
+    /// Durable work: run it [`detached`](crate::detached).
+    pub async fn add(
+        &self,
+        account: &UserAccountId,
+        spaces: &[SpaceId],
+        items: &[Item],
+    ) -> Result<Option<Feed>, Trouble> {
+        let Wiring { store, clock, chance, settings, .. } = &*self.wiring;
+        let now = clock.now();
+        let id = chance.uuid_v7(now).into();
+        let new = NewBatch { id, account, spaces, items };
+        if store.batch_create(&new, settings.running_max, now).await? == BatchCreate::TooMany {
+            return Ok(None);
+        }
+        domain::failpoint!("batches.taken");
+        tracing::info!(batch.id = %id, items = items.len(), "a batch was taken in");
+        self.join(id, account, None).await
+    }
+
+    /// The stream of a batch of this account, after the message with this number, or from its beginning; `None` when there is no such batch.
+    pub async fn join(
+        &self,
+        id: BatchId,
+        account: &UserAccountId,
+        after: Option<u32>,
+    ) -> Result<Option<Feed>, Trouble> {
+        let Some(batch) = self.wiring.store.batch_by_id(id, Some(account)).await? else { return Ok(None) };
+        let next = after.map_or(0, |seq| seq.saturating_add(1));
+        if batch.journal.has_ended() {
+            return Ok(Some(Feed::ended(id, next, batch.journal)));
+        }
+        Ok(self.follow(id).await?.map(|told| Feed::new(self.clone(), id, next, told)))
+    }
+
+    /// Asks that a batch of this account end early; `false` when there is none such that runs.
+    ///
+    /// Durable work: run it [`detached`](crate::detached).
+    pub async fn cancel(&self, id: BatchId, account: &UserAccountId) -> Result<bool, Trouble> {
+        if !self.wiring.store.batch_cancel(id, account, self.wiring.clock.now()).await? {
+            return Ok(false);
+        }
+        let ask = |reply| BatchMessage::Cancel { reply };
+        match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
+            // It ended meanwhile, which is what was asked for.
+            Ok(()) | Err(AskError::Unknown) => Ok(true),
+            Err(AskError::Load(error)) => Err(error.into()),
+            // The wish is committed: whoever works on it learns of it with the next lease.
+            Err(AskError::Unavailable(refusal)) => {
+                tracing::debug!(batch.id = %id, error = %refusal, "a batch will hear later that it is cancelled");
+                Ok(true)
+            }
+        }
+    }
+
+    /// The journal of a running batch, as it grows; `None` when it has ended or never was.
+    async fn follow(&self, id: BatchId) -> Result<Option<batch::Told>, Trouble> {
+        let ask = |reply| BatchMessage::Join { reply };
+        match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
+            Ok(told) => Ok(Some(told)),
+            Err(AskError::Unknown) => Ok(self.wiring.store.batch_by_id(id, None).await?.map(|batch| {
+                // Ended between two looks.
+                tokio::sync::watch::channel(batch.journal).1
+            })),
+            Err(AskError::Load(error)) => Err(error.into()),
+            Err(AskError::Unavailable(refusal)) => Err(refusal.into()),
+        }
+    }
+
+    /// Only a running batch has an actor.
+    async fn load(&self, id: BatchId) -> Result<Option<Batch>, store::StoreError> {
+        Ok(self.wiring.store.batch_by_id(id, None).await?.filter(|batch| !batch.journal.has_ended()))
+    }
+}
+
+/// Looks for batches on which nobody works, most of all after a crash, and has them worked on.
+#[derive(Debug, Clone)]
+pub struct Drift(pub Ingestion);
+
+/// Batches that are looked at in one pass.
+const ADRIFT_MAX: usize = 256;
+
+impl Pass for Drift {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+        let Ingestion { wiring, batches } = &self.0;
+        let adrift = wiring.store.batches_adrift(wiring.clock.now(), ADRIFT_MAX).await;
+        for id in adrift.map_err(|error| error.to_string())? {
+            let wake = |reply: Reply<()>| BatchMessage::Wake { reply };
+            let told = batches.tell(&id, || self.0.load(id), wake, batches.settings().ask_deadline).await;
+            match told {
+                Ok(()) | Err(AskError::Unknown) => {}
+                Err(error) => tracing::warn!(batch.id = %id, error = %error, "a batch could not be taken up again"),
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,337 @@
+//! The actor behind one batch.
+//!
+//! Whoever holds the lease leads: it has items prepared side by side, commits what becomes of each, one after the other, and tells. Without
+//! the lease it follows: it reads what another process commits, and stands ready to take over.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::batch::{End, Item, Journal, Outcome};
+use domain::filter::FilterSettings;
+use domain::item::Fault;
+use futures_util::FutureExt;
+use knowledge::Prepared;
+use ractor::{ActorProcessingErr, ActorRef};
+use store::StoreError;
+use store::batch::{Batch, Lease};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Wiring;
+use crate::handle::Reply;
+
+/// The journal of a batch, as it grows.
+pub type Told = watch::Receiver<Journal>;
+
+/// How often a follower reads what the leader committed.
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// Sent by [`super::Ingestion`], and by the actor to itself.
+#[derive(Debug)]
+pub enum BatchMessage {
+    /// Somebody wants to hear.
+    Join {
+        /// What is told.
+        reply: Reply<Told>,
+    },
+    /// Somebody does not want it any more.
+    Cancel {
+        /// It is over, or will be.
+        reply: Reply<()>,
+    },
+    /// Nobody seemed to work on it.
+    Wake {
+        /// It is worked on.
+        reply: Reply<()>,
+    },
+    /// The actor's own: time to keep the lease.
+    Tick,
+    /// The actor's own: an item is ready to be committed.
+    Ready {
+        /// Its index.
+        index: usize,
+        /// What was made of it; `None` when it has to be tried again.
+        prepared: Option<Box<Prepared>>,
+    },
+}
+
+/// The actor: wiring only.
+#[derive(Debug, Clone)]
+pub struct BatchAdd {
+    wiring: Arc<Wiring>,
+}
+
+/// What is remembered of the rows, and what is being done.
+#[derive(Debug)]
+pub struct BatchState {
+    batch: Batch,
+    told: watch::Sender<Journal>,
+    /// Items that nobody prepares yet, in their order, with the host of those that are fetched.
+    waiting: VecDeque<(usize, Option<String>)>,
+    /// Items that are being prepared.
+    working: Vec<(usize, Option<String>)>,
+    /// Their tasks, which end with the actor.
+    tasks: JoinSet<()>,
+    /// What new content has to be; read when the work begins.
+    filter: Option<Arc<FilterSettings>>,
+}
+
+impl BatchAdd {
+    pub(super) fn new(wiring: Arc<Wiring>) -> Self {
+        Self { wiring }
+    }
+}
+
+#[ractor::actor(message = BatchMessage, state = BatchState, arguments = Batch)]
+impl BatchAdd {
+    async fn pre_start(
+        &self,
+        myself: ActorRef<BatchMessage>,
+        batch: Batch,
+    ) -> Result<BatchState, ActorProcessingErr> {
+        myself.cast(BatchMessage::Tick)?;
+        let told = watch::Sender::new(batch.journal.clone());
+        let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
+        Ok(BatchState { batch, told, waiting, working, tasks, filter: None })
+    }
+
+    #[ractor::message(BatchMessage::Join { reply })]
+    fn on_join(&self, reply: Reply<Told>, state: &mut BatchState) {
+        reply.send(state.told.subscribe());
+    }
+
+    #[ractor::message(BatchMessage::Wake { reply })]
+    fn on_wake(&self, reply: Reply<()>) {
+        reply.send(());
+    }
+
+    #[ractor::message(BatchMessage::Cancel { reply })]
+    async fn on_cancel(&self, myself: ActorRef<BatchMessage>, reply: Reply<()>, state: &mut BatchState) {
+        if state.leads() {
+            self.settle(&myself, self.cancel(state).await, state);
+        }
+        reply.send(());
+    }
+
+    #[ractor::message(BatchMessage::Tick)]
+    async fn on_tick(&self, myself: ActorRef<BatchMessage>, state: &mut BatchState) {
+        let kept = self.keep(&myself, state).await;
+        self.settle(&myself, kept, state);
+        let pause = if state.leads() { self.wiring.settings.lease / 3 } else { FOLLOW_EVERY };
+        // The timer's task ends by itself when the actor does.
+        drop(myself.send_after(pause, || BatchMessage::Tick));
+    }
+
+    #[ractor::message(BatchMessage::Ready { index, prepared })]
+    async fn on_ready(
+        &self,
+        myself: ActorRef<BatchMessage>,
+        index: usize,
+        prepared: Option<Box<Prepared>>,
+        state: &mut BatchState,
+    ) {
+        domain::failpoint!("batches.ready");
+        while state.tasks.try_join_next().is_some() {}
+        // What was aborted meanwhile is not waited for any more.
+        let Some(at) = state.working.iter().position(|(working, _)| *working == index) else { return };
+        state.working.swap_remove(at);
+        let committed = match prepared {
+            Some(prepared) => self.commit(index, *prepared, state).await,
+            None => Ok(false),
+        };
+        let done = match committed {
+            Ok(true) => self.fill(&myself, state).await,
+            // The rows are other than remembered, or in trouble: the next tick begins again from them.
+            Ok(false) => {
+                state.stop();
+                Ok(())
+            }
+            Err(error) => {
+                state.stop();
+                Err(error)
+            }
+        };
+        self.settle(&myself, done, state);
+    }
+}
+
+impl BatchAdd {
+    /// Ends the actor with its batch, and tells of trouble.
+    fn settle(&self, myself: &ActorRef<BatchMessage>, done: Result<(), StoreError>, state: &BatchState) {
+        if let Err(error) = done {
+            tracing::warn!(batch.id = %state.batch.id, error = %error, "a batch will be tried again");
+        }
+        if state.told.borrow().has_ended() {
+            // Fails only if the actor is on its way out already.
+            let _ = myself.drain();
+        }
+    }
+
+    /// Takes the lease or keeps it, and works; without it, reads what others do.
+    async fn keep(&self, myself: &ActorRef<BatchMessage>, state: &mut BatchState) -> Result<(), StoreError> {
+        let Wiring { store, clock, settings, runner, .. } = &*self.wiring;
+        let now = clock.now();
+        let lease = store.batch_lease(state.batch.id, runner, now + settings.lease, now).await?;
+        let Lease::Held { is_cancelled } = lease else {
+            state.stop();
+            return self.reload(state).await;
+        };
+        if !state.leads() {
+            self.reload(state).await?;
+            state.filter = Some(Arc::new(store.filter_settings(&state.batch.account).await?));
+            state.waiting = state.batch.pending.iter().map(|(index, url)| (*index, url.as_deref().and_then(host))).collect();
+        }
+        if is_cancelled { self.cancel(state).await } else { self.fill(myself, state).await }
+    }
+
+    /// Has as many items prepared as may be at once; of one host only half as many, since hosts are asked one thing at a time and the
+    /// others should not wait for that. Ends the batch when nothing is left.
+    async fn fill(&self, myself: &ActorRef<BatchMessage>, state: &mut BatchState) -> Result<(), StoreError> {
+        let Some(filter) = state.filter.clone() else { return Ok(()) };
+        let at_once = self.wiring.settings.items_at_once;
+        while state.working.len() < at_once {
+            let busy = |host: &str| state.working.iter().filter(|(_, other)| other.as_deref() == Some(host)).count();
+            let may_start = |(_, host): &(usize, Option<String>)| {
+                host.as_deref().is_none_or(|host| busy(host) < at_once.div_ceil(2))
+            };
+            let Some(at) = state.waiting.iter().position(may_start) else { break };
+            let Some(entry) = state.waiting.remove(at) else { break };
+            let (wiring, myself) = (Arc::clone(&self.wiring), myself.clone());
+            let (id, index, filter) = (state.batch.id, entry.0, Arc::clone(&filter));
+            state.working.push(entry);
+            state.tasks.spawn(async move {
+                let prepared = match wiring.store.batch_item(id, index).await {
+                    Ok(Some(item)) => Some(prepare(&wiring, &item, &filter).await),
+                    Ok(None) => None,
+                    Err(error) => {
+                        tracing::warn!(batch.id = %id, error = %error, "an item of a batch could not be read");
+                        None
+                    }
+                };
+                // Fails only if the actor is gone: then nobody waits for it.
+                let _ = myself.cast(BatchMessage::Ready { index, prepared: prepared.map(Box::new) });
+            });
+        }
+        if state.working.is_empty() && state.waiting.is_empty() { self.end(&[], state).await } else { Ok(()) }
+    }
+
+    /// Commits what was made of an item; `false` when its outcome turned out to be written already, by another leader.
+    async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
+        let Wiring { store, clock, chance, pipeline, rag_url, .. } = &*self.wiring;
+        let now = clock.now();
+        let outcome = match prepared {
+            Prepared::Memory(draft) => {
+                let id = chance.uuid_v7(now).into();
+                let put = pipeline.put(store, &draft, id, &state.batch.account, &state.batch.spaces, now).await?;
+                domain::failpoint!("batches.put");
+                match put {
+                    Some(id) => {
+                        let url = draft.url.clone().unwrap_or_else(|| format!("{rag_url}/v1/memories/{id}"));
+                        Outcome::Success { id, url }
+                    }
+                    None => draft.refused(Fault::QuotaExceeded, "the account keeps as much as it may: delete something first"),
+                }
+            }
+            Prepared::Left(outcome) => outcome,
+            Prepared::Dropped { outcome, verdict, subject } => {
+                let id = chance.uuid_v7(now);
+                store.verdict_add(id, &state.batch.account, state.batch.id, &subject, &verdict, now).await?;
+                outcome
+            }
+        };
+        let place = state.told.borrow().processed() + 1;
+        if !store.batch_item_finish(state.batch.id, (index, place, &outcome)).await? {
+            return Ok(false);
+        }
+        domain::failpoint!("batches.finished");
+        state.told.send_modify(|journal| journal.finish(index, outcome));
+        Ok(true)
+    }
+
+    /// Gives every item that has none yet the outcome of a cancelled one.
+    async fn cancel(&self, state: &mut BatchState) -> Result<(), StoreError> {
+        let mut left: Vec<usize> = state.waiting.iter().chain(&state.working).map(|(index, _)| *index).collect();
+        left.sort_unstable();
+        state.tasks.abort_all();
+        let urls: HashMap<usize, &Option<String>> =
+            state.batch.pending.iter().map(|(index, url)| (*index, url)).collect();
+        let rest: Vec<(usize, Outcome)> = left
+            .into_iter()
+            .map(|index| {
+                let url = urls.get(&index).and_then(|url| (*url).clone());
+                let message = "the batch was cancelled before this was added".to_owned();
+                (index, Outcome::Error { url, title: None, error: Fault::Cancelled, message })
+            })
+            .collect();
+        self.end(&rest, state).await
+    }
+
+    async fn end(&self, rest: &[(usize, Outcome)], state: &mut BatchState) -> Result<(), StoreError> {
+        let Wiring { store, clock, .. } = &*self.wiring;
+        let begun = state.told.borrow().processed() + 1;
+        let finished: Vec<_> =
+            rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, begun + nth, outcome)).collect();
+        let ended = store.batch_finish(state.batch.id, &finished, &End::Complete, clock.now()).await?;
+        state.stop();
+        if !ended {
+            return self.reload(state).await;
+        }
+        tracing::info!(batch.id = %state.batch.id, "a batch is complete");
+        state.told.send_modify(|journal| {
+            for (index, outcome) in rest {
+                journal.finish(*index, outcome.clone());
+            }
+            journal.end(End::Complete);
+        });
+        Ok(())
+    }
+
+    /// Reads what was committed, and tells what is new.
+    async fn reload(&self, state: &mut BatchState) -> Result<(), StoreError> {
+        let Some(batch) = self.wiring.store.batch_by_id(state.batch.id, None).await? else {
+            // The account is gone, and the batch with it.
+            state.told.send_modify(|journal| journal.end(End::Failed("the batch does not exist any more".to_owned())));
+            return Ok(());
+        };
+        state.told.send_if_modified(|journal| {
+            let is_new = *journal != batch.journal;
+            journal.clone_from(&batch.journal);
+            is_new
+        });
+        state.batch = batch;
+        Ok(())
+    }
+}
+
+impl BatchState {
+    /// Only a leader knows what new content has to be.
+    fn leads(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Does nothing more until the next tick finds who leads.
+    fn stop(&mut self) {
+        self.tasks.abort_all();
+        self.waiting.clear();
+        self.working.clear();
+        self.filter = None;
+    }
+}
+
+/// An item that makes its code panic is left out; the others must not wait for it for ever.
+async fn prepare(wiring: &Wiring, item: &Item, filter: &FilterSettings) -> Prepared {
+    let prepared = AssertUnwindSafe(wiring.pipeline.prepare(item, filter)).catch_unwind().await;
+    prepared.unwrap_or_else(|_panic| {
+        tracing::error!("preparing an item panicked");
+        Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its content could not be read"))
+    })
+}
+
+/// The host of an address, for fairness alone: what is no address gets its error when its turn comes.
+fn host(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    Some(rest[..end].to_ascii_lowercase())
+}

@@ -1,0 +1,63 @@
+//! The stream of one batch, as one reader hears it.
+
+use domain::batch::{Journal, MessageId};
+use domain::ids::BatchId;
+use tokio::sync::watch;
+
+use super::Ingestion;
+use super::batch::Told;
+use crate::trouble::Trouble;
+
+/// What is still to be told of a batch. Nothing is kept for it: it reads the journal when its reader is ready for more.
+#[derive(Debug)]
+pub struct Feed {
+    /// Where the journal is found again when the actor behind it is gone; nowhere once it is whole.
+    ingestion: Option<Ingestion>,
+    batch: BatchId,
+    next: u32,
+    told: Told,
+}
+
+impl Feed {
+    pub(super) fn new(ingestion: Ingestion, batch: BatchId, next: u32, told: Told) -> Self {
+        Self { ingestion: Some(ingestion), batch, next, told }
+    }
+
+    pub(super) fn ended(batch: BatchId, next: u32, journal: Journal) -> Self {
+        Self { ingestion: None, batch, next, told: watch::channel(journal).1 }
+    }
+
+    /// The batch.
+    pub fn batch(&self) -> BatchId {
+        self.batch
+    }
+
+    /// The next message, with its id; `None` after the last one. An error means that the reader should join again later.
+    pub async fn next(&mut self) -> Result<Option<(MessageId, String)>, Trouble> {
+        loop {
+            if let Some(message) = self.ready() {
+                return Ok(Some(message));
+            }
+            if self.told.borrow().has_ended() {
+                return Ok(None);
+            }
+            if self.told.changed().await.is_err() {
+                // The actor is gone. What it told last may not have been seen yet; otherwise somebody else goes on.
+                if self.told.borrow().has_ended() || self.told.borrow().message(self.next).is_some() {
+                    continue;
+                }
+                let Some(ingestion) = &self.ingestion else { return Ok(None) };
+                let Some(told) = ingestion.follow(self.batch).await? else { return Ok(None) };
+                self.told = told;
+            }
+        }
+    }
+
+    /// The next message, if it is known already.
+    pub fn ready(&mut self) -> Option<(MessageId, String)> {
+        let data = self.told.borrow_and_update().message(self.next)?.data();
+        let id = MessageId { batch: self.batch, seq: self.next };
+        self.next += 1;
+        Some((id, data))
+    }
+}

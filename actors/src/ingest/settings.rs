@@ -1,0 +1,51 @@
+//! `[knowledge.batch]`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of batches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BatchSettings {
+    /// Addresses and notes of one batch.
+    pub items_max: usize,
+    /// Bytes of one note.
+    pub note_bytes_max: usize,
+    /// Spaces that one batch may name.
+    pub spaces_max: usize,
+    /// Bytes of a whole request.
+    pub body_bytes_max: usize,
+    /// How long a client may take to send it.
+    #[serde(with = "humantime_serde")]
+    pub body_deadline: Duration,
+    /// Batches of one account that may run at once.
+    pub running_max: u32,
+    /// Items of one batch that are prepared at once.
+    pub items_at_once: usize,
+    /// Streams that are told at once.
+    pub streams_max: usize,
+    /// Silence after which a stream shows that it is alive.
+    #[serde(with = "humantime_serde")]
+    pub heartbeat: Duration,
+    /// How long a process that works on a batch may be silent before another takes it over.
+    #[serde(with = "humantime_serde")]
+    pub lease: Duration,
+}
+
+impl Default for BatchSettings {
+    fn default() -> Self {
+        Self {
+            items_max: 600,
+            note_bytes_max: 1024 * 1024,
+            spaces_max: 20,
+            body_bytes_max: 32 * 1024 * 1024,
+            body_deadline: Duration::from_mins(1),
+            running_max: 4,
+            items_at_once: 8,
+            streams_max: 4096,
+            heartbeat: Duration::from_secs(15),
+            lease: Duration::from_secs(6),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The knowledge API (specification, *Knowledge API*; decisions, section 13).
+//!
+//! Every request has a key, `Authorization: Bearer ak_…`. What the key may do and where is [`Reader`]'s to say, for keys and for people
+//! on their pages alike.
+
+pub mod batch;
+pub mod error;
+pub mod memories;
+pub mod search;
+pub mod settings;
+pub mod spaces;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use domain::api_key::{ApiKey, ApiKeyScope};
+use serde::de::DeserializeOwned;
+
+use self::error::KnowledgeError;
+use super::auth::{Caller, unauthorized};
+use super::body;
+use super::error::{ApiError, Code};
+use crate::house::House;
+use crate::knowledge::Reader;
+
+/// Whoever presented a good key.
+#[derive(Debug)]
+pub struct KeyHolder(pub ApiKey);
+
+impl FromRequestParts<House> for KeyHolder {
+    type Rejection = KnowledgeError;
+
+    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, KnowledgeError> {
+        match Caller::from_request_parts(parts, house).await {
+            Ok(Caller::Key(key)) => Ok(Self(key)),
+            Ok(_) => Err(unauthorized(Code::Unauthorized, true, house).into()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl KeyHolder {
+    /// What the key opens, if it has this scope.
+    pub fn may(self, scope: ApiKeyScope) -> Result<Reader, KnowledgeError> {
+        if !self.0.scopes.contains(&scope) {
+            return Err(ApiError::new(Code::InsufficientScope).with("scope", scope.as_str().into()).into());
+        }
+        Ok(Reader { account: self.0.account, within: self.0.spaces })
+    }
+}
+
+/// A JSON body: 415 when it says to be something else, 400 `invalid_json` when it is none, 400 `invalid_request` when it does not fit.
+#[derive(Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<House> for Json<T> {
+    type Rejection = KnowledgeError;
+
+    async fn from_request(request: Request, house: &House) -> Result<Self, KnowledgeError> {
+        says_json(&request)?;
+        let body = body::read(request.into_body(), super::BODY_BYTES_HARD_MAX, house.settings.http.body_deadline).await?;
+        parse(&body).map(Self)
+    }
+}
+
+/// 415 unless the body says to be JSON, or says nothing.
+fn says_json(request: &Request) -> Result<(), KnowledgeError> {
+    let Some(kind) = request.headers().get(CONTENT_TYPE) else { return Ok(()) };
+    let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(Code::UnsupportedMediaType.into()) }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, KnowledgeError> {
+    if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_err() {
+        return Err(Code::InvalidJson.into());
+    }
+    Ok(body::json(bytes)?)
+}
+
+/// The body of a batch, which may be larger than others and take longer. So few are read at once that they fit into memory.
+async fn large_body(request_body: Body, house: &House) -> Result<Bytes, KnowledgeError> {
+    let settings = &house.settings.knowledge.batch;
+    let Ok(_place) = house.large_bodies.try_acquire() else {
+        return Err(ApiError::unavailable("overloaded", std::time::Duration::from_secs(1)).into());
+    };
+    Ok(body::read(request_body, settings.body_bytes_max, settings.body_deadline).await?)
+}

@@ -1,0 +1,167 @@
+//! Batches: taken in, told of, joined again, cancelled (specification, *Batch-add stream*).
+
+use std::convert::Infallible;
+
+use actors::ingest::Feed;
+use axum::extract::{Path, Request, State};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use domain::api_key::ApiKeyScope;
+use domain::batch::{Item, MessageId};
+use domain::ids::BatchId;
+use domain::memory::MemoryType;
+use futures_util::stream::{self, Stream, StreamExt};
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::error::Answer;
+use super::{KeyHolder, large_body, parse, says_json};
+use crate::house::House;
+use crate::http::error::{ApiError, Code};
+use crate::knowledge::Reader;
+
+/// The body of `POST /v1/batch-add`.
+#[derive(Debug, Deserialize)]
+pub struct AddRequest {
+    urls: Option<Vec<String>>,
+    contents: Option<Vec<NoteRequest>>,
+    spaces: Option<Vec<Uuid>>,
+}
+
+/// One of its notes.
+#[derive(Debug, Deserialize)]
+pub struct NoteRequest {
+    content: String,
+    title: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<MemoryType>,
+}
+
+/// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
+pub async fn add(State(house): State<House>, key: KeyHolder, request: Request) -> Answer {
+    let reader = key.may(ApiKeyScope::Write)?;
+    says_json(&request)?;
+    let body: AddRequest = parse(&large_body(request.into_body(), &house).await?)?;
+    let named = body.spaces.unwrap_or_default();
+    let items = items(body.urls.unwrap_or_default(), body.contents.unwrap_or_default());
+    Ok(told(begin(&house, &reader, items, &named).await?, &house)?)
+}
+
+/// Takes a batch in, within every limit, and gives its stream.
+pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uuid]) -> Result<Feed, ApiError> {
+    let settings = &house.settings.knowledge.batch;
+    let rule = |kept: bool, path: &str, rule: String| if kept { Ok(()) } else { Err(ApiError::invalid(path, rule)) };
+    rule(!items.is_empty(), "", "supply urls, contents, or both".to_owned())?;
+    let most = settings.items_max;
+    rule(items.len() <= most, "", format!("a batch has at most {most} items, and this one has {}", items.len()))?;
+    rule(named.len() <= settings.spaces_max, "spaces", format!("must name at most {}", settings.spaces_max))?;
+    let notes = items.iter().filter_map(|item| match item {
+        Item::Note { content, .. } => Some(content),
+        Item::Url(_) => None,
+    });
+    for (nth, content) in notes.enumerate() {
+        let path = format!("contents[{nth}].content");
+        let most = settings.note_bytes_max;
+        rule(content.len() <= most, &path, format!("must have at most {most} bytes, and has {}", content.len()))?;
+    }
+    let spaces = reader.to_write(named, house).await?;
+    let (ingestion, account) = (house.ingestion.clone(), reader.account.clone());
+    let feed = actors::detached(async move { ingestion.add(&account, &spaces, &items).await }).await??;
+    feed.ok_or_else(|| ApiError::rate_limited(settings.heartbeat))
+}
+
+/// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`.
+pub async fn join(State(house): State<House>, key: KeyHolder, Path(id): Path<String>, headers: HeaderMap) -> Answer {
+    let reader = key.may(ApiKeyScope::Write)?;
+    Ok(told(join_as(&house, &reader, &id, &headers).await?, &house)?)
+}
+
+/// The stream of a batch of the reader's account.
+pub async fn join_as(house: &House, reader: &Reader, id: &str, headers: &HeaderMap) -> Result<Feed, ApiError> {
+    let id: BatchId = id.parse().map_err(|_| Code::NotFound)?;
+    let after = match headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default()) {
+        None | Some("") => None,
+        Some(text) => {
+            let heard: MessageId = text.parse().map_err(|error| ApiError::invalid("Last-Event-ID", format!("{error}")))?;
+            if heard.batch != id {
+                return Err(ApiError::invalid("Last-Event-ID", "belongs to another batch"));
+            }
+            Some(heard.seq)
+        }
+    };
+    house.ingestion.join(id, &reader.account, after).await?.ok_or_else(|| Code::NotFound.into())
+}
+
+/// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
+pub async fn cancel(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
+    let reader = key.may(ApiKeyScope::Write)?;
+    cancel_as(&house, &reader, &id).await?;
+    Ok(axum::Json(json!({ "ok": true })).into_response())
+}
+
+/// Cancels a batch of the reader's account; one that has ended stays as it is.
+pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), ApiError> {
+    let id: BatchId = id.parse().map_err(|_| Code::NotFound)?;
+    let (ingestion, account, store) = (house.ingestion.clone(), reader.account.clone(), house.store.clone());
+    let known = actors::detached(async move {
+        if ingestion.cancel(id, &account).await? {
+            return Ok::<_, actors::Trouble>(true);
+        }
+        Ok(store.batch_by_id(id, Some(&account)).await?.is_some())
+    });
+    if known.await?? { Ok(()) } else { Err(Code::NotFound.into()) }
+}
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const X_BATCH_ID: HeaderName = HeaderName::from_static("x-batch-id");
+
+/// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
+pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
+    let Ok(place) = house.streams.clone().try_acquire_owned() else {
+        return Err(ApiError::unavailable("too_many_streams", std::time::Duration::from_secs(5)));
+    };
+    let batch = feed.batch();
+    let mut closing = house.closing.clone();
+    // Whoever listens while the server stops joins the next one.
+    let closed = async move {
+        let _ = closing.wait_for(|closing| *closing).await;
+    };
+    let events = messages(feed).take_until(closed).map(move |event| {
+        let _held_as_long_as_it_is_told = &place;
+        event
+    });
+    let heartbeat = KeepAlive::new().interval(house.settings.knowledge.batch.heartbeat).text("");
+    let mut response = Sse::new(events).keep_alive(heartbeat).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
+    Ok(response)
+}
+
+fn messages(feed: Feed) -> impl Stream<Item = Result<Event, Infallible>> {
+    stream::unfold(feed, |mut feed| async move {
+        match feed.next().await {
+            Ok(Some((id, data))) => Some((Ok(Event::default().id(id.to_string()).data(data)), feed)),
+            Ok(None) => None,
+            Err(trouble) => {
+                // Without the last message the client knows that it has to join again.
+                tracing::warn!(batch.id = %feed.batch(), error = %trouble, "a stream was cut off");
+                None
+            }
+        }
+    })
+}
+
+fn items(urls: Vec<String>, contents: Vec<NoteRequest>) -> Vec<Item> {
+    let notes = contents.into_iter().map(|note| Item::Note {
+        content: note.content,
+        title: note.title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty()),
+        kind: note.kind.unwrap_or(MemoryType::Note),
+    });
+    urls.into_iter().map(Item::Url).chain(notes).collect()
+}

@@ -1,0 +1,123 @@
+//! Spaces: made, listed, changed.
+
+use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use domain::api_key::ApiKeyScope;
+use domain::clock::date_time;
+use domain::ids::SpaceId;
+use domain::space::{Space, SpaceName, split_name};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use store::space::{SpaceChange, SpaceCreate};
+
+use super::error::Answer;
+use super::{Json, KeyHolder};
+use crate::house::House;
+use crate::http::error::{ApiError, Code};
+use crate::knowledge::Reader;
+
+/// Spaces that are listed.
+pub const SPACES_LISTED_MAX: usize = 1000;
+
+/// The body of `POST /v1/spaces/create`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateRequest {
+    space_name: String,
+    is_public: Option<bool>,
+}
+
+/// `POST /v1/spaces/create`: `{message, space}`
+pub async fn create(State(house): State<House>, key: KeyHolder, Json(body): Json<CreateRequest>) -> Answer {
+    let reader = key.may(ApiKeyScope::Write)?;
+    let name = name("spaceName", &body.space_name)?;
+    // A key for certain spaces would make one that it cannot reach.
+    if reader.within.is_some() {
+        return Err(Code::SpaceForbidden.into());
+    }
+    let space = make(&house, &reader, name, body.is_public.unwrap_or(false)).await?;
+    let answer = json!({ "message": "Space created successfully", "space": described(&space) });
+    Ok(axum::Json(answer).into_response())
+}
+
+/// `GET /v1/spaces`: `{spaces: […]}`, the default first, then the newest.
+pub async fn list(State(house): State<House>, key: KeyHolder) -> Answer {
+    let reader = key.may(ApiKeyScope::Search)?;
+    let spaces = house.store.spaces_of_account(&reader.account, SPACES_LISTED_MAX).await?;
+    let spaces: Vec<Value> = spaces.iter().filter(|space| reader.covers(space.id)).map(described).collect();
+    Ok(axum::Json(json!({ "spaces": spaces })).into_response())
+}
+
+/// The body of `PATCH /v1/spaces/{id}`; what is absent stays.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangeRequest {
+    space_name: Option<String>,
+    is_public: Option<bool>,
+    is_favorite: Option<bool>,
+}
+
+/// `PATCH /v1/spaces/{id}`: `{space}`. Name and publicity are its owner's to change, the mark is for whoever belongs to it.
+pub async fn change(
+    State(house): State<House>,
+    key: KeyHolder,
+    Path(id): Path<String>,
+    Json(body): Json<ChangeRequest>,
+) -> Answer {
+    let reader = key.may(ApiKeyScope::Write)?;
+    let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
+    if !reader.covers(id) {
+        return Err(Code::NotFound.into());
+    }
+    let name = body.space_name.as_deref().map(|text| name("spaceName", text)).transpose()?;
+    let change = SpaceChange { name, is_public: body.is_public };
+    let (store, account) = (house.store.clone(), reader.account.clone());
+    let space = actors::detached(async move {
+        if (change.name.is_some() || change.is_public.is_some()) && !store.space_change(id, &account, &change).await? {
+            return Ok(None);
+        }
+        if let Some(favorite) = body.is_favorite
+            && !store.space_favor(id, &account, favorite).await?
+        {
+            return Ok(None);
+        }
+        Ok::<_, store::StoreError>(store.spaces_readable(&[id], &account).await?.pop())
+    })
+    .await??;
+    let space = space.ok_or(Code::NotFound)?;
+    Ok(axum::Json(json!({ "space": described(&space) })).into_response())
+}
+
+/// Makes a space of the reader's account.
+pub async fn make(house: &House, reader: &Reader, name: SpaceName, is_public: bool) -> Result<Space, ApiError> {
+    let (store, account, now) = (house.store.clone(), reader.account.clone(), house.clock.now());
+    let id: SpaceId = house.chance.uuid_v7(now).into();
+    let spaces_max = house.settings.knowledge.spaces_per_account_max;
+    let made = actors::detached(async move {
+        let made = store.space_create(id, &account, &name, is_public, spaces_max, now).await?;
+        let space = store.spaces_readable(&[id], &account).await?.pop();
+        Ok::<_, store::StoreError>((made, space))
+    });
+    match made.await?? {
+        (SpaceCreate::Created, Some(space)) => Ok(space),
+        _ => Err(ApiError::invalid("", format!("the account has {spaces_max} spaces, which is as many as it may have"))),
+    }
+}
+
+fn name(path: &str, text: &str) -> Result<SpaceName, ApiError> {
+    text.parse().map_err(|error| ApiError::invalid(path, format!("{error}")))
+}
+
+/// A space, as the specification has it.
+pub fn described(space: &Space) -> Value {
+    let (first, last) = split_name(space.owner_name.as_deref());
+    json!({
+        "id": space.id,
+        "name": space.name,
+        "isPublic": space.is_public,
+        "isFavorite": space.is_favorite,
+        "owner": { "firstName": first, "lastName": last },
+        "accessType": space.access,
+        "createdAt": date_time(space.created_at),
+    })
+}

@@ -1,0 +1,70 @@
+//! What a key, or a person on their own page, may read and write in the knowledge API (decisions, section 13).
+
+use std::collections::HashMap;
+
+use domain::ids::{SpaceId, UserAccountId};
+use domain::space::{AccessType, Space};
+use knowledge::search::Scope;
+use uuid::Uuid;
+
+use crate::house::House;
+use crate::http::error::{ApiError, Code};
+
+/// Whoever searches or adds.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// For which account.
+    pub account: UserAccountId,
+    /// Only in these spaces; everywhere that the account may when absent.
+    pub within: Option<Vec<SpaceId>>,
+}
+
+impl Reader {
+    /// A signed-in person, who may whatever the account may.
+    pub fn person(account: UserAccountId) -> Self {
+        Self { account, within: None }
+    }
+
+    /// Where a search looks. Without any named: everything of the account, or all that the key opens.
+    pub async fn to_search(&self, named: &[Uuid], house: &House) -> Result<Scope, ApiError> {
+        if !named.is_empty() {
+            return self.named(named, AccessType::Read, house).await.map(Scope::Spaces);
+        }
+        match &self.within {
+            // A space that is gone, or closed to the account meanwhile, is simply not looked into.
+            Some(within) => Ok(Scope::Spaces(ids(&house.store.spaces_readable(within, &self.account).await?))),
+            None => Ok(Scope::Account(self.account.clone())),
+        }
+    }
+
+    /// Where something is added. Without any named: the account's default space.
+    pub async fn to_write(&self, named: &[Uuid], house: &House) -> Result<Vec<SpaceId>, ApiError> {
+        if !named.is_empty() {
+            return self.named(named, AccessType::Edit, house).await;
+        }
+        let (store, account, now) = (house.store.clone(), self.account.clone(), house.clock.now());
+        let new = house.chance.uuid_v7(now).into();
+        let default = actors::detached(async move { store.space_default(new, &account, now).await }).await??;
+        if self.covers(default) { Ok(vec![default]) } else { Err(Code::SpaceForbidden.into()) }
+    }
+
+    /// Whether the key reaches into this space.
+    pub fn covers(&self, space: SpaceId) -> bool {
+        self.within.as_ref().is_none_or(|within| within.contains(&space))
+    }
+
+    /// One answer for what is unknown and what is forbidden.
+    async fn named(&self, named: &[Uuid], access: AccessType, house: &House) -> Result<Vec<SpaceId>, ApiError> {
+        let mut wanted: Vec<SpaceId> = named.iter().copied().map(SpaceId::from).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let seen = house.store.spaces_readable(&wanted, &self.account).await?;
+        let seen: HashMap<SpaceId, AccessType> = seen.iter().map(|space| (space.id, space.access)).collect();
+        let may = |space: &SpaceId| self.covers(*space) && seen.get(space).is_some_and(|has| *has >= access);
+        if wanted.iter().all(may) { Ok(wanted) } else { Err(Code::SpaceForbidden.into()) }
+    }
+}
+
+fn ids(spaces: &[Space]) -> Vec<SpaceId> {
+    spaces.iter().map(|space| space.id).collect()
+}
