@@ -19,6 +19,7 @@
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
+//! | [`words`] | words as they are searched for |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
@@ -45,6 +46,7 @@ pub mod secret;
 pub mod signin;
 pub mod token;
 pub mod usage;
+pub mod words;
 
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};

@@ -18,6 +18,8 @@
 //! | [`claim`] | registrations of agents and attempts to claim them |
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
+//! | [`memory`] | pages and notes of the knowledge API |
+//! | [`passage`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
 //! | [`usage`] | what was used, day by day |
@@ -40,7 +42,9 @@ pub mod janitor;
 pub mod key;
 pub mod machine;
 pub mod mail;
+pub mod memory;
 pub mod outbox;
+pub mod passage;
 pub mod pool;
 pub mod session;
 pub mod signin;
