@@ -1,3 +1,6 @@
 //! From bytes to meaning: what stands between an address that somebody pasted and the passage that somebody finds.
 //!
 //! No actors live here. Whoever adds walks down the list, whoever searches uses its last three rooms.
+
+pub mod index;
+pub mod search;

@@ -15,9 +15,9 @@ use crate::row::limit;
 use crate::{Store, on_reader};
 
 /// How fast a word that comes again stops counting, in BM25.
-pub const K1: f64 = 1.2;
+pub const K1: f64 = 0.9;
 /// How much a long text has to say more, in BM25.
-pub const B: f64 = 0.75;
+pub const B: f64 = 0.4;
 
 /// A stem that is looked for.
 #[derive(Debug, Clone, PartialEq)]
