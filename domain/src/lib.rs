@@ -22,6 +22,7 @@
 //! | [`batch`] | what is added at once, and the stream that tells of it |
 //! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
 //! | [`filter`] | what new content has to be like, and what was decided |
+//! | [`words`] | words as they are searched for |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
@@ -51,6 +52,7 @@ pub mod signin;
 pub mod space;
 pub mod token;
 pub mod usage;
+pub mod words;
 
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};

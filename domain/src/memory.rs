@@ -47,6 +47,21 @@ impl fmt::Display for MemoryType {
     }
 }
 
+/// Which model made a vector: vectors of two models are never compared. Written as `name/dimensions`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ModelId {
+    /// The model's name.
+    pub name: String,
+    /// Numbers of a vector.
+    pub dimensions: u16,
+}
+
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.dimensions)
+    }
+}
+
 /// A text that is no type of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of note, page, document, tweet, notion")]

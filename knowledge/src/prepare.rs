@@ -176,7 +176,7 @@ impl Pipeline {
         match embedder.embed(texts.clone()).await {
             Ok(vectors) => (Some(model.clone()), texts.into_iter().zip(vectors.into_iter().map(Some)).collect()),
             Err(error) => {
-                if !matches!(error, EmbedError::Disabled) {
+                if !matches!(error, EmbedError::Off) {
                     tracing::warn!(error = %error, "passages are kept without vectors for now");
                 }
                 (None, without(texts))

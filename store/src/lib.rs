@@ -21,6 +21,8 @@
 //! | [`space`] | spaces, and who may do what there |
 //! | [`filter`] | what new content has to be, and what was left out |
 //! | [`batch`] | batches on their way into the knowledge API |
+//! | [`memory`] | pages and notes of the knowledge API |
+//! | [`passage`] | their chunks, and what finds them |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
 //! | [`usage`] | what was used, day by day |
@@ -45,7 +47,9 @@ pub mod janitor;
 pub mod key;
 pub mod machine;
 pub mod mail;
+pub mod memory;
 pub mod outbox;
+pub mod passage;
 pub mod pool;
 pub mod session;
 pub mod signin;

@@ -1,0 +1,178 @@
+//! Words as they are searched for: lower case, without accents, cut to their stems (decisions, section 13).
+//!
+//! What is stored and what is asked go through the same function, on both databases, so that they always meet.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// A word of the title counts as much as so many words of the text.
+pub const TITLE_WEIGHT: u32 = 3;
+/// Longer words are cut: nobody types them, and an index has a limit.
+const WORD_CHARS_MAX: usize = 40;
+
+/// How often each stem is in a chunk that stands under a title.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Stems and their weighted numbers.
+    pub stems: HashMap<String, u32>,
+    /// The sum of the numbers.
+    pub length: u32,
+}
+
+/// Counts the stems of a chunk and of the title above it.
+pub fn counted(title: &str, content: &str) -> Counted {
+    let mut counted = Counted::default();
+    for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
+        each_stem(text, |_| true, |stem| {
+            counted.length = counted.length.saturating_add(weight);
+            match counted.stems.get_mut(stem) {
+                Some(count) => *count = count.saturating_add(weight),
+                None => drop(counted.stems.insert(stem.to_owned(), weight)),
+            }
+        });
+    }
+    counted
+}
+
+/// The different stems that a query asks for, in its order, at most `words_max`. Words that nearly every text has are left
+/// out, unless the query has no others.
+pub fn asked(query: &str, words_max: usize) -> Vec<String> {
+    let collect = |keep: fn(&str) -> bool| {
+        let mut stems: Vec<String> = Vec::new();
+        each_stem(query, keep, |stem| {
+            if stems.len() < words_max && !stems.iter().any(|known| known == stem) {
+                stems.push(stem.to_owned());
+            }
+        });
+        stems
+    };
+    let telling = collect(|word| STOP_WORDS.binary_search(&word).is_err());
+    if telling.is_empty() { collect(|_| true) } else { telling }
+}
+
+/// How often each of `asked` is in a chunk under a title, weighted, and nothing else: what [`counted`] says of these stems,
+/// for less work.
+pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
+    // A stem begins with the letter that its word begins with, so most words need not be cut at all.
+    let firsts: Vec<char> = asked.iter().filter_map(|stem| stem.chars().next()).collect();
+    let mut counts = vec![0_u32; asked.len()];
+    for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
+        each_stem(text, |word| word.chars().next().is_some_and(|first| firsts.contains(&first)), |stem| {
+            if let Some(at) = asked.iter().position(|asked| asked == stem) {
+                counts[at] = counts[at].saturating_add(weight);
+            }
+        });
+    }
+    counts
+}
+
+/// Calls `take` with the stem of each word that `keep` wants.
+fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)) {
+    let stemmer = Stemmer::create(Algorithm::English);
+    let mut word = String::new();
+    for piece in text.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c)).filter(|piece| !piece.is_empty()) {
+        word.clear();
+        if piece.is_ascii() {
+            word.extend(piece.chars().take(WORD_CHARS_MAX).map(|c| c.to_ascii_lowercase()));
+            if keep(&word) {
+                take(&stem(&stemmer, &word));
+            }
+            continue;
+        }
+        word.extend(piece.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase));
+        // Compatibility forms may bring in characters that separate words.
+        for part in word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
+            if part.chars().any(is_unspaced) {
+                each_pair(part, |pair| {
+                    if keep(pair) {
+                        take(pair);
+                    }
+                });
+            } else {
+                let part: String = part.chars().take(WORD_CHARS_MAX).collect();
+                if keep(&part) {
+                    take(&stem(&stemmer, &part));
+                }
+            }
+        }
+    }
+}
+
+fn stem<'a>(stemmer: &Stemmer, word: &'a str) -> Cow<'a, str> {
+    if word.bytes().all(|byte| byte.is_ascii_lowercase()) { stemmer.stem(word) } else { Cow::Borrowed(word) }
+}
+
+/// Scripts that put no space between words.
+fn is_unspaced(c: char) -> bool {
+    matches!(u32::from(c), 0x0e00..=0x0eff | 0x1100..=0x11ff | 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0x20000..=0x3ffff)
+}
+
+/// Two neighbouring characters are the nearest thing to a word there; a character that stands alone is one by itself.
+fn each_pair(text: &str, mut take: impl FnMut(&str)) {
+    let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    if starts.len() == 2 {
+        take(text);
+    }
+    for three in starts.windows(3) {
+        take(&text[three[0]..three[2]]);
+    }
+}
+
+/// Sorted.
+const STOP_WORDS: [&str; 116] = [
+    "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because",
+    "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "doing",
+    "down", "during", "each", "few", "for", "from", "further", "had", "has", "have", "having", "he", "her", "here",
+    "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "me", "more", "most",
+    "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "out", "over", "own",
+    "same", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these",
+    "they", "this", "those", "through", "to", "too", "under", "until", "up", "very", "was", "we", "were", "what", "when",
+    "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your",
+];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn forms_of_a_word_are_one_stem() {
+        assert_eq!(asked("Heated heating HEATS", 9), ["heat"]);
+        assert_eq!(asked("Café CAFE cafe\u{301}", 9), ["cafe"]);
+        assert_eq!(asked("東京都", 9), ["東京", "京都"]);
+        assert_eq!(asked("東", 9), ["東"]);
+    }
+
+    #[test]
+    fn words_that_say_nothing_are_asked_for_only_when_there_are_no_others() {
+        assert!(STOP_WORDS.is_sorted());
+        assert_eq!(asked("what is the speed of sound", 9), ["speed", "sound"]);
+        assert_eq!(asked("what is the speed of sound", 1), ["speed"]);
+        assert_eq!(asked("to be or not to be", 9), ["to", "be", "or", "not"]);
+        assert!(asked(" \" * ' -- ()", 9).is_empty());
+    }
+
+    #[test]
+    fn a_title_counts_more_than_the_text() {
+        let counted = counted("Wings", "the wing of a wing");
+        assert_eq!((counted.stems["wing"], counted.length), (2 + TITLE_WEIGHT, 5 + TITLE_WEIGHT));
+    }
+
+    proptest! {
+        #[test]
+        fn counting_some_stems_agrees_with_counting_all(title in ".{0,20}", content in ".{0,200}", query in ".{0,40}") {
+            let asked = asked(&format!("{query} {content}"), 50);
+            let all = counted(&title, &content);
+            let some = counts_of(&asked, &title, &content);
+            for (stem, count) in asked.iter().zip(some) {
+                prop_assert_eq!(all.stems.get(stem).copied().unwrap_or(0), count, "{}", stem);
+            }
+            prop_assert!(all.stems.keys().all(|stem| stem.chars().all(char::is_alphanumeric) && !stem.is_empty()));
+        }
+    }
+}

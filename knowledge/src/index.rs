@@ -1,0 +1,164 @@
+//! Vectors in memory, a cache of the store.
+//!
+//! Every search first catches up with what its account has committed, so that whatever was acknowledged is found at once, and any
+//! number of processes on one database agree. The shelves that nobody searches are dropped when memory runs short; the next
+//! search reads them again.
+
+pub mod flat;
+pub mod shelf;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::ids::SpaceId;
+use domain::memory::ModelId;
+use serde::{Deserialize, Serialize};
+use store::passage::{ChunkId, Shelf};
+use store::{Store, StoreError};
+use tokio::sync::RwLock;
+
+use self::shelf::ShelfIndex;
+
+/// `[knowledge.search.index]`: vectors in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Memory for the vectors of all accounts, in bytes. One account that needs more has it while it is searched.
+    pub bytes_max: usize,
+    /// Memories that are read from the store at once.
+    pub page_memories: usize,
+    /// More vectors than this are divided among threads.
+    pub rows_of_thread: usize,
+    /// Most threads of one search.
+    pub threads_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { bytes_max: 2 << 30, page_memories: 500, rows_of_thread: 25_000, threads_max: 2 }
+    }
+}
+
+impl Settings {
+    /// What cannot be meant.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, value) in [
+            ("page_memories", self.page_memories),
+            ("rows_of_thread", self.rows_of_thread),
+            ("threads_max", self.threads_max),
+        ] {
+            if value == 0 {
+                problems.push(format!("knowledge.search.index.{name} must be at least 1"));
+            }
+        }
+        problems
+    }
+}
+
+/// The shelves that are in memory. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Index {
+    store: Store,
+    settings: Arc<Settings>,
+    shelves: Arc<Mutex<HashMap<i64, Arc<Slot>>>>,
+    /// Counts the searches: who was searched last stays longest.
+    clock: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    index: Arc<RwLock<Option<ShelfIndex>>>,
+    used: AtomicU64,
+    bytes: AtomicUsize,
+}
+
+impl Index {
+    /// Nothing in memory yet.
+    pub fn new(store: Store, settings: Settings) -> Self {
+        Self { store, settings: Arc::new(settings), shelves: Arc::default(), clock: Arc::default() }
+    }
+
+    /// The `count` chunks of a shelf that are nearest to a vector, nearest first; in `spaces`, or anywhere on it.
+    pub async fn nearest(
+        &self,
+        shelf: &Shelf,
+        model: &ModelId,
+        query: Arc<[f32]>,
+        spaces: Option<Arc<[SpaceId]>>,
+        count: usize,
+    ) -> Result<Vec<ChunkId>, StoreError> {
+        self.catch_up(shelf, model).await?;
+        let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(shelf.number).index));
+        let index = index.read_owned().await;
+        let found = tokio::task::spawn_blocking(move || {
+            // Dropped meanwhile, or of another model that somebody asked for in between: no candidates, words are left.
+            let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
+            index.map_or_else(Vec::new, |index| {
+                index.nearest(&query, count, spaces.as_deref(), settings.rows_of_thread, settings.threads_max)
+            })
+        });
+        // The scan is arithmetic; it ends early only with the runtime.
+        Ok(found.await.unwrap_or_default())
+    }
+
+    /// Brings the index of a shelf to the change that `shelf` was read with, or further.
+    pub async fn catch_up(&self, shelf: &Shelf, model: &ModelId) -> Result<(), StoreError> {
+        let slot = self.slot(shelf.number);
+        let current = |index: &Option<ShelfIndex>| {
+            index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= shelf.changes)
+        };
+        if current(&*slot.index.read().await) {
+            return Ok(());
+        }
+        let mut kept = slot.index.write().await;
+        let index = match &mut *kept {
+            Some(index) if index.model() == model => index,
+            other => other.insert(ShelfIndex::new(model)),
+        };
+        while index.upto() < shelf.changes {
+            let page = self.settings.page_memories;
+            let changes = self.store.shelf_changes(shelf.number, index.upto(), model, page).await?;
+            index.apply(&changes)?;
+        }
+        slot.bytes.store(index.bytes(), Ordering::Relaxed);
+        drop(kept);
+        self.make_room(shelf.number);
+        Ok(())
+    }
+
+    /// Bytes of memory, and vectors of shelves that nobody changes right now: for metrics.
+    pub fn bytes(&self) -> usize {
+        let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many shelves are in memory.
+    pub fn shelves(&self) -> usize {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn slot(&self, shelf: i64) -> Arc<Slot> {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = Arc::clone(shelves.entry(shelf).or_default());
+        slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        slot
+    }
+
+    /// Drops the shelves that were not searched for the longest time, until the others fit.
+    fn make_room(&self, keep: i64) {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes: usize = shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
+        while bytes > self.settings.bytes_max {
+            let oldest = shelves.iter().filter(|(number, _)| **number != keep);
+            let Some(number) = oldest.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(number, _)| *number)
+            else {
+                return;
+            };
+            if let Some(slot) = shelves.remove(&number) {
+                bytes -= slot.bytes.load(Ordering::Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Vectors in one piece of memory, searched from end to end.
+//!
+//! Each is kept in 8 bits a number with one scale: a cosine that is computed from them is off by less than 0.002, which finds the
+//! same candidates; what is shown is computed from the stored vectors.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
+const BLOCK_ROWS: usize = 512;
+
+/// Vectors of one length, in rows.
+#[derive(Debug, Clone, Default)]
+pub struct Flat {
+    dimensions: usize,
+    codes: Vec<i8>,
+    scales: Vec<f32>,
+    arch: Arch,
+}
+
+/// A row and how near it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Near {
+    /// The row.
+    pub row: u32,
+    /// About its cosine with the query.
+    pub cosine: f32,
+}
+
+impl Eq for Near {}
+
+impl Ord for Near {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.cosine.total_cmp(&other.cosine).then(other.row.cmp(&self.row))
+    }
+}
+
+impl PartialOrd for Near {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Flat {
+    /// No rows yet, each of which will have so many numbers.
+    pub fn new(dimensions: usize) -> Self {
+        Self { dimensions, codes: Vec::new(), scales: Vec::new(), arch: Arch::new() }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.codes.capacity() + self.scales.capacity() * size_of::<f32>()
+    }
+
+    /// Adds a row at the end; `false` when it has another length.
+    pub fn push(&mut self, vector: &[f32]) -> bool {
+        if vector.len() != self.dimensions {
+            return false;
+        }
+        let scale = quantised(vector, &mut self.codes);
+        self.scales.push(scale);
+        true
+    }
+
+    /// Takes a row away; the last row takes its place.
+    pub fn swap_remove(&mut self, row: usize) {
+        let (last, size) = (self.len() - 1, self.dimensions);
+        self.codes.copy_within(last * size..(last + 1) * size, row * size);
+        self.codes.truncate(last * size);
+        self.scales.swap_remove(row);
+    }
+
+    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads.
+    pub fn nearest(&self, query: &[f32], count: usize, rows: Option<&[u32]>, threads: usize) -> Vec<Near> {
+        if query.len() != self.dimensions || count == 0 || self.len() == 0 {
+            return Vec::new();
+        }
+        let mut codes = Vec::with_capacity(self.dimensions);
+        let query = Query { scale: quantised(query, &mut codes), codes: &codes, count };
+        let all = rows.map_or(self.len(), <[u32]>::len);
+        let part = all.div_ceil(threads.max(1)).max(1);
+        let parts: Vec<std::ops::Range<usize>> =
+            (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
+        let scan = |range: &std::ops::Range<usize>| match rows {
+            Some(rows) => self.arch.dispatch(Picked { flat: self, query: &query, rows: &rows[range.clone()] }),
+            None => self.arch.dispatch(Whole { flat: self, query: &query, rows: range.clone() }),
+        };
+        let mut best = Best::new(count);
+        match parts.as_slice() {
+            [] => {}
+            [only] => best = scan(only),
+            [first, others @ ..] => std::thread::scope(|scope| {
+                let scan = &scan;
+                let others: Vec<_> = others.iter().map(|range| scope.spawn(move || scan(range))).collect();
+                best = scan(first);
+                for other in others {
+                    // A thread of arithmetic has nothing to fail with; if it did, its rows are not found.
+                    for Reverse(near) in other.join().map(|best| best.heap).unwrap_or_default() {
+                        best.offer(near);
+                    }
+                }
+            }),
+        }
+        let mut found: Vec<Near> = best.heap.into_iter().map(|Reverse(near)| near).collect();
+        found.sort_unstable_by_key(|near| Reverse(*near));
+        found
+    }
+}
+
+/// Appends the 8-bit form of a vector and gives the scale by which it was divided.
+#[expect(clippy::cast_possible_truncation, reason = "rounded numbers between -127 and 127")]
+fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
+    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
+    codes.extend(vector.iter().map(|value| (value / scale).round() as i8));
+    scale
+}
+
+struct Query<'a> {
+    codes: &'a [i8],
+    scale: f32,
+    count: usize,
+}
+
+/// The best so far, the worst of them on top.
+struct Best {
+    heap: BinaryHeap<Reverse<Near>>,
+    count: usize,
+    worst: f32,
+}
+
+impl Best {
+    fn new(count: usize) -> Self {
+        Self { heap: BinaryHeap::with_capacity(count + 1), count, worst: f32::NEG_INFINITY }
+    }
+
+    fn offer(&mut self, near: Near) {
+        if self.heap.len() == self.count {
+            if self.heap.peek().is_some_and(|Reverse(worst)| near <= *worst) {
+                return;
+            }
+            self.heap.pop();
+        }
+        self.heap.push(Reverse(near));
+        if self.heap.len() == self.count {
+            self.worst = self.heap.peek().map_or(f32::NEG_INFINITY, |Reverse(worst)| worst.cosine);
+        }
+    }
+}
+
+/// Everything from one row to another.
+struct Whole<'a> {
+    flat: &'a Flat,
+    query: &'a Query<'a>,
+    rows: std::ops::Range<usize>,
+}
+
+impl WithSimd for Whole<'_> {
+    type Output = Best;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Best {
+        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
+        let mut best = Best::new(query.count);
+        let mut scores = [0.0_f32; BLOCK_ROWS];
+        let mut from = self.rows.start;
+        while from < self.rows.end {
+            let to = (from + BLOCK_ROWS).min(self.rows.end);
+            let codes = flat.codes[from * size..to * size].chunks_exact(size);
+            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&flat.scales[from..to]) {
+                *score = dot(codes, query.codes) * scale * query.scale;
+            }
+            for (row, score) in (from..to).zip(scores) {
+                if score >= best.worst {
+                    best.offer(near(row, score));
+                }
+            }
+            from = to;
+        }
+        best
+    }
+}
+
+/// Some rows.
+struct Picked<'a> {
+    flat: &'a Flat,
+    query: &'a Query<'a>,
+    rows: &'a [u32],
+}
+
+impl WithSimd for Picked<'_> {
+    type Output = Best;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Best {
+        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
+        let mut best = Best::new(query.count);
+        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < flat.len()) {
+            let score = dot(&flat.codes[row * size..(row + 1) * size], query.codes) * flat.scales[row] * query.scale;
+            if score >= best.worst {
+                best.offer(near(row, score));
+            }
+        }
+        best
+    }
+}
+
+/// In whole numbers, which the compiler may add in any order.
+#[inline(always)]
+#[expect(clippy::cast_precision_loss, reason = "the sum is off by less than the rounding of the numbers was")]
+fn dot(a: &[i8], b: &[i8]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>() as f32
+}
+
+fn near(row: usize, cosine: f32) -> Near {
+    Near { row: u32::try_from(row).unwrap_or(u32::MAX), cosine }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::Chance;
+
+    use super::*;
+
+    fn vectors(count: usize, size: usize) -> Vec<Vec<f32>> {
+        let chance = Chance::seeded(7);
+        (0..count)
+            .map(|_| {
+                let bytes: Vec<[u8; 32]> = (0..size.div_ceil(32)).map(|_| chance.bytes()).collect();
+                let raw: Vec<f32> = bytes.as_flattened()[..size].iter().map(|byte| f32::from(*byte) - 127.5).collect();
+                let length = raw.iter().map(|value| value * value).sum::<f32>().sqrt();
+                raw.iter().map(|value| value / length).collect()
+            })
+            .collect()
+    }
+
+    fn exact(vectors: &[Vec<f32>], query: &[f32]) -> Vec<(u32, f32)> {
+        let mut all: Vec<(u32, f32)> =
+            (0..).zip(vectors).map(|(row, vector)| (row, vector.iter().zip(query).map(|(a, b)| a * b).sum())).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all
+    }
+
+    #[test]
+    fn the_nearest_are_those_of_the_exact_cosine() {
+        let vectors = vectors(3_000, 96);
+        let mut flat = Flat::new(96);
+        assert!(vectors.iter().all(|vector| flat.push(vector)));
+        assert!(!flat.push(&[1.0]));
+        for query in vectors.iter().step_by(500) {
+            let truth = exact(&vectors, query);
+            let one = flat.nearest(query, 50, None, 1);
+            assert_eq!(one, flat.nearest(query, 50, None, 3), "threads change nothing");
+            assert!(one.is_sorted_by_key(|near| Reverse(*near)));
+            let found = truth[..10].iter().filter(|(row, _)| one.iter().any(|near| near.row == *row)).count();
+            assert_eq!(found, 10);
+            for near in &one {
+                let (_, cosine) = truth.iter().find(|(row, _)| *row == near.row).unwrap();
+                assert!((near.cosine - cosine).abs() < 0.005, "{near:?} {cosine}");
+            }
+            let even: Vec<u32> = (0..3_000).step_by(2).collect();
+            let some = flat.nearest(query, 20, Some(&even), 2);
+            let expected: Vec<Near> =
+                flat.nearest(query, 3_000, None, 1).into_iter().filter(|near| near.row % 2 == 0).take(20).collect();
+            assert_eq!(some, expected);
+        }
+    }
+
+    #[test]
+    fn the_last_row_takes_the_place_of_one_that_is_taken_away() {
+        let vectors = vectors(3, 32);
+        let mut flat = Flat::new(32);
+        for vector in &vectors {
+            flat.push(vector);
+        }
+        flat.swap_remove(0);
+        assert_eq!(flat.len(), 2);
+        assert_eq!(flat.nearest(&vectors[2], 1, None, 1)[0].row, 0);
+        flat.swap_remove(1);
+        flat.swap_remove(0);
+        assert!(flat.nearest(&vectors[0], 1, None, 1).is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! The index of one shelf: what was committed up to some change, and nothing else.
+
+use std::collections::{HashMap, HashSet};
+
+use domain::ids::{MemoryId, SpaceId};
+use domain::memory::ModelId;
+use store::Corrupt;
+use store::passage::ChunkId;
+use store::passage::follow::{Changes, Followed};
+use store::passage::vector::unpacked;
+
+use super::flat::Flat;
+
+/// The vectors of a shelf that one model made.
+#[derive(Debug)]
+pub struct ShelfIndex {
+    model: ModelId,
+    /// The last change that is in here.
+    upto: i64,
+    vectors: Flat,
+    /// For each row of `vectors`, its chunk and its memory.
+    rows: Vec<(ChunkId, MemoryId)>,
+    memories: HashMap<MemoryId, Entry>,
+    spaces: HashMap<SpaceId, HashSet<MemoryId>>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    rows: Vec<u32>,
+    spaces: Vec<SpaceId>,
+}
+
+impl ShelfIndex {
+    /// Knows nothing yet.
+    pub fn new(model: &ModelId) -> Self {
+        Self {
+            model: model.clone(),
+            upto: 0,
+            vectors: Flat::new(usize::from(model.dimensions)),
+            rows: Vec::new(),
+            memories: HashMap::new(),
+            spaces: HashMap::new(),
+        }
+    }
+
+    /// Which model made the vectors.
+    pub fn model(&self) -> &ModelId {
+        &self.model
+    }
+
+    /// The last change that is in here.
+    pub fn upto(&self) -> i64 {
+        self.upto
+    }
+
+    /// How many vectors there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        const PER_MEMORY: usize = 160;
+        self.vectors.bytes() + self.rows.capacity() * size_of::<(ChunkId, MemoryId)>() + self.memories.len() * PER_MEMORY
+    }
+
+    /// Takes in what the store says has changed.
+    pub fn apply(&mut self, changes: &Changes) -> Result<(), Corrupt> {
+        if changes.anew {
+            *self = Self::new(&self.model);
+        }
+        for followed in &changes.memories {
+            self.forget(followed.memory);
+            self.take_in(followed)?;
+        }
+        self.upto = changes.upto;
+        Ok(())
+    }
+
+    fn take_in(&mut self, followed: &Followed) -> Result<(), Corrupt> {
+        let mut rows = Vec::with_capacity(followed.vectors.len());
+        for (chunk, vector) in &followed.vectors {
+            if let Ok(row) = u32::try_from(self.rows.len())
+                && self.vectors.push(&unpacked(vector)?)
+            {
+                self.rows.push((*chunk, followed.memory));
+                rows.push(row);
+            }
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for space in &followed.spaces {
+            self.spaces.entry(*space).or_default().insert(followed.memory);
+        }
+        self.memories.insert(followed.memory, Entry { rows, spaces: followed.spaces.clone() });
+        Ok(())
+    }
+
+    fn forget(&mut self, memory: MemoryId) {
+        let Some(mut entry) = self.memories.remove(&memory) else { return };
+        for space in entry.spaces {
+            if let Some(memories) = self.spaces.get_mut(&space) {
+                memories.remove(&memory);
+                if memories.is_empty() {
+                    self.spaces.remove(&space);
+                }
+            }
+        }
+        // From the end: a row that moves into a gap is then never one that goes too.
+        entry.rows.sort_unstable();
+        for row in entry.rows.into_iter().rev() {
+            let at = row as usize;
+            self.vectors.swap_remove(at);
+            self.rows.swap_remove(at);
+            let moved = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+            if let Some((_, owner)) = self.rows.get(at)
+                && let Some(owner) = self.memories.get_mut(owner)
+                && let Some(place) = owner.rows.iter_mut().find(|place| **place == moved)
+            {
+                *place = row;
+            }
+        }
+    }
+
+    /// The `count` chunks that are nearest to a query, nearest first; in `spaces`, or anywhere on the shelf. More than
+    /// `rows_of_thread` vectors are divided among up to `threads_max` threads.
+    pub fn nearest(
+        &self,
+        query: &[f32],
+        count: usize,
+        spaces: Option<&[SpaceId]>,
+        rows_of_thread: usize,
+        threads_max: usize,
+    ) -> Vec<ChunkId> {
+        let rows = spaces.map(|spaces| self.rows_in(spaces));
+        let all = rows.as_ref().map_or(self.len(), Vec::len);
+        let threads = (all / rows_of_thread.max(1)).clamp(1, threads_max.max(1));
+        let found = self.vectors.nearest(query, count, rows.as_deref(), threads);
+        found.into_iter().filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| *chunk)).collect()
+    }
+
+    /// Rows of all memories in these spaces, each once.
+    fn rows_in(&self, spaces: &[SpaceId]) -> Vec<u32> {
+        let memories = spaces.iter().filter_map(|space| self.spaces.get(space)).flatten();
+        let entries = memories.filter_map(|memory| self.memories.get(memory));
+        let mut rows: Vec<u32> = entries.flat_map(|entry| entry.rows.iter().copied()).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use domain::Chance;
+    use proptest::prelude::*;
+    use store::passage::vector::packed;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever happens to memories in whatever order, the index is what the last word about each of them says.
+        #[test]
+        fn the_index_is_what_was_last_said_of_each_memory(
+            steps in proptest::collection::vec((0_usize..12, 0_usize..5, 0_usize..3), 1..80)
+        ) {
+            let chance = Chance::seeded(3);
+            let at = domain::Timestamp::UNIX_EPOCH;
+            let memories: Vec<MemoryId> = (0..12).map(|_| chance.uuid_v7(at).into()).collect();
+            let spaces: Vec<SpaceId> = (0..2).map(|_| chance.uuid_v7(at).into()).collect();
+            let mut index = ShelfIndex::new(&ModelId { name: "m".into(), dimensions: 32 });
+            let mut truth: BTreeMap<MemoryId, (Vec<ChunkId>, Vec<SpaceId>)> = BTreeMap::new();
+            let mut chunk = 0;
+            for (step, (memory, chunks, linked)) in (1..).zip(steps) {
+                let chunks: Vec<ChunkId> = (0..chunks).map(|_| { chunk += 1; chunk }).collect();
+                let vectors = chunks.iter().map(|chunk| (*chunk, packed(&vector(*chunk)))).collect();
+                let followed = Followed { memory: memories[memory], spaces: spaces[..linked].to_vec(), vectors };
+                index.apply(&Changes { upto: step, anew: false, memories: vec![followed] }).unwrap();
+                truth.insert(memories[memory], (chunks, spaces[..linked].to_vec()));
+                prop_assert_eq!(index.upto(), step);
+            }
+            let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
+            let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
+            prop_assert_eq!(index.len(), all.len());
+            prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, None, 8, 3)), all.clone());
+            for chunk in &all {
+                prop_assert_eq!(index.nearest(&vector(*chunk), 1, None, 1_000, 1), vec![*chunk]);
+            }
+            for space in &spaces {
+                let inside = truth.values().filter(|(_, linked)| linked.contains(space));
+                let inside = sorted(inside.flat_map(|(chunks, _)| chunks.clone()).collect());
+                prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, Some(&[*space]), 8, 3)), inside);
+            }
+        }
+    }
+
+    /// A vector that is like no other.
+    fn vector(chunk: ChunkId) -> Vec<f32> {
+        let bytes = domain::Digest::of(&chunk.to_be_bytes());
+        bytes.as_bytes().iter().map(|byte| (f32::from(*byte) - 127.5) / 500.0).collect()
+    }
+}

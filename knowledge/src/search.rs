@@ -1,0 +1,203 @@
+//! Finding again, by meaning and by word (decisions, section 13).
+//!
+//! 1. Which shelves may hold an answer, and what was committed on them.
+//! 2. Two legs at once: chunks by their words ([`lexical`]), chunks by the vector of the query ([`crate::index`]).
+//! 3. The candidates of both are read, in the scope of who asks, and each gets one absolute similarity ([`score`]).
+//! 4. Chunks become documents; those below the threshold go, the best stay.
+//!
+//! If the model does not answer, the words alone do.
+
+mod lexical;
+mod score;
+mod settings;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use domain::ids::MemoryId;
+use domain::memory::ModelId;
+use store::memory::{Memory, Scope};
+use store::passage::{ChunkId, Shelf};
+use store::{Store, StoreError};
+
+use self::lexical::Lexical;
+use self::score::Scored;
+pub use self::settings::Settings;
+use crate::index::Index;
+
+/// Makes vectors.
+pub trait Embed: Clone + Send + Sync + 'static {
+    /// Why it cannot.
+    type Error: fmt::Display + Send;
+
+    /// The model; none when there are only words.
+    fn model(&self) -> Option<&ModelId>;
+
+    /// One vector of unit length per text.
+    fn embed(&self, texts: Vec<String>) -> impl Future<Output = Result<Vec<Vec<f32>>, Self::Error>> + Send;
+}
+
+/// What somebody looks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// The words.
+    pub text: String,
+    /// Most documents.
+    pub limit: usize,
+    /// The least similarity, 0 to 1.
+    pub threshold: f64,
+    /// Where. That the caller may look there was decided before.
+    pub scope: Scope,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Documents, most similar first.
+    pub found: Vec<Found>,
+    /// Why the vector of the query was missing, if it was: then words alone have answered.
+    pub by_words_alone: Option<String>,
+}
+
+/// A document that answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// The document, with as much of its text as an answer may have.
+    pub memory: Memory,
+    /// That of its best chunk: 0 to 1, four decimals.
+    pub similarity: f64,
+    /// Its best chunks, best first.
+    pub chunks: Vec<Highlight>,
+}
+
+/// A chunk that answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Highlight {
+    /// Its text.
+    pub content: String,
+    /// 0 to 1, four decimals.
+    pub similarity: f64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The store did not answer.
+    #[error("cannot search")]
+    Store(#[from] StoreError),
+}
+
+/// Searches. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Search<E> {
+    store: Store,
+    embedder: E,
+    index: Index,
+    settings: Arc<Settings>,
+}
+
+impl<E: Embed> Search<E> {
+    /// Nothing in memory yet.
+    pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
+        let index = Index::new(store.clone(), settings.index.clone());
+        Self { store, embedder, index, settings: Arc::new(settings) }
+    }
+
+    /// The vectors in memory, for metrics.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Documents that answer a query.
+    pub async fn search(&self, query: &Query) -> Result<Answer, SearchError> {
+        let shelves = self.store.shelves_in(&query.scope, self.settings.shelves_max).await?;
+        if shelves.is_empty() || query.limit == 0 {
+            return Ok(Answer { found: Vec::new(), by_words_alone: None });
+        }
+        let (lexical, vectors) = tokio::join!(
+            Lexical::look_up(&self.store, &shelves, &query.text, &query.scope, &self.settings),
+            self.by_vector(&shelves, query)
+        );
+        let (lexical, (vector, by_vector, by_words_alone)) = (lexical?, vectors?);
+        let mut candidates: Vec<ChunkId> = lexical.chunks.iter().copied().chain(by_vector).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        let model = vector.as_ref().and_then(|_| self.embedder.model());
+        let passages = self.store.passages(&candidates, &query.scope, model).await?;
+        let (weight, text) = (self.settings.meaning_weight, query.text.clone());
+        let words_max = self.settings.words_max;
+        let scoring = tokio::task::spawn_blocking(move || {
+            let stems = domain::words::asked(&text, words_max);
+            score::scored(passages, &stems, &lexical, vector.as_deref(), weight)
+        });
+        // Arithmetic; it ends early only with the runtime.
+        let scored = scoring.await.unwrap_or_default();
+        let found = self.documents(scored, query).await?;
+        Ok(Answer { found, by_words_alone })
+    }
+
+    /// The vector of the query, the chunks that are nearest to it, and why there are none.
+    async fn by_vector(
+        &self,
+        shelves: &[Shelf],
+        query: &Query,
+    ) -> Result<(Option<Arc<[f32]>>, Vec<ChunkId>, Option<String>), StoreError> {
+        let Some(model) = self.embedder.model() else { return Ok((None, Vec::new(), None)) };
+        let embedding = tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed(vec![query.text.clone()]));
+        let catching_up = async {
+            for shelf in shelves {
+                self.index.catch_up(shelf, model).await?;
+            }
+            Ok::<(), StoreError>(())
+        };
+        let (embedded, caught_up) = tokio::join!(embedding, catching_up);
+        caught_up?;
+        let vector: Arc<[f32]> = match embedded {
+            Ok(Ok(vectors)) => match vectors.into_iter().next() {
+                Some(vector) if vector.len() == usize::from(model.dimensions) => vector.into(),
+                _ => return Ok((None, Vec::new(), Some("the model gave no vector of its own length".into()))),
+            },
+            Ok(Err(error)) => return Ok((None, Vec::new(), Some(error.to_string()))),
+            Err(_) => return Ok((None, Vec::new(), Some("the model took too long".into()))),
+        };
+        let spaces: Option<Arc<[_]>> = match &query.scope {
+            Scope::Account(_) => None,
+            Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
+        };
+        let mut chunks = Vec::new();
+        for shelf in shelves {
+            let count = self.settings.candidates_max;
+            chunks.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
+        }
+        Ok((Some(vector), chunks, None))
+    }
+
+    /// The best documents of the scored chunks, read as they are now.
+    async fn documents(&self, scored: Vec<Scored>, query: &Query) -> Result<Vec<Found>, StoreError> {
+        let mut documents: HashMap<MemoryId, Vec<Scored>> = HashMap::new();
+        for scored in scored.into_iter().filter(|scored| scored.similarity >= query.threshold) {
+            documents.entry(scored.memory).or_default().push(scored);
+        }
+        let mut best: Vec<(MemoryId, Vec<Scored>)> = documents.into_iter().collect();
+        for (_, chunks) in &mut best {
+            chunks.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(a.chunk.cmp(&b.chunk)));
+            chunks.truncate(self.settings.chunks_shown);
+        }
+        let top = |chunks: &[Scored]| chunks.first().map_or(0.0, |chunk| chunk.similarity);
+        // Of equals, the newer first.
+        best.sort_by(|a, b| top(&b.1).total_cmp(&top(&a.1)).then(b.0.cmp(&a.0)));
+        best.truncate(query.limit);
+        let ids: Vec<MemoryId> = best.iter().map(|(memory, _)| *memory).collect();
+        let memories = self.store.memories_by_id(&ids, &query.scope, self.settings.content_max).await?;
+        let mut memories: HashMap<MemoryId, Memory> = memories.into_iter().map(|memory| (memory.id, memory)).collect();
+        let found = best.into_iter().filter_map(|(id, chunks)| {
+            let similarity = top(&chunks);
+            let chunks =
+                chunks.into_iter().map(|chunk| Highlight { content: chunk.content, similarity: chunk.similarity });
+            // One that was deleted meanwhile is no answer.
+            memories.remove(&id).map(|memory| Found { memory, similarity, chunks: chunks.collect() })
+        });
+        Ok(found.collect())
+    }
+}

@@ -1,0 +1,124 @@
+//! The leg of words: how much each word of a query tells, and the chunks that have the most of it.
+
+use domain::words::asked;
+use store::memory::Scope;
+use store::passage::words::{Asked, B, K1};
+use store::passage::{ChunkId, Shelf};
+use store::{Store, StoreError};
+
+use super::Settings;
+
+/// What the words of a query say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Lexical {
+    /// Chunks that have some of them.
+    pub chunks: Vec<ChunkId>,
+    /// What each stem tells, in the order of the query.
+    pub weights: Vec<f64>,
+    /// The length of a chunk on average.
+    pub length_average: f64,
+}
+
+impl Lexical {
+    /// Looks the words of a query up on all shelves: how rare a word is, is a matter of all of them together.
+    pub async fn look_up(
+        store: &Store,
+        shelves: &[Shelf],
+        text: &str,
+        scope: &Scope,
+        settings: &Settings,
+    ) -> Result<Self, StoreError> {
+        let stems = asked(text, settings.words_max);
+        if stems.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut counts = Vec::with_capacity(shelves.len());
+        for shelf in shelves {
+            counts.push(store.stems_counted(shelf.number, &stems).await?);
+        }
+        let all = shelves.iter().fold((0, 0), |all, shelf| (all.0 + shelf.chunks, all.1 + shelf.words));
+        let all = Shelf { number: 0, chunks: all.0, words: all.1, changes: 0 };
+        let weights: Vec<f64> =
+            (0..stems.len()).map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum())).collect();
+        let spaces = match scope {
+            Scope::Account(_) => None,
+            Scope::Spaces(spaces) => Some(spaces.as_slice()),
+        };
+        let mut chunks = Vec::new();
+        for (shelf, counts) in shelves.iter().zip(&counts) {
+            let (asked, every) = chosen(&stems, &weights, counts, settings.postings_max);
+            chunks.extend(store.chunks_with_words(shelf, &asked, every, spaces, settings.candidates_max).await?);
+        }
+        Ok(Self { chunks, weights, length_average: all.length_average() })
+    }
+
+    /// BM25 of a chunk, as a part of what no chunk can exceed: 0 to 1. `counts` and `words` are the chunk's.
+    pub fn similarity(&self, counts: &[u32], words: u32) -> f64 {
+        let most: f64 = self.weights.iter().map(|weight| weight * (K1 + 1.0)).sum();
+        let long = K1 * (1.0 - B + B * f64::from(words) / self.length_average.max(1.0));
+        let reached: f64 = self
+            .weights
+            .iter()
+            .zip(counts)
+            .map(|(weight, count)| weight * f64::from(*count) * (K1 + 1.0) / (f64::from(*count) + long))
+            .sum();
+        if most > 0.0 { (reached / most).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// Inverse document frequency, as BM25 has it; never negative.
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn weight(chunks: i64, having: i64) -> f64 {
+    let (all, having) = (chunks.max(having) as f64, having as f64);
+    ((all - having + 0.5) / (having + 0.5)).ln_1p()
+}
+
+/// The rarest stems, as many as walk through at most `postings_max` entries. If the rarest alone is in more chunks than that, all
+/// of them, and only chunks that have every one.
+fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> (Vec<Asked>, bool) {
+    let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
+    there.sort_unstable();
+    let asked = |at: usize| Asked { stem: stems[at].clone(), weight: weights[at] };
+    if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
+        return (there.iter().map(|(_, at)| asked(*at)).collect(), true);
+    }
+    let mut walked = 0;
+    let affordable = there.iter().take_while(|(count, _)| {
+        walked += u64::from(*count);
+        walked <= postings_max
+    });
+    (affordable.map(|(_, at)| asked(*at)).collect(), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(stems: &[Asked]) -> Vec<&str> {
+        stems.iter().map(|asked| asked.stem.as_str()).collect()
+    }
+
+    #[test]
+    fn rare_words_propose_candidates_and_common_ones_only_if_there_is_room() {
+        let stems: Vec<String> = ["common", "absent", "rare", "some"].map(String::from).to_vec();
+        let weights = [0.1, 9.0, 5.0, 2.0];
+        let choose = |most| chosen(&stems, &weights, &[9_000, 0, 10, 900], most);
+        assert_eq!((names(&choose(10_000).0), choose(10_000).1), (vec!["rare", "some", "common"], false));
+        assert_eq!((names(&choose(1_000).0), choose(1_000).1), (vec!["rare", "some"], false));
+        assert_eq!((names(&choose(5).0), choose(5).1), (vec!["rare", "some", "common"], true));
+        assert!(chosen(&stems, &weights, &[0; 4], 5).0.is_empty());
+    }
+
+    #[test]
+    fn similarity_grows_with_words_and_stays_below_one() {
+        let lexical = Lexical { chunks: Vec::new(), weights: vec![weight(1_000, 3), weight(1_000, 700)], length_average: 100.0 };
+        let of = |counts: &[u32], words| lexical.similarity(counts, words);
+        assert!(of(&[0, 0], 100) == 0.0);
+        assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word tells more");
+        assert!(of(&[2, 0], 100) > of(&[1, 0], 100));
+        assert!(of(&[1, 0], 100) > of(&[1, 0], 400), "a long text says less");
+        assert!(of(&[u32::MAX, u32::MAX], 1) <= 1.0);
+        assert!(weight(5, 5) > 0.0 && weight(0, 0) > 0.0);
+        assert!(Lexical::default().similarity(&[], 5) == 0.0);
+    }
+}

@@ -1,0 +1,83 @@
+//! Knobs of the search.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::index;
+
+/// `[knowledge.search]`. Times are written as "3s".
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Chunks of one shelf that each leg proposes.
+    pub candidates_max: usize,
+    /// Different words of a query that are looked for.
+    pub words_max: usize,
+    /// Entries of the word index that one search of a shelf walks through: the commonest words of a query beyond that count for
+    /// the similarity, but propose no candidates.
+    pub postings_max: u64,
+    /// Accounts whose memories one search of spaces goes through, the fullest first.
+    pub shelves_max: usize,
+    /// Chunks that are shown of a document.
+    pub chunks_shown: usize,
+    /// Characters that are shown of a document's text.
+    pub content_max: u32,
+    /// The share of meaning in the similarity, 0 to 1; the rest is that of words.
+    pub meaning_weight: f64,
+    /// After this, the query's words answer alone.
+    #[serde(with = "humantime_serde")]
+    pub embedding_timeout: Duration,
+    /// Vectors in memory.
+    pub index: index::Settings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            candidates_max: 100,
+            words_max: 32,
+            postings_max: 5_000,
+            shelves_max: 32,
+            chunks_shown: 5,
+            content_max: 100_000,
+            meaning_weight: 0.5,
+            embedding_timeout: Duration::from_secs(5),
+            index: index::Settings::default(),
+        }
+    }
+}
+
+impl Settings {
+    /// What cannot be meant.
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = self.index.problems();
+        for (name, least, value, most) in [
+            ("candidates_max", 50, self.candidates_max, 2_000),
+            ("words_max", 1, self.words_max, 256),
+            ("shelves_max", 1, self.shelves_max, 1_000),
+            ("chunks_shown", 1, self.chunks_shown, 5),
+            ("content_max", 1, self.content_max as usize, 100_000),
+        ] {
+            if !(least..=most).contains(&value) {
+                problems.push(format!("knowledge.search.{name} must be between {least} and {most}"));
+            }
+        }
+        if !(0.0..=1.0).contains(&self.meaning_weight) {
+            problems.push("knowledge.search.meaning_weight must be between 0 and 1".into());
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_without_problems_and_nonsense_is_not() {
+        assert_eq!(Settings::default().problems(), Vec::<String>::new());
+        let nonsense = Settings { meaning_weight: f64::NAN, chunks_shown: 0, ..Settings::default() };
+        assert_eq!(nonsense.problems().len(), 2);
+    }
+}

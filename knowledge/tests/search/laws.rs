@@ -1,0 +1,174 @@
+//! What a search promises.
+
+use std::sync::atomic::Ordering;
+
+use knowledge::index;
+use knowledge::search::{Query, Search, Settings};
+use store::memory::Scope;
+
+use crate::world::{Letters, World, query, titles};
+
+/// Writes each law once and runs it on both databases.
+macro_rules! laws {
+    ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
+        $($(#[$doc])* async fn $name($world: &World) $body)*
+
+        mod sqlite {
+            use crate::world::World;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(&World::sqlite().await).await;
+            })*
+        }
+
+        mod postgres {
+            use crate::world::World;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let Some(world) = World::postgres().await else { return };
+                super::$name(&world).await;
+            })*
+        }
+    };
+}
+
+laws! {
+    async fn what_was_kept_is_found_at_once_and_what_was_forgotten_is_not(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let scope = Scope::Account(ada.clone());
+        let (here, there) = (world.search(), world.second().await);
+        assert!(here.search(&query("heat", &scope)).await.unwrap().found.is_empty());
+        for round in 0..5 {
+            let title = format!("title {round}");
+            let id = world.add(&ada, &title, "the heat of wings", &[]).await;
+            for search in [&here, &there] {
+                assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 1);
+            }
+            assert!(world.store.memory_delete(id, &ada).await.unwrap());
+            for search in [&here, &there] {
+                assert!(search.search(&query("heat", &scope)).await.unwrap().found.is_empty());
+            }
+        }
+        world.add(&ada, "page", "old words", &[]).await;
+        assert_eq!(here.search(&query("old", &scope)).await.unwrap().found.len(), 1);
+        world.add(&ada, "page", "new sentence", &[]).await;
+        let answer = here.search(&query("sentence", &scope)).await.unwrap();
+        assert_eq!(answer.found[0].chunks[0].content, "new sentence");
+        assert!(answer.found.iter().all(|found| found.chunks.len() == 1));
+    }
+
+    async fn nobody_finds_what_another_account_keeps(world: &World) {
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (red, blue) = (world.space(&ada).await, world.space(&ada).await);
+        world.add(&ada, "of ada", "heat of wings", &[]).await;
+        world.add(&ada, "ada in red", "heat of wings", &[red]).await;
+        world.add(&bob, "of bob", "heat of wings", &[]).await;
+        world.add(&bob, "bob in red", "heat of wings", &[red]).await;
+        world.add(&bob, "bob in both", "heat of wings", &[blue, red]).await;
+        let search = world.search();
+        let found = async |text: &str, scope: &Scope| {
+            let answer = search.search(&query(text, scope)).await.unwrap();
+            let mut titles: Vec<String> = titles(&answer).into_iter().map(str::to_owned).collect();
+            titles.sort();
+            titles
+        };
+        // By word and meaning, by meaning alone, by nothing that is there.
+        for text in ["heat of wings", "hot wells", "?!"] {
+            for (scope, most) in [
+                (Scope::Account(ada.clone()), vec!["ada in red", "of ada"]),
+                (Scope::Account(bob.clone()), vec!["bob in both", "bob in red", "of bob"]),
+                (Scope::Spaces(vec![red]), vec!["ada in red", "bob in both", "bob in red"]),
+                (Scope::Spaces(vec![blue]), vec!["bob in both"]),
+                (Scope::Spaces(vec![red, blue]), vec!["ada in red", "bob in both", "bob in red"]),
+                (Scope::Spaces(vec![]), vec![]),
+            ] {
+                let expected = if text == "?!" { Vec::new() } else { most };
+                assert_eq!(found(text, &scope).await, expected, "{text} {scope:?}");
+            }
+        }
+    }
+
+    async fn order_number_and_threshold_agree(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let scope = Scope::Account(ada.clone());
+        let texts = ["heat", "heat wings", "heat wings slabs", "hot winds", "composite slabs conduct", "zebra"];
+        for text in texts {
+            world.add(&ada, &format!("on {text}"), text, &[]).await;
+        }
+        let search = world.search();
+        let answer = search.search(&query("heat wings", &scope)).await.unwrap();
+        assert_eq!(answer.by_words_alone, None);
+        assert_eq!(titles(&answer)[0], "on heat wings");
+        let numbers: Vec<f64> = answer.found.iter().map(|found| found.similarity).collect();
+        assert!(numbers.is_sorted_by(|a, b| a >= b) && numbers.len() > 2, "{numbers:?}");
+        for number in &numbers {
+            assert!((0.0..=1.0).contains(number) && (number * 1e4 - (number * 1e4).round()).abs() < 1e-6, "{number}");
+        }
+        for (limit, threshold) in [(1, 0.0), (3, 0.0), (10, numbers[1]), (10, numbers[1] + 1e-9), (10, 1.0), (0, 0.0)] {
+            let asked = Query { limit, threshold, ..query("heat wings", &scope) };
+            let some = search.search(&asked).await.unwrap();
+            let expected: Vec<f64> =
+                numbers.iter().copied().filter(|number| *number >= threshold).take(limit).collect();
+            assert_eq!(some.found.iter().map(|found| found.similarity).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    async fn a_document_shows_its_best_chunks(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let text = "heat|heat wings|wings|heat heat|a heat here|what heat|zebra|no|heat of slabs";
+        world.add(&ada, "", text, &[]).await;
+        let long = "heat ".repeat(30_000);
+        world.add(&ada, "long", &long, &[]).await;
+        let answer = world.search().search(&query("heat wings", &Scope::Account(ada))).await.unwrap();
+        let found = answer.found.iter().find(|found| found.memory.title.is_empty()).unwrap();
+        assert_eq!(found.chunks.len(), 5);
+        assert_eq!(found.chunks[0].content, "heat wings");
+        assert_eq!(found.chunks[0].similarity, found.similarity);
+        assert!(found.chunks.is_sorted_by(|a, b| a.similarity >= b.similarity));
+        assert_eq!(found.memory.content, text);
+        let long = answer.found.iter().find(|found| found.memory.title == "long").unwrap();
+        assert_eq!(long.memory.content.len(), 100_000);
+    }
+
+    async fn without_the_model_words_answer_alone_and_say_so(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let scope = Scope::Account(ada.clone());
+        world.add(&ada, "one", "heat of wings", &[]).await;
+        world.add(&ada, "two", "hot", &[]).await;
+        let search = world.search();
+        assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
+        world.letters.broken.store(true, Ordering::Relaxed);
+        let answer = search.search(&query("heat", &scope)).await.unwrap();
+        assert_eq!((titles(&answer), answer.by_words_alone.as_deref()), (vec!["one"], Some("out of letters")));
+        assert!(answer.found[0].similarity > 0.0);
+        world.letters.broken.store(false, Ordering::Relaxed);
+        assert_eq!(search.search(&query("heat", &scope)).await.unwrap().by_words_alone, None);
+        // Vectors of another model are none: words are left until they are made anew.
+        let other = Search::new(world.store.clone(), Letters::new("other"), Settings::default());
+        assert_eq!(titles(&other.search(&query("heat", &scope)).await.unwrap()), ["one"]);
+        assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
+    }
+
+    async fn shelves_that_do_not_fit_are_read_again(world: &World) {
+        let settings = Settings {
+            index: index::Settings { bytes_max: 1, page_memories: 1, rows_of_thread: 1, threads_max: 3 },
+            ..Settings::default()
+        };
+        let search = Search::new(world.store.clone(), world.letters.clone(), settings);
+        let mut scopes = Vec::new();
+        for address in ["ada@example.com", "bob@example.com", "eve@example.com"] {
+            let account = world.account(address).await;
+            for word in ["heat", "hills", "wings", "zebra"] {
+                world.add(&account, word, word, &[]).await;
+            }
+            scopes.push(Scope::Account(account));
+        }
+        for _ in 0..3 {
+            for scope in &scopes {
+                assert_eq!(search.search(&query("hot", scope)).await.unwrap().found.len(), 2);
+                assert_eq!(search.index().shelves(), 1);
+                assert!(search.index().bytes() > 0);
+            }
+        }
+    }
+}

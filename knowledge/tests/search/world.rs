@@ -1,0 +1,165 @@
+//! A store with accounts, and a model made of words.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::memory::{MemoryType, ModelId};
+use domain::words::counted;
+use domain::{Chance, Digest, Timestamp};
+use harness::postgres::TestDatabase;
+use knowledge::search::{Answer, Embed, Query, Search, Settings};
+use store::memory::{ChunkPut, MemoryPut, Put, Scope};
+use store::{DatabaseSettings, Pool, Store};
+use tempfile::TempDir;
+
+/// A vector has a place for each of the first letters of stems: texts whose words begin alike are similar.
+#[derive(Debug, Clone)]
+pub struct Letters {
+    model: ModelId,
+    pub broken: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+pub struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of letters")
+    }
+}
+
+impl Letters {
+    pub fn new(name: &str) -> Self {
+        Self { model: ModelId { name: name.into(), dimensions: 26 }, broken: Arc::default() }
+    }
+
+    pub fn vector(text: &str) -> Vec<f32> {
+        let mut vector = vec![0.0_f32; 26];
+        for stem in counted("", text).stems.keys() {
+            if let Some(letter) = stem.bytes().next().filter(u8::is_ascii_lowercase) {
+                vector[usize::from(letter - b'a')] += 1.0;
+            }
+        }
+        let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt().max(1.0);
+        vector.iter().map(|value| value / length).collect()
+    }
+}
+
+impl Embed for Letters {
+    type Error = Broken;
+
+    fn model(&self) -> Option<&ModelId> {
+        Some(&self.model)
+    }
+
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, Broken> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Broken);
+        }
+        Ok(texts.iter().map(|text| Self::vector(text)).collect())
+    }
+}
+
+pub struct World {
+    pub store: Store,
+    pub letters: Letters,
+    chance: Chance,
+    settings: DatabaseSettings,
+    folder: TempDir,
+    _database: Option<TestDatabase>,
+}
+
+impl World {
+    pub async fn sqlite() -> Self {
+        Self::open(DatabaseSettings::default(), None).await
+    }
+
+    pub async fn postgres() -> Option<Self> {
+        let database = harness::postgres::database().await?;
+        let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
+        Some(Self::open(settings, Some(database)).await)
+    }
+
+    async fn open(settings: DatabaseSettings, database: Option<TestDatabase>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
+        store.migrate().await.unwrap();
+        let letters = Letters::new("letters");
+        Self { store, letters, chance: Chance::seeded(1), settings, folder, _database: database }
+    }
+
+    pub fn search(&self) -> Search<Letters> {
+        Search::new(self.store.clone(), self.letters.clone(), Settings::default())
+    }
+
+    /// Another process on the same database.
+    pub async fn second(&self) -> Search<Letters> {
+        let store = Store::open(&self.settings, &self.folder.path().join("attache.db")).await.unwrap();
+        Search::new(store, self.letters.clone(), Settings::default())
+    }
+
+    pub async fn account(&self, address: &str) -> UserAccountId {
+        let address = address.parse().unwrap();
+        self.store.person_sign_in(&address, true, now(), &self.chance).await.unwrap().account.unwrap()
+    }
+
+    pub async fn space(&self, account: &UserAccountId) -> SpaceId {
+        const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
+            VALUES ($1, $2, 'space', $3, $3, $4)";
+        let id = self.chance.uuid_v7(now());
+        match self.store.pool() {
+            Pool::Sqlite { writer, .. } => {
+                let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+                query.execute(writer).await.map(drop)
+            }
+            Pool::Postgres(pool) => {
+                let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+                query.execute(pool).await.map(drop)
+            }
+        }
+        .unwrap();
+        id.into()
+    }
+
+    /// Keeps a text, cut at its bars, under a title.
+    pub async fn add(&self, account: &UserAccountId, title: &str, text: &str, spaces: &[SpaceId]) -> MemoryId {
+        let vectors: Vec<Vec<f32>> = text.split('|').map(Letters::vector).collect();
+        let chunks: Vec<ChunkPut<'_>> = text
+            .split('|')
+            .zip(&vectors)
+            .map(|(content, vector)| ChunkPut { content, vector: Some(vector) })
+            .collect();
+        let put = MemoryPut {
+            id: self.chance.uuid_v7(now()).into(),
+            account,
+            kind: MemoryType::Note,
+            title,
+            url: None,
+            content: text,
+            dedupe: Digest::of(title.as_bytes()),
+            chunks: &chunks,
+            model: self.letters.model(),
+            spaces,
+            memories_max: 1_000,
+        };
+        match self.store.memory_put(&put, now()).await.unwrap() {
+            Put::Created(id) | Put::Updated(id) | Put::Existing(id) => id,
+            Put::QuotaExceeded => unreachable!(),
+        }
+    }
+}
+
+pub fn now() -> Timestamp {
+    Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
+}
+
+pub fn query(text: &str, scope: &Scope) -> Query {
+    Query { text: text.into(), limit: 10, threshold: 0.0, scope: scope.clone() }
+}
+
+/// The titles that were found, best first.
+pub fn titles(answer: &Answer) -> Vec<&str> {
+    answer.found.iter().map(|found| found.memory.title.as_str()).collect()
+}

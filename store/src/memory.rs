@@ -1,0 +1,280 @@
+//! Pages and notes that are kept (decisions, section 13).
+//!
+//! All memories of an account stand on its *shelf*. Whoever changes one writes the shelf's row first and thereby gets the number
+//! of the change: changes of one account happen one after the other, and whoever keeps an index of them follows the numbers
+//! ([`crate::passage`]).
+
+mod delete;
+mod put;
+
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::memory::{MemoryType, ModelId};
+use domain::{Digest, Timestamp};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::{limit, parsed};
+use crate::{Store, on_reader};
+
+/// A memory that is to be kept.
+#[derive(Debug, Clone)]
+pub struct MemoryPut<'a> {
+    /// Its name, if it is new.
+    pub id: MemoryId,
+    /// Whose it is.
+    pub account: &'a UserAccountId,
+    /// What it is.
+    pub kind: MemoryType,
+    /// Its title; may be empty.
+    pub title: &'a str,
+    /// Where a page came from.
+    pub url: Option<&'a str>,
+    /// The whole text.
+    pub content: &'a str,
+    /// What makes two of them the same.
+    pub dedupe: Digest,
+    /// The passages that it was cut into, in order.
+    pub chunks: &'a [ChunkPut<'a>],
+    /// The model of the chunks' vectors.
+    pub model: Option<&'a ModelId>,
+    /// The spaces that it is linked to.
+    pub spaces: &'a [SpaceId],
+    /// Most memories of the account.
+    pub memories_max: u32,
+}
+
+/// A passage of a memory that is to be kept.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkPut<'a> {
+    /// Its text.
+    pub content: &'a str,
+    /// Its vector; without one, it is embedded later.
+    pub vector: Option<&'a [f32]>,
+}
+
+/// What became of a memory that was to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Put {
+    /// It is new.
+    Created(MemoryId),
+    /// It was known, word for word; it is in the new spaces too.
+    Existing(MemoryId),
+    /// It was known and has changed.
+    Updated(MemoryId),
+    /// The account keeps as much as it may.
+    QuotaExceeded,
+}
+
+/// A memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Its name.
+    pub id: MemoryId,
+    /// Whose it is.
+    pub account: UserAccountId,
+    /// What it is.
+    pub kind: MemoryType,
+    /// Its title; may be empty.
+    pub title: String,
+    /// Where a page came from; none for a note.
+    pub url: Option<String>,
+    /// The whole text, or as much of it as was asked for.
+    pub content: String,
+    /// The spaces that it is linked to.
+    pub spaces: Vec<SpaceId>,
+    /// When it was first kept.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Whose memories are meant. Whether the caller may see them was decided before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Everything of this account.
+    Account(UserAccountId),
+    /// Whatever is linked to one of these spaces.
+    Spaces(Vec<SpaceId>),
+}
+
+impl Scope {
+    /// The account, and the spaces as a JSON array: one of them is null in every statement.
+    pub(crate) fn binds(&self) -> (Option<&str>, Option<String>) {
+        match self {
+            Self::Account(account) => (Some(account.as_str()), None),
+            Self::Spaces(spaces) => (None, Some(json(spaces))),
+        }
+    }
+}
+
+/// The condition that memory `m` is in a scope: `$1` the account, `$2` the spaces.
+macro_rules! in_scope {
+    (sqlite) => {
+        "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+            WHERE l.memory_id = m.id
+                AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))"
+    };
+    (postgres) => {
+        "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+            WHERE l.memory_id = m.id
+                AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))"
+    };
+}
+pub(crate) use in_scope;
+
+macro_rules! select_memories {
+    () => {
+        "SELECT m.id, s.account_id, m.type AS kind, m.title, m.url, SUBSTR(m.content, 1, CAST($3 AS INTEGER)) AS content,
+            m.spaces, m.created_at, m.updated_at
+        FROM memories m JOIN shelves s ON s.number = m.shelf "
+    };
+}
+
+impl Store {
+    /// A memory in a scope.
+    pub async fn memory_by_id(&self, id: MemoryId, scope: &Scope) -> Result<Option<Memory>, StoreError> {
+        Ok(self.memories_by_id(&[id], scope, CONTENT_WHOLE).await?.pop())
+    }
+
+    /// Those of `ids` that are in a scope, in any order, each with at most `content_max` characters of its text.
+    pub async fn memories_by_id(
+        &self,
+        ids: &[MemoryId],
+        scope: &Scope,
+        content_max: u32,
+    ) -> Result<Vec<Memory>, StoreError> {
+        const SQLITE: &str = concat!(
+            select_memories!(),
+            "WHERE m.id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($4)) AND ",
+            in_scope!(sqlite)
+        );
+        const POSTGRES: &str = concat!(
+            select_memories!(),
+            "WHERE m.id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json))) AND ",
+            in_scope!(postgres)
+        );
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let (account, spaces) = scope.binds();
+        let ids = json(ids);
+        let rows: Vec<MemoryRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(sql).bind(account).bind(&spaces).bind(i64::from(content_max)).bind(&ids).fetch_all(db)
+        })
+        .during("read memories")?;
+        Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// The memories of a scope, oldest first, after one of them: pages for lists and for the export.
+    pub async fn memories_of(
+        &self,
+        scope: &Scope,
+        after: Option<MemoryId>,
+        rows_max: usize,
+        content_max: u32,
+    ) -> Result<Vec<Memory>, StoreError> {
+        const OF_ACCOUNT: &str = concat!(
+            select_memories!(),
+            "WHERE $2 IS NULL AND m.shelf = (SELECT number FROM shelves WHERE account_id = $1) AND m.id > $4
+            ORDER BY m.id LIMIT $5"
+        );
+        // The spaces are walked, each as far as one page needs, and not everything that anybody keeps.
+        const OF_SPACES_SQLITE: &str = concat!(
+            select_memories!(),
+            "WHERE $1 IS NULL AND m.id IN (SELECT DISTINCT l.memory_id FROM json_each($2) w
+                JOIN memory_spaces l ON l.space_id = unhex(replace(w.value, '-', ''))
+                WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
+        );
+        const OF_SPACES_POSTGRES: &str = concat!(
+            select_memories!(),
+            "WHERE CAST($1 AS TEXT) IS NULL AND m.id IN (SELECT DISTINCT l.memory_id
+                FROM json_array_elements_text(CAST($2 AS json)) w
+                JOIN memory_spaces l ON l.space_id = CAST(w.value AS UUID)
+                WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
+        );
+        let sql = match (scope, self.pool.is_postgres()) {
+            (Scope::Account(_), _) => OF_ACCOUNT,
+            (Scope::Spaces(_), false) => OF_SPACES_SQLITE,
+            (Scope::Spaces(_), true) => OF_SPACES_POSTGRES,
+        };
+        let (account, spaces) = scope.binds();
+        let after = after.map_or(Uuid::nil(), |id| id.as_uuid());
+        let rows: Vec<MemoryRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(sql)
+                .bind(account)
+                .bind(&spaces)
+                .bind(i64::from(content_max))
+                .bind(after)
+                .bind(limit(rows_max))
+                .fetch_all(db)
+        })
+        .during("list memories")?;
+        Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// How many memories are linked to a space, whoever keeps them.
+    pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
+        const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
+        let count: i64 =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(space.as_uuid()).fetch_one(db))
+                .during("count the memories of a space")?;
+        Ok(count.max(0).unsigned_abs())
+    }
+
+    /// How many memories an account keeps.
+    pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
+        const SQL: &str = "SELECT memories FROM shelves WHERE account_id = $1";
+        let count: Option<i64> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_optional(db))
+                .during("count the memories of an account")?;
+        Ok(count.unwrap_or(0).max(0).unsigned_abs())
+    }
+}
+
+/// More characters than a memory can have.
+const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
+
+/// Ids as a JSON array, for statements that take any number of them.
+pub(crate) fn json<T: serde::Serialize>(values: &[T]) -> String {
+    serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
+}
+
+#[derive(FromRow)]
+struct MemoryRow {
+    id: Uuid,
+    account_id: String,
+    kind: String,
+    title: String,
+    url: Option<String>,
+    content: String,
+    spaces: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl TryFrom<MemoryRow> for Memory {
+    type Error = Corrupt;
+
+    fn try_from(row: MemoryRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            account: parsed("shelves.account_id", &row.account_id)?,
+            kind: parsed("memories.type", &row.kind)?,
+            title: row.title,
+            url: row.url,
+            content: row.content,
+            spaces: spaces_of(&row.spaces)?,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+/// Deletions that a shelf remembers for those who follow its changes.
+pub(crate) fn deletions_kept() -> i64 {
+    delete::DELETIONS_KEPT
+}
+
+/// The spaces of a memory, as its row has them.
+pub(crate) fn spaces_of(text: &str) -> Result<Vec<SpaceId>, Corrupt> {
+    serde_json::from_str(text).map_err(|error| Corrupt::new("memories.spaces", error))
+}

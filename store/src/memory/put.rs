@@ -1,0 +1,262 @@
+//! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
+
+use domain::ids::SpaceId;
+use domain::words::counted;
+use domain::{Digest, Timestamp};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use super::{MemoryPut, Put, json, spaces_of};
+use crate::error::{During, StoreError};
+use crate::passage::vector::{NOT_EMBEDDED, packed};
+use crate::row::{bytes, storable};
+use crate::{Store, in_transaction};
+
+impl Store {
+    /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
+    /// id, gets what is new of the text, and is linked to the new spaces as well.
+    pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
+        // Both write the shelf's row, which keeps the others waiting until this is committed.
+        const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
+        const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
+            ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
+        const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
+        const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
+                changed, created_at, updated_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)";
+        const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
+                chunks = $8, words = $9, changed = $10, updated_at = $11 WHERE id = $1";
+        const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
+        const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
+            WHERE number = $1";
+        let postgres = self.pool.is_postgres();
+        let (title, content) = (storable(put.title), storable(put.content));
+        let url = put.url.map(storable);
+        let pieces: Vec<Piece> = put.chunks.iter().map(|chunk| Piece::of(&title, chunk)).collect();
+        let version = version(put);
+        let chunks = i64::try_from(pieces.len()).unwrap_or(i64::MAX);
+        let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
+        let model = put.model.map(ToString::to_string);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let next: Option<ShelfRow> =
+                    sqlx::query_as(NEXT).bind(put.account.as_str()).fetch_optional(&mut *tx).await?;
+                let shelf = match next {
+                    Some(shelf) => shelf,
+                    None => sqlx::query_as(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
+                };
+                let known: Option<KnownRow> = sqlx::query_as(KNOWN)
+                    .bind(shelf.number)
+                    .bind(&put.dedupe.as_bytes()[..])
+                    .fetch_optional(&mut *tx)
+                    .await?;
+                let before = known.as_ref().map(|known| spaces_of(&known.spaces)).transpose()?.unwrap_or_default();
+                let (linked, new) = linked(before, put.spaces);
+                let spaces = json(&linked);
+                let (outcome, memory, gone) = match known {
+                    Some(known) if bytes("memories.version", &known.version)? == *version.as_bytes() => {
+                        if !new.is_empty() {
+                            sqlx::query(LINK).bind(known.id).bind(&spaces).bind(shelf.changes).execute(&mut *tx).await?;
+                        }
+                        (Put::Existing(known.id.into()), known.id, None)
+                    }
+                    Some(known) => {
+                        chunks_delete!(tx, known.id, postgres);
+                        sqlx::query(CHANGE)
+                            .bind(known.id)
+                            .bind(put.kind.as_str())
+                            .bind(&*title)
+                            .bind(url.as_deref())
+                            .bind(&*content)
+                            .bind(&version.as_bytes()[..])
+                            .bind(&spaces)
+                            .bind(chunks)
+                            .bind(words)
+                            .bind(shelf.changes)
+                            .bind(now)
+                            .execute(&mut *tx)
+                            .await?;
+                        (Put::Updated(known.id.into()), known.id, Some((0, known.chunks, known.words)))
+                    }
+                    None if shelf.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
+                    None => {
+                        let id = put.id.as_uuid();
+                        sqlx::query(ADD)
+                            .bind(id)
+                            .bind(shelf.number)
+                            .bind(put.kind.as_str())
+                            .bind(&*title)
+                            .bind(url.as_deref())
+                            .bind(&*content)
+                            .bind(&put.dedupe.as_bytes()[..])
+                            .bind(&version.as_bytes()[..])
+                            .bind(&spaces)
+                            .bind(chunks)
+                            .bind(words)
+                            .bind(shelf.changes)
+                            .bind(now)
+                            .execute(&mut *tx)
+                            .await?;
+                        (Put::Created(put.id), id, Some((1, 0, 0)))
+                    }
+                };
+                if let Some((memories, chunks_gone, words_gone)) = gone {
+                    for (ordinal, piece) in (0_i64..).zip(&pieces) {
+                        piece_add!(tx, piece, memory, ordinal, shelf.number, model, postgres);
+                    }
+                    sqlx::query(COUNT)
+                        .bind(shelf.number)
+                        .bind(memories)
+                        .bind(chunks - chunks_gone)
+                        .bind(words - words_gone)
+                        .execute(&mut *tx)
+                        .await?;
+                }
+                for space in &new {
+                    link_add!(tx, space, memory, shelf.number);
+                }
+                Ok(outcome)
+            },
+            commit if |outcome| *outcome != Put::QuotaExceeded
+        )
+        .during("keep a memory")
+    }
+}
+
+/// The spaces after the new ones are added, and those that are new.
+fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {
+    let mut all = before;
+    let mut new = Vec::new();
+    for space in wanted {
+        if !all.contains(space) {
+            all.push(*space);
+            new.push(*space);
+        }
+    }
+    (all, new)
+}
+
+/// A digest of what is shown and of how it is cut, each part behind its length, so that no two different ones are alike.
+fn version(put: &MemoryPut<'_>) -> Digest {
+    let head = [put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content];
+    let texts = head.into_iter().chain(put.chunks.iter().map(|chunk| chunk.content));
+    let parts: Vec<([u8; 8], &[u8])> =
+        texts.map(|text| ((text.len() as u64).to_be_bytes(), text.as_bytes())).collect();
+    let parts: Vec<&[u8]> = parts.iter().flat_map(|(length, text)| [&length[..], text]).collect();
+    Digest::of_parts(&parts)
+}
+
+/// A chunk, ready to be written.
+struct Piece<'a> {
+    content: std::borrow::Cow<'a, str>,
+    counted: domain::words::Counted,
+    vector: Option<Vec<u8>>,
+}
+
+impl<'a> Piece<'a> {
+    fn of(title: &str, chunk: &super::ChunkPut<'a>) -> Self {
+        let content = storable(chunk.content);
+        Self { counted: counted(title, &content), vector: chunk.vector.map(packed), content }
+    }
+
+    /// Its stems as the database's table of words takes them.
+    fn words(&self, shelf: i64, postgres: bool) -> String {
+        if postgres {
+            let counted = &self.counted;
+            return serde_json::json!({ "shelf": shelf, "length": counted.length, "stems": counted.stems }).to_string();
+        }
+        let mut text = String::new();
+        for (stem, count) in &self.counted.stems {
+            for _ in 0..*count {
+                text.push_str(&crate::passage::words::token(shelf, stem));
+                text.push(' ');
+            }
+        }
+        text
+    }
+}
+
+/// Writes a chunk with its words and its vector.
+macro_rules! piece_add {
+    ($tx:ident, $piece:expr, $memory:expr, $ordinal:expr, $shelf:expr, $model:expr, $postgres:expr) => {{
+        let id: i64 = sqlx::query_scalar(
+            "INSERT INTO chunks (memory_id, ordinal, content, words) VALUES ($1, $2, $3, $4) RETURNING id",
+        )
+        .bind($memory)
+        .bind($ordinal)
+        .bind(&*$piece.content)
+        .bind(i64::from($piece.counted.length))
+        .fetch_one(&mut *$tx)
+        .await?;
+        let words = if $postgres { WORDS_ADD_POSTGRES } else { WORDS_ADD_SQLITE };
+        sqlx::query(words).bind(id).bind($piece.words($shelf, $postgres)).execute(&mut *$tx).await?;
+        let (model, vector) = match (&$model, &$piece.vector) {
+            (Some(model), Some(vector)) => (model.as_str(), vector.as_slice()),
+            _ => (NOT_EMBEDDED, &[][..]),
+        };
+        sqlx::query("INSERT INTO vectors (chunk_id, model, dimensions, vector) VALUES ($1, $2, $3, $4)")
+            .bind(id)
+            .bind(model)
+            .bind(i64::try_from(vector.len() / 2).unwrap_or(0))
+            .bind(vector)
+            .execute(&mut *$tx)
+            .await?;
+    }};
+}
+use piece_add;
+
+const WORDS_ADD_SQLITE: &str = "INSERT INTO words (rowid, stems) VALUES ($1, $2)";
+const WORDS_ADD_POSTGRES: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
+    SELECT CAST(p.j->>'shelf' AS BIGINT), w.key, $1, CAST(w.value AS BIGINT), CAST(p.j->>'length' AS BIGINT)
+    FROM (SELECT CAST($2 AS json) AS j) p, json_each_text(p.j->'stems') w";
+
+/// Links a memory to a space that it was not in.
+macro_rules! link_add {
+    ($tx:ident, $space:expr, $memory:expr, $shelf:expr) => {{
+        sqlx::query("INSERT INTO memory_spaces (space_id, memory_id) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind($space.as_uuid())
+            .bind($memory)
+            .execute(&mut *$tx)
+            .await?;
+        sqlx::query(
+            "INSERT INTO space_shelves (space_id, shelf, memories) VALUES ($1, $2, 1)
+            ON CONFLICT (space_id, shelf) DO UPDATE SET memories = space_shelves.memories + 1",
+        )
+        .bind($space.as_uuid())
+        .bind($shelf)
+        .execute(&mut *$tx)
+        .await?;
+    }};
+}
+use link_add;
+
+/// Takes the chunks of a memory away, with their words; vectors go by themselves.
+macro_rules! chunks_delete {
+    ($tx:ident, $memory:expr, $postgres:expr) => {{
+        let words = if $postgres {
+            "DELETE FROM words WHERE chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)"
+        } else {
+            "DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE memory_id = $1)"
+        };
+        sqlx::query(words).bind($memory).execute(&mut *$tx).await?;
+        sqlx::query("DELETE FROM chunks WHERE memory_id = $1").bind($memory).execute(&mut *$tx).await?;
+    }};
+}
+pub(super) use chunks_delete;
+
+#[derive(FromRow)]
+struct ShelfRow {
+    number: i64,
+    memories: i64,
+    changes: i64,
+}
+
+#[derive(FromRow)]
+struct KnownRow {
+    id: Uuid,
+    version: Vec<u8>,
+    spaces: String,
+    chunks: i64,
+    words: i64,
+}

@@ -1,0 +1,135 @@
+//! Passages: the chunks that memories are cut into, and what finds them (decisions, section 13).
+//!
+//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector, of which whoever searches
+//! keeps an index in memory and follows the shelf's changes ([`follow`]). What was found is read here, in the scope of who asks.
+
+pub mod embedding;
+pub mod follow;
+pub mod vector;
+pub mod words;
+
+use domain::ids::MemoryId;
+use domain::memory::ModelId;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::error::{During, StoreError};
+use crate::memory::{Scope, in_scope, json};
+use crate::{Store, on_reader};
+
+/// A chunk's number; a number is never used twice.
+pub type ChunkId = i64;
+
+/// What an account keeps, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
+pub struct Shelf {
+    /// The shelf's number.
+    pub number: i64,
+    /// Chunks of all its memories.
+    pub chunks: i64,
+    /// The sum of their lengths, in words.
+    pub words: i64,
+    /// The newest change.
+    pub changes: i64,
+}
+
+/// A chunk that may be an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passage {
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Its memory.
+    pub memory: MemoryId,
+    /// The shelf on which it stands.
+    pub shelf: i64,
+    /// The memory's title.
+    pub title: String,
+    /// The chunk's text.
+    pub content: String,
+    /// Its length in words, those of the title weighted.
+    pub words: u32,
+    /// Its vector, if the model made one.
+    pub vector: Option<Vec<f32>>,
+}
+
+impl Store {
+    /// The shelves on which something of a scope stands, at most `shelves_max`, the fullest first.
+    pub async fn shelves_in(&self, scope: &Scope, shelves_max: usize) -> Result<Vec<Shelf>, StoreError> {
+        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes FROM shelves
+            WHERE account_id = $1 AND $2 IS NULL LIMIT $3";
+        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes FROM shelves
+            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+                AND s.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
+            ORDER BY chunks DESC, number LIMIT $3";
+        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes FROM shelves
+            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+                AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
+            ORDER BY chunks DESC, number LIMIT $3";
+        let sql = match (scope, self.pool.is_postgres()) {
+            (Scope::Account(_), _) => OF_ACCOUNT,
+            (Scope::Spaces(_), false) => OF_SPACES_SQLITE,
+            (Scope::Spaces(_), true) => OF_SPACES_POSTGRES,
+        };
+        let (account, spaces) = scope.binds();
+        on_reader!(&self.pool, |db| {
+            sqlx::query_as(sql).bind(account).bind(&spaces).bind(crate::row::limit(shelves_max)).fetch_all(db)
+        })
+        .during("find the shelves of a search")
+    }
+
+    /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
+    pub async fn passages(
+        &self,
+        chunks: &[ChunkId],
+        scope: &Scope,
+        model: Option<&ModelId>,
+    ) -> Result<Vec<Passage>, StoreError> {
+        const SQLITE: &str = concat!(
+            "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
+            FROM chunks c JOIN memories m ON m.id = c.memory_id
+                LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
+            WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
+            in_scope!(sqlite)
+        );
+        const POSTGRES: &str = concat!(
+            "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
+            FROM chunks c JOIN memories m ON m.id = c.memory_id
+                LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
+            WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
+            in_scope!(postgres)
+        );
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let (account, spaces) = scope.binds();
+        let (model, chunks) = (model.map(ToString::to_string), json(chunks));
+        let rows: Vec<PassageRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(sql).bind(account).bind(&spaces).bind(&model).bind(&chunks).fetch_all(db)
+        })
+        .during("read passages")?;
+        rows.into_iter().map(PassageRow::into_passage).collect()
+    }
+}
+
+#[derive(FromRow)]
+struct PassageRow {
+    id: i64,
+    memory_id: Uuid,
+    shelf: i64,
+    title: String,
+    content: String,
+    words: i64,
+    vector: Option<Vec<u8>>,
+}
+
+impl PassageRow {
+    fn into_passage(self) -> Result<Passage, StoreError> {
+        Ok(Passage {
+            chunk: self.id,
+            memory: self.memory_id.into(),
+            shelf: self.shelf,
+            title: self.title,
+            content: self.content,
+            words: crate::row::count("chunks.words", self.words)?,
+            vector: self.vector.as_deref().map(vector::unpacked).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Chunks that have no vector of the model that is in use: they were kept while it was away, or another model made theirs.
+
+use std::collections::HashMap;
+
+use domain::memory::ModelId;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use super::ChunkId;
+use super::vector::packed;
+use crate::error::{During, StoreError};
+use crate::memory::json;
+use crate::row::limit;
+use crate::{Store, in_transaction, on_reader};
+
+/// A chunk that waits for its vector.
+#[derive(Debug, Clone, PartialEq, Eq, FromRow)]
+pub struct Unembedded {
+    /// The chunk.
+    #[sqlx(rename = "id")]
+    pub chunk: ChunkId,
+    /// Its memory's title.
+    pub title: String,
+    /// Its text.
+    pub content: String,
+}
+
+impl Store {
+    /// Chunks that have no vector of `model`, those that have none at all first.
+    pub async fn chunks_to_embed(&self, model: &ModelId, rows_max: usize) -> Result<Vec<Unembedded>, StoreError> {
+        const SQL: &str = "SELECT c.id, m.title, c.content
+            FROM (SELECT chunk_id FROM vectors WHERE model < $1
+                UNION ALL SELECT chunk_id FROM vectors WHERE model > $1 LIMIT $2) v
+                JOIN chunks c ON c.id = v.chunk_id JOIN memories m ON m.id = c.memory_id";
+        let model = model.to_string();
+        on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(&model).bind(limit(rows_max)).fetch_all(db))
+            .during("find chunks without a vector")
+    }
+
+    /// Whether every chunk has a vector of `model`.
+    pub async fn all_embedded(&self, model: &ModelId) -> Result<bool, StoreError> {
+        Ok(self.chunks_to_embed(model, 1).await?.is_empty())
+    }
+
+    /// Gives chunks their vectors. Those that are gone meanwhile are passed over; says how many were not.
+    pub async fn vectors_put(
+        &self,
+        model: &ModelId,
+        vectors: &[(ChunkId, Vec<f32>)],
+    ) -> Result<usize, StoreError> {
+        const OF_SQLITE: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
+            WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.shelf, m.id";
+        const OF_POSTGRES: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
+            WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
+            ORDER BY m.shelf, m.id";
+        const NEXT: &str = "UPDATE shelves SET changes = changes + $2 WHERE number = $1 RETURNING changes";
+        const SET: &str = "UPDATE vectors SET model = $2, dimensions = $3, vector = $4 WHERE chunk_id = $1";
+        const CHANGED: &str = "UPDATE memories SET changed = $2 WHERE id = $1";
+        const DO: &str = "keep vectors";
+        let sql = if self.pool.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
+        let ids = json(&vectors.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>());
+        let places: Vec<(i64, Uuid, i64)> =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(&ids).fetch_all(db)).during(DO)?;
+        let name = model.to_string();
+        let vectors: HashMap<ChunkId, &[f32]> =
+            vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
+        let mut kept = 0;
+        // A transaction per shelf: nobody holds one shelf while waiting for another.
+        for places in places.chunk_by(|a, b| a.0 == b.0) {
+            let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
+            kept += in_transaction!(&self.pool, |tx| {
+                // A number for each memory: whoever follows them must be able to stop after any one.
+                let last: Option<i64> =
+                    sqlx::query_scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
+                let first = last.unwrap_or(0) - limit(memories.len()) + 1;
+                let mut kept = 0;
+                for (change, chunks) in (first..).zip(&memories) {
+                    for (_, _, chunk) in *chunks {
+                        let vector = vectors.get(chunk).copied().unwrap_or_default();
+                        let done = sqlx::query(SET)
+                            .bind(chunk)
+                            .bind(&name)
+                            .bind(limit(vector.len()))
+                            .bind(packed(vector))
+                            .execute(&mut *tx)
+                            .await?;
+                        kept += usize::from(done.rows_affected() == 1);
+                    }
+                    sqlx::query(CHANGED).bind(chunks[0].1).bind(change).execute(&mut *tx).await?;
+                }
+                Ok(kept)
+            })
+            .during(DO)?;
+        }
+        Ok(kept)
+    }
+}

@@ -1,0 +1,108 @@
+//! Following the changes of a shelf, for an index in memory that has to be what was committed.
+
+use domain::ids::{MemoryId, SpaceId};
+use domain::memory::ModelId;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use super::ChunkId;
+use crate::error::{During, StoreError};
+use crate::memory::{deletions_kept, spaces_of};
+use crate::row::limit;
+use crate::{Store, on_reader};
+
+/// Some changes of a shelf, in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changes {
+    /// The last change that is in here, or the `since` that was asked for when there is none.
+    pub upto: i64,
+    /// Whether what was known before is to be forgotten: it is older than the deletions that are remembered.
+    pub anew: bool,
+    /// Memories as they are now.
+    pub memories: Vec<Followed>,
+}
+
+/// A memory as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Followed {
+    /// The memory.
+    pub memory: MemoryId,
+    /// The spaces that it is linked to.
+    pub spaces: Vec<SpaceId>,
+    /// Its chunks that have a vector of the model, packed; empty when the memory was deleted.
+    pub vectors: Vec<(ChunkId, Vec<u8>)>,
+}
+
+impl Store {
+    /// What changed on a shelf after the change `since`, about `memories_max` memories of it; 0 is before the first.
+    pub async fn shelf_changes(
+        &self,
+        shelf: i64,
+        since: i64,
+        model: &ModelId,
+        memories_max: usize,
+    ) -> Result<Changes, StoreError> {
+        // Each is one statement, so that a memory that changes meanwhile is either here whole or comes with the next call.
+        const DELETED: &str = "SELECT memory_id, changed FROM memories_deleted
+            WHERE shelf = $1 AND changed > $2 ORDER BY changed LIMIT $3";
+        const CHANGED: &str = "SELECT m.id, m.changed, m.spaces, c.id AS chunk, v.vector
+            FROM (SELECT id, changed, spaces FROM memories WHERE shelf = $1 AND changed > $2 ORDER BY changed LIMIT $3) m
+                LEFT JOIN chunks c ON c.memory_id = m.id
+                LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $4
+            ORDER BY m.changed, c.id";
+        const NEWEST: &str = "SELECT changes FROM shelves WHERE number = $1";
+        const DO: &str = "follow the changes of a shelf";
+        let newest: Option<i64> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(NEWEST).bind(shelf).fetch_optional(db)).during(DO)?;
+        let newest = newest.unwrap_or(0);
+        let anew = since > 0 && since < newest - deletions_kept();
+        let since = if anew { 0 } else { since };
+        let model = model.to_string();
+        // Who begins knows nothing that could have been deleted.
+        let deleted: Vec<(Uuid, i64)> = if since == 0 {
+            Vec::new()
+        } else {
+            on_reader!(&self.pool, |db| {
+                sqlx::query_as(DELETED).bind(shelf).bind(since).bind(limit(memories_max)).fetch_all(db)
+            })
+            .during(DO)?
+        };
+        let changed: Vec<ChangedRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(CHANGED).bind(shelf).bind(since).bind(limit(memories_max)).bind(&model).fetch_all(db)
+        })
+        .during(DO)?;
+        let mut memories: Vec<(i64, Followed)> = Vec::new();
+        for row in changed {
+            let memory = row.id.into();
+            if memories.last().is_none_or(|(_, last)| last.memory != memory) {
+                let spaces = spaces_of(&row.spaces)?;
+                memories.push((row.changed, Followed { memory, spaces, vectors: Vec::new() }));
+            }
+            if let (Some(chunk), Some(vector), Some((_, last))) = (row.chunk, row.vector, memories.last_mut()) {
+                last.vectors.push((chunk, vector));
+            }
+        }
+        // A full page ends where it ends; beyond, the other list may have gaps.
+        let end = |count: usize, last: Option<i64>| if count < memories_max { i64::MAX } else { last.unwrap_or(i64::MAX) };
+        let upto = end(deleted.len(), deleted.last().map(|(_, changed)| *changed))
+            .min(end(memories.len(), memories.last().map(|(changed, _)| *changed)));
+        // What comes after `newest` was read may be half of what is there by then.
+        let upto = if upto == i64::MAX { newest.max(since) } else { upto };
+        let gone = deleted.into_iter().map(|(memory, changed)| {
+            (changed, Followed { memory: memory.into(), spaces: Vec::new(), vectors: Vec::new() })
+        });
+        memories.extend(gone);
+        memories.sort_by_key(|(changed, _)| *changed);
+        // What is beyond the end is left in: it is true already, and comes once more.
+        Ok(Changes { upto, anew, memories: memories.into_iter().map(|(_, followed)| followed).collect() })
+    }
+}
+
+#[derive(FromRow)]
+struct ChangedRow {
+    id: Uuid,
+    changed: i64,
+    spaces: String,
+    chunk: Option<i64>,
+    vector: Option<Vec<u8>>,
+}

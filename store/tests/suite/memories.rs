@@ -1,0 +1,231 @@
+//! Pages and notes that are kept.
+
+use domain::Digest;
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
+use domain::memory::{MemoryType, ModelId};
+use store::memory::{ChunkPut, MemoryPut, Put, Scope};
+use store::{Pool, Store};
+
+use crate::world::{World, at, laws, now};
+
+/// A memory with one chunk per text.
+pub struct Draft {
+    pub id: MemoryId,
+    pub account: UserAccountId,
+    pub title: &'static str,
+    pub texts: Vec<String>,
+    pub vectors: Vec<Vec<f32>>,
+    pub spaces: Vec<SpaceId>,
+    pub key: &'static str,
+}
+
+impl Draft {
+    pub fn new(world: &World, account: &UserAccountId, key: &'static str, texts: &[&str]) -> Self {
+        Self {
+            id: world.chance.uuid_v7(now()).into(),
+            account: account.clone(),
+            title: "A title",
+            texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+            vectors: Vec::new(),
+            spaces: Vec::new(),
+            key,
+        }
+    }
+
+    pub async fn put(&self, store: &Store, memories_max: u32) -> Put {
+        let chunks: Vec<ChunkPut<'_>> = self
+            .texts
+            .iter()
+            .enumerate()
+            .map(|(at, text)| ChunkPut { content: text, vector: self.vectors.get(at).map(Vec::as_slice) })
+            .collect();
+        let model = model();
+        let content = self.texts.join("\n");
+        let put = MemoryPut {
+            id: self.id,
+            account: &self.account,
+            kind: MemoryType::Page,
+            title: self.title,
+            url: Some("https://example.com/"),
+            content: &content,
+            dedupe: Digest::of(self.key.as_bytes()),
+            chunks: &chunks,
+            model: (!self.vectors.is_empty()).then_some(&model),
+            spaces: &self.spaces,
+            memories_max,
+        };
+        store.memory_put(&put, now()).await.unwrap()
+    }
+}
+
+pub fn model() -> ModelId {
+    ModelId { name: "small".into(), dimensions: 4 }
+}
+
+/// A space, made as `store::space` makes it.
+pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
+    const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
+        VALUES ($1, $2, 'space', $3, $3, $4)";
+    let id = world.chance.uuid_v7(now());
+    match world.store.pool() {
+        Pool::Sqlite { writer, .. } => {
+            let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+            query.execute(writer).await.map(drop)
+        }
+        Pool::Postgres(pool) => {
+            let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
+            query.execute(pool).await.map(drop)
+        }
+    }
+    .unwrap();
+    id.into()
+}
+
+/// Rows that a deleted memory must not leave behind.
+async fn rows_left(world: &World) -> i64 {
+    const SQL: &str = "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
+        + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM memories)";
+    match world.store.pool() {
+        Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
+        Pool::Postgres(pool) => sqlx::query_scalar(SQL).fetch_one(pool).await,
+    }
+    .unwrap()
+}
+
+laws! {
+    async fn a_memory_is_new_known_or_changed_and_keeps_its_id(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let (red, blue) = (space(world, &ada).await, space(world, &ada).await);
+        let mut draft = Draft::new(world, &ada, "page", &["first\0", "second"]);
+        draft.spaces = vec![red];
+        let id = draft.id;
+        assert_eq!(draft.put(store, 9).await, Put::Created(id));
+        assert_eq!(draft.put(store, 9).await, Put::Existing(id));
+        draft.id = world.chance.uuid_v7(at(1)).into();
+        draft.spaces = vec![blue, red];
+        assert_eq!(draft.put(store, 9).await, Put::Existing(id));
+        let scope = Scope::Account(ada.clone());
+        let kept = store.memory_by_id(id, &scope).await.unwrap().unwrap();
+        assert_eq!((kept.kind, kept.title.as_str()), (MemoryType::Page, "A title"));
+        assert_eq!((kept.url.as_deref(), kept.content.as_str()), (Some("https://example.com/"), "first\u{fffd}\nsecond"));
+        assert_eq!((kept.spaces, kept.account), (vec![red, blue], ada.clone()));
+        draft.texts.push("third".into());
+        assert_eq!(draft.put(store, 9).await, Put::Updated(id));
+        let kept = store.memories_by_id(&[id], &scope, 5).await.unwrap();
+        assert_eq!(kept[0].content, "first", "no more than asked for");
+        let shelf = store.shelves_in(&scope, 1).await.unwrap()[0];
+        // Two words of the title count three times, "a" among them.
+        assert_eq!((shelf.chunks, shelf.words), (3, 3 * (2 * 3 + 1)));
+        assert_eq!(store.memories_kept(&ada).await.unwrap(), 1);
+    }
+
+    async fn of_many_puts_at_once_one_makes_the_memory(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let second = world.second().await;
+        let spaces = [space(world, &ada).await, space(world, &ada).await];
+        let mut putting = tokio::task::JoinSet::new();
+        for round in 0..8 {
+            let store = if round % 2 == 0 { &world.store } else { &second }.clone();
+            let mut draft = Draft::new(world, &ada, "page", if round < 4 { &["text"] } else { &["other text"] });
+            draft.spaces = vec![spaces[round % 2]];
+            putting.spawn(async move { draft.put(&store, 9).await });
+        }
+        let outcomes = putting.join_all().await;
+        assert_eq!(outcomes.iter().filter(|put| matches!(put, Put::Created(_))).count(), 1);
+        let ids: std::collections::BTreeSet<MemoryId> = outcomes
+            .iter()
+            .map(|put| match put {
+                Put::Created(id) | Put::Existing(id) | Put::Updated(id) => *id,
+                Put::QuotaExceeded => unreachable!(),
+            })
+            .collect();
+        assert_eq!(ids.len(), 1);
+        assert_eq!(world.store.memories_kept(&ada).await.unwrap(), 1);
+        for space in spaces {
+            assert_eq!(world.store.memories_in_space(space).await.unwrap(), 1);
+        }
+    }
+
+    async fn an_account_keeps_so_many_memories_and_no_more(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let first = Draft::new(world, &ada, "1", &["one"]);
+        assert_eq!(first.put(store, 1).await, Put::Created(first.id));
+        assert_eq!(Draft::new(world, &ada, "2", &["two"]).put(store, 1).await, Put::QuotaExceeded);
+        // What is there may still change.
+        let changed = Draft::new(world, &ada, "1", &["one and a half"]);
+        assert_eq!(changed.put(store, 1).await, Put::Updated(first.id));
+        assert!(store.memory_delete(first.id, &ada).await.unwrap());
+        assert!(matches!(Draft::new(world, &ada, "2", &["two"]).put(store, 1).await, Put::Created(_)));
+    }
+
+    async fn a_memory_is_forgotten_by_its_account_alone_and_wholly(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let space = space(world, &ada).await;
+        let mut draft = Draft::new(world, &ada, "page", &["some words", "more words"]);
+        draft.spaces = vec![space];
+        draft.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]; 2];
+        draft.put(store, 9).await;
+        let before = rows_left(world).await;
+        assert!(!store.memory_delete(draft.id, &bob).await.unwrap());
+        let mut of_bob = Draft::new(world, &bob, "page", &["words of his own"]);
+        of_bob.put(store, 9).await;
+        assert!(!store.memory_delete(draft.id, &bob).await.unwrap());
+        assert!(rows_left(world).await > before);
+        assert!(store.memory_delete(of_bob.id, &bob).await.unwrap());
+        assert!(store.memory_delete(draft.id, &ada).await.unwrap());
+        assert!(!store.memory_delete(draft.id, &ada).await.unwrap());
+        assert_eq!(rows_left(world).await, 0);
+        assert_eq!(store.memories_in_space(space).await.unwrap(), 0);
+        assert_eq!(store.memory_by_id(draft.id, &Scope::Account(ada.clone())).await.unwrap(), None);
+        let shelf = store.shelves_in(&Scope::Account(ada.clone()), 1).await.unwrap()[0];
+        assert_eq!((shelf.chunks, shelf.words), (0, 0));
+        // It may be kept anew.
+        of_bob.account = ada;
+        assert!(matches!(of_bob.put(store, 9).await, Put::Created(_)));
+    }
+
+    async fn memories_are_listed_page_by_page_within_their_scope(world: &World) {
+        const KEYS: [&str; 5] = ["1", "2", "3", "4", "5"];
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (shared, other) = (space(world, &ada).await, space(world, &bob).await);
+        let mut of_ada = Vec::new();
+        let mut in_shared = Vec::new();
+        for (round, key) in KEYS.into_iter().enumerate() {
+            for account in [&ada, &bob] {
+                let mut draft = Draft::new(world, account, key, &["text"]);
+                draft.id = world.chance.uuid_v7(at(of_ada.len() as i64)).into();
+                if round % 2 == 0 {
+                    draft.spaces = vec![shared, other];
+                    in_shared.push(draft.id);
+                }
+                draft.put(store, 9).await;
+                if account == &ada {
+                    of_ada.push(draft.id);
+                }
+            }
+        }
+        in_shared.sort();
+        let walk = async |scope: Scope| {
+            let mut ids: Vec<MemoryId> = Vec::new();
+            loop {
+                let page = store.memories_of(&scope, ids.last().copied(), 2, 9).await.unwrap();
+                if page.is_empty() {
+                    return ids;
+                }
+                assert!(page.len() <= 2);
+                ids.extend(page.iter().map(|memory| memory.id));
+            }
+        };
+        assert_eq!(walk(Scope::Account(ada.clone())).await, of_ada);
+        assert_eq!(walk(Scope::Spaces(vec![shared, other])).await, in_shared);
+        assert_eq!(walk(Scope::Spaces(vec![])).await, []);
+        assert_eq!(store.memories_in_space(shared).await.unwrap(), 6);
+        // Of another account, by its id alone: nothing.
+        assert_eq!(store.memory_by_id(of_ada[1], &Scope::Account(bob)).await.unwrap(), None);
+        assert_eq!(store.memory_by_id(of_ada[1], &Scope::Spaces(vec![shared])).await.unwrap(), None);
+        assert!(store.memory_by_id(of_ada[0], &Scope::Spaces(vec![shared])).await.unwrap().is_some());
+    }
+}

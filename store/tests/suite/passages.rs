@@ -1,0 +1,190 @@
+//! Chunks, and what finds them.
+
+use domain::ids::UserAccountId;
+use domain::memory::ModelId;
+use domain::words::asked;
+use store::Store;
+use store::memory::Scope;
+use store::passage::follow::Followed;
+use store::passage::vector::packed;
+use store::passage::words::Asked;
+use store::passage::{ChunkId, Shelf};
+
+use crate::memories::{Draft, model, space};
+use crate::world::{World, laws};
+
+async fn shelf(store: &Store, account: &UserAccountId) -> Shelf {
+    store.shelves_in(&Scope::Account(account.clone()), 1).await.unwrap()[0]
+}
+
+fn stems(query: &str) -> Vec<Asked> {
+    asked(query, 32).into_iter().map(|stem| Asked { stem, weight: 1.0 }).collect()
+}
+
+/// The texts of the chunks that have the words of a query.
+async fn texts(store: &Store, account: &UserAccountId, query: &str, all: bool) -> Vec<String> {
+    let shelf = shelf(store, account).await;
+    let found = store.chunks_with_words(&shelf, &stems(query), all, None, 10).await.unwrap();
+    in_order(store, account, &found).await
+}
+
+async fn in_order(store: &Store, account: &UserAccountId, chunks: &[ChunkId]) -> Vec<String> {
+    let passages = store.passages(chunks, &Scope::Account(account.clone()), None).await.unwrap();
+    let text = |chunk: &ChunkId| passages.iter().find(|passage| passage.chunk == *chunk).unwrap().content.clone();
+    chunks.iter().map(text).collect()
+}
+
+/// Everything that a follower knows who begins at `since`.
+async fn follow(store: &Store, shelf: i64, mut since: i64, page: usize) -> (Vec<Followed>, i64) {
+    let mut all = Vec::new();
+    loop {
+        let changes = store.shelf_changes(shelf, since, &model(), page).await.unwrap();
+        if changes.memories.is_empty() {
+            assert_eq!(changes.upto, since);
+            return (all, since);
+        }
+        assert!(changes.upto > since);
+        since = changes.upto;
+        all.extend(changes.memories);
+    }
+}
+
+laws! {
+    async fn chunks_are_found_by_any_form_of_their_words_best_first(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let mut draft = Draft::new(world, &ada, "1", &["heat conducts, heated heating heats", "the heat of a wing", "wings"]);
+        draft.title = "";
+        draft.put(store, 9).await;
+        let mut titled = Draft::new(world, &ada, "2", &["nothing of the kind"]);
+        titled.title = "Café über 東京都";
+        titled.put(store, 9).await;
+        assert_eq!(texts(store, &ada, "HEAT", false).await, ["heat conducts, heated heating heats", "the heat of a wing"]);
+        assert_eq!(texts(store, &ada, "heating wing", false).await[0], "the heat of a wing");
+        assert_eq!(texts(store, &ada, "heating wing", true).await, ["the heat of a wing"]);
+        for query in ["cafe", "ÜBER", "東京"] {
+            assert_eq!(texts(store, &ada, query, false).await, ["nothing of the kind"], "{query}");
+        }
+        let counted: Vec<String> = asked("heat wing absent", 9);
+        let shelf = shelf(store, &ada).await;
+        assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
+        assert!(shelf.length_average() > 1.0);
+        assert!(store.chunks_with_words(&shelf, &[], false, None, 10).await.unwrap().is_empty());
+    }
+
+    /// Whatever is typed is words or nothing.
+    async fn no_query_is_an_error(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        Draft::new(world, &ada, "1", &["near or not near, and a column: stems"]).put(store, 9).await;
+        let shelf = shelf(store, &ada).await;
+        for query in [
+            "\"", "'", "near(a b)", "NOT", "OR OR", "a AND", "stems:near", "*", "-x", "^near", "(", "near*", "{a}", "\\",
+            "x'; DROP TABLE words; --", "%", "_", "\0near", "$1", "🦀🦀", "\u{202e}near", "null", "[]", "\u{1}",
+        ] {
+            let stems = stems(query);
+            store.chunks_with_words(&shelf, &stems, false, None, 10).await.unwrap();
+            store.chunks_with_words(&shelf, &stems, true, None, 10).await.unwrap();
+            let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
+            store.stems_counted(shelf.number, &names).await.unwrap();
+        }
+        assert_eq!(texts(store, &ada, "near(", false).await.len(), 1);
+    }
+
+    async fn words_and_passages_stay_within_their_scope(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let shared = space(world, &ada).await;
+        for account in [&ada, &bob] {
+            Draft::new(world, account, "1", &["a secret"]).put(store, 9).await;
+            let mut linked = Draft::new(world, account, "2", &["a shared secret"]);
+            linked.spaces = vec![shared];
+            linked.put(store, 9).await;
+        }
+        assert_eq!(texts(store, &ada, "secret", false).await.len(), 2);
+        let in_shared = Scope::Spaces(vec![shared]);
+        let shelves = store.shelves_in(&in_shared, 9).await.unwrap();
+        assert_eq!(shelves.len(), 2);
+        assert_eq!(store.shelves_in(&in_shared, 1).await.unwrap().len(), 1);
+        let mut found = Vec::new();
+        for shelf in &shelves {
+            found.extend(store.chunks_with_words(shelf, &stems("secret"), false, Some(&[shared]), 10).await.unwrap());
+        }
+        assert_eq!(found.len(), 2);
+        let everything: Vec<ChunkId> = (0..100).collect();
+        let contents = async |scope: &Scope| -> Vec<String> {
+            let passages = store.passages(&everything, scope, None).await.unwrap();
+            passages.into_iter().map(|passage| passage.content).collect()
+        };
+        assert_eq!(contents(&in_shared).await, ["a shared secret", "a shared secret"]);
+        assert_eq!(contents(&Scope::Account(bob)).await.len(), 2);
+        assert!(contents(&Scope::Spaces(vec![])).await.is_empty());
+    }
+
+    async fn chunks_without_a_vector_of_the_model_are_embedded_later(world: &World) {
+        let (store, ada, bob) =
+            (&world.store, world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let mut done = Draft::new(world, &ada, "1", &["done"]);
+        done.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]];
+        done.put(store, 9).await;
+        assert!(store.all_embedded(&model()).await.unwrap());
+        Draft::new(world, &ada, "2", &["first", "second"]).put(store, 9).await;
+        Draft::new(world, &bob, "3", &["third"]).put(store, 9).await;
+        let waiting = store.chunks_to_embed(&model(), 10).await.unwrap();
+        assert_eq!(waiting.len(), 3);
+        assert_eq!(waiting[0].title, "A title");
+        assert_eq!(store.chunks_to_embed(&model(), 2).await.unwrap().len(), 2);
+        let before = shelf(store, &ada).await;
+        let mut vectors: Vec<(ChunkId, Vec<f32>)> =
+            waiting.iter().map(|waiting| (waiting.chunk, vec![0.0, 1.0, 0.0, 0.0])).collect();
+        // One that is gone by then.
+        vectors.push((i64::MAX, vec![0.0; 4]));
+        assert_eq!(store.vectors_put(&model(), &vectors).await.unwrap(), 3);
+        assert!(store.all_embedded(&model()).await.unwrap());
+        let (news, _) = follow(store, before.number, before.changes, 1).await;
+        assert_eq!(news.len(), 1);
+        assert_eq!(news[0].vectors.len(), 2);
+        // Another model begins with those of the first.
+        let other = ModelId { name: "other".into(), dimensions: 4 };
+        assert_eq!(store.chunks_to_embed(&other, 10).await.unwrap().len(), 4);
+        let passages = store.passages(&[waiting[0].chunk], &Scope::Account(ada.clone()), Some(&model())).await.unwrap();
+        assert_eq!(passages[0].vector.as_deref(), Some(&[0.0, 1.0, 0.0, 0.0][..]));
+        let passages = store.passages(&[waiting[0].chunk], &Scope::Account(ada), Some(&other)).await.unwrap();
+        assert_eq!(passages[0].vector, None);
+    }
+
+    async fn who_follows_the_changes_knows_what_is_there(world: &World) {
+        const KEYS: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let red = space(world, &ada).await;
+        let mut drafts = Vec::new();
+        for key in KEYS {
+            let mut draft = Draft::new(world, &ada, key, &["text"]);
+            draft.vectors = vec![vec![0.5; 4]];
+            draft.put(store, 9).await;
+            drafts.push(draft);
+        }
+        let number = shelf(store, &ada).await.number;
+        let (all, upto) = follow(store, number, 0, 4).await;
+        let ids: Vec<_> = all.iter().map(|followed| followed.memory).collect();
+        assert_eq!(ids, drafts.iter().map(|draft| draft.id).collect::<Vec<_>>());
+        assert_eq!(all[0].vectors[0].1, packed(&[0.5; 4]));
+        // A link, a deletion, a change: each is told once, deleted ones too.
+        drafts[0].spaces = vec![red];
+        drafts[0].put(store, 9).await;
+        store.memory_delete(drafts[1].id, &ada).await.unwrap();
+        drafts[2].texts = vec!["other".into()];
+        drafts[2].put(store, 9).await;
+        for page in [1, 2, 100] {
+            let (news, _) = follow(store, number, upto, page).await;
+            let last = |at: usize| news.iter().rfind(|followed| followed.memory == drafts[at].id).unwrap();
+            assert_eq!(last(0).spaces, [red]);
+            assert!(last(1).vectors.is_empty());
+            assert_eq!(last(2).vectors.len(), 1);
+            assert!(news.iter().all(|followed| drafts[..3].iter().any(|draft| draft.id == followed.memory)));
+        }
+        // Who is so far behind that deletions are forgotten begins anew.
+        world.tamper("UPDATE shelves SET changes = changes + 200000").await;
+        let changes = store.shelf_changes(number, upto, &model(), 100).await.unwrap();
+        assert!(changes.anew);
+        assert_eq!(changes.memories.len(), 5);
+    }
+}
