@@ -152,7 +152,8 @@ impl Index {
         let mut bytes: usize = shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
         while bytes > self.settings.bytes_max {
             let oldest = shelves.iter().filter(|(number, _)| **number != keep);
-            let Some(number) = oldest.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(number, _)| *number)
+            let Some(number) =
+                oldest.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(number, _)| *number)
             else {
                 return;
             };

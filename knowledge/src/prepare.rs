@@ -151,9 +151,13 @@ impl Pipeline {
         let cut = tokio::task::spawn_blocking(move || (chunks(&content, &settings), content)).await;
         let (texts, content) = match cut {
             Ok((Ok(texts), content)) if !texts.is_empty() => (texts, content),
-            Ok((Ok(_), _)) => return Prepared::Left(Outcome::error(item, Fault::EmptyContent, "there is no text in it")),
+            Ok((Ok(_), _)) => {
+                return Prepared::Left(Outcome::error(item, Fault::EmptyContent, "there is no text in it"));
+            }
             Ok((Err(error), _)) => return Prepared::Left(Outcome::error(item, Fault::TooLarge, error.to_string())),
-            Err(_panic) => return Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its text could not be cut")),
+            Err(_panic) => {
+                return Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its text could not be cut"));
+            }
         };
         let (model, passages) = self.embed(texts).await;
         Prepared::Memory(Box::new(Draft {

@@ -61,7 +61,9 @@ impl ShelfIndex {
     /// About how many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
         const PER_MEMORY: usize = 160;
-        self.vectors.bytes() + self.rows.capacity() * size_of::<(ChunkId, MemoryId)>() + self.memories.len() * PER_MEMORY
+        self.vectors.bytes()
+            + self.rows.capacity() * size_of::<(ChunkId, MemoryId)>()
+            + self.memories.len() * PER_MEMORY
     }
 
     /// Takes in what the store says has changed.

@@ -126,11 +126,8 @@ impl World {
     /// Keeps a text, cut at its bars, under a title.
     pub async fn add(&self, account: &UserAccountId, title: &str, text: &str, spaces: &[SpaceId]) -> MemoryId {
         let vectors: Vec<Vec<f32>> = text.split('|').map(Letters::vector).collect();
-        let chunks: Vec<ChunkPut<'_>> = text
-            .split('|')
-            .zip(&vectors)
-            .map(|(content, vector)| ChunkPut { content, vector: Some(vector) })
-            .collect();
+        let chunks: Vec<ChunkPut<'_>> =
+            text.split('|').zip(&vectors).map(|(content, vector)| ChunkPut { content, vector: Some(vector) }).collect();
         let put = MemoryPut {
             id: self.chance.uuid_v7(now()).into(),
             account,

@@ -17,14 +17,17 @@ impl Store {
     /// id, gets what is new of the text, and is linked to the new spaces as well.
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         // Both write the shelf's row, which keeps the others waiting until this is committed.
-        const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
+        const NEXT: &str =
+            "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
         const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
             ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
         const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
-        const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
+        const ADD: &str =
+            "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
                 changed, created_at, updated_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)";
-        const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
+        const CHANGE: &str =
+            "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
                 chunks = $8, words = $9, changed = $10, updated_at = $11 WHERE id = $1";
         const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
         const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
@@ -141,8 +144,7 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
 fn version(put: &MemoryPut<'_>) -> Digest {
     let head = [put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content];
     let texts = head.into_iter().chain(put.chunks.iter().map(|chunk| chunk.content));
-    let parts: Vec<([u8; 8], &[u8])> =
-        texts.map(|text| ((text.len() as u64).to_be_bytes(), text.as_bytes())).collect();
+    let parts: Vec<([u8; 8], &[u8])> = texts.map(|text| ((text.len() as u64).to_be_bytes(), text.as_bytes())).collect();
     let parts: Vec<&[u8]> = parts.iter().flat_map(|(length, text)| [&length[..], text]).collect();
     Digest::of_parts(&parts)
 }

@@ -83,7 +83,8 @@ impl Store {
             }
         }
         // A full page ends where it ends; beyond, the other list may have gaps.
-        let end = |count: usize, last: Option<i64>| if count < memories_max { i64::MAX } else { last.unwrap_or(i64::MAX) };
+        let end =
+            |count: usize, last: Option<i64>| if count < memories_max { i64::MAX } else { last.unwrap_or(i64::MAX) };
         let upto = end(deleted.len(), deleted.last().map(|(_, changed)| *changed))
             .min(end(memories.len(), memories.last().map(|(changed, _)| *changed)));
         // What comes after `newest` was read may be half of what is there by then.

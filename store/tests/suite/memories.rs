@@ -83,7 +83,8 @@ pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
 
 /// Rows that a deleted memory must not leave behind.
 async fn rows_left(world: &World) -> i64 {
-    const SQL: &str = "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
+    const SQL: &str =
+        "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
         + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM memories)";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
