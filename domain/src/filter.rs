@@ -1,7 +1,7 @@
 //! What new content has to be like before it is kept: an account's filter settings, and what was decided about one item
 //! (specification, *Knowledge API*, `PUT /v1/settings`; decisions, section 13).
 //!
-//! The words of the settings are told apart by [`words`]; whoever asks a language model stands a floor above.
+//! The include and exclude lists are applied by [`Rules`]; whoever asks a language model stands a floor above.
 
 mod words;
 

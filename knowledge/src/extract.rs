@@ -1,7 +1,7 @@
 //! From the bytes of a page or a file to Markdown (decisions, section 13).
 //!
-//! 1. [`charset`] turns bytes into text, believing what proves itself over what is claimed.
-//! 2. [`html`] finds the main content of a page and writes it as Markdown; [`pdf`] reads the text of a PDF; [`text`] takes plain text and
+//! 1. `charset` turns bytes into text, believing what proves itself over what is claimed.
+//! 2. `html` finds the main content of a page and writes it as Markdown; `pdf` reads the text of a PDF; `text` takes plain text and
 //!    Markdown as they are, JSON indented, and of XML what is between the tags.
 //! 3. [`worker`] does all of this to pages and PDFs in a process of its own, because their parsers may loop, eat memory or overflow the
 //!    stack on files that want them to. That is the way in for a server: [`Extractor`]. [`extract`] is what happens inside.

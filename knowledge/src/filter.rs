@@ -1,6 +1,6 @@
 //! Whether new content is what an account wants to keep (decisions, section 13).
 //!
-//! A language model decides, when the operator has named one: any endpoint that speaks the OpenAI protocol. It is shown a text that
+//! A language model decides, when the operator has named one: any endpoint that speaks the chat protocol of `OpenAI`. It is shown a text that
 //! anybody may have written, so it has no power but to say a verdict: what else it answers is thrown away, and only categories that the
 //! account has are taken over. Without a model, the include and exclude lists decide by whole words.
 //!

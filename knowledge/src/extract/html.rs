@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn a_page_without_an_article_is_taken_whole() {
-        let links: String =
-            (0..80).map(|number| format!("<li><a href=/{number}>Link number {number}</a></li>")).collect();
+        let link = |number| format!("<li><a href=/{number}>Link number {number}</a></li>");
+        let links = (0..80).map(link).collect::<Vec<_>>().concat();
         let (title, markdown) = read(&format!("<title>All the links of it</title><ul>{links}</ul>"));
         assert_eq!(title.as_deref(), Some("All the links of it"));
         assert!(markdown.contains("- [Link number 79](https://example.com/79)"), "{markdown}");

@@ -67,20 +67,17 @@ mod tests {
             "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned(),
             format!("<< /Title ({title}) >>"),
         ];
-        let mut file = "%PDF-1.4\n".to_owned();
-        let mut offsets = Vec::new();
+        let mut file = vec!["%PDF-1.4\n".to_owned()];
+        let mut table = vec![format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1)];
         for (number, object) in objects.iter().enumerate() {
-            offsets.push(file.len());
-            file.push_str(&format!("{} 0 obj\n{object}\nendobj\n", number + 1));
+            table.push(format!("{:010} 00000 n \n", file.concat().len()));
+            file.push(format!("{} 0 obj\n{object}\nendobj\n", number + 1));
         }
-        let table = file.len();
-        file.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1));
-        for offset in offsets {
-            file.push_str(&format!("{offset:010} 00000 n \n"));
-        }
-        file.push_str(&format!("trailer\n<< /Size {} /Root 1 0 R /Info 6 0 R >>\n", objects.len() + 1));
-        file.push_str(&format!("startxref\n{table}\n%%EOF\n"));
-        file.into_bytes()
+        let start = file.concat().len();
+        file.append(&mut table);
+        file.push(format!("trailer\n<< /Size {} /Root 1 0 R /Info 6 0 R >>\n", objects.len() + 1));
+        file.push(format!("startxref\n{start}\n%%EOF\n"));
+        file.concat().into_bytes()
     }
 
     #[test]

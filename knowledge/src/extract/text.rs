@@ -154,15 +154,12 @@ fn decode_entities(text: &str, out: &mut String) {
         out.push_str(&rest[..start]);
         rest = &rest[start..];
         let name = rest.as_bytes().iter().take(NAME_MAX + 2).position(|byte| *byte == b';').map(|end| &rest[1..end]);
-        match name.and_then(entity) {
-            Some(character) => {
-                out.push(character);
-                rest = rest.split_once(';').map_or("", |(_, after)| after);
-            }
-            None => {
-                out.push('&');
-                rest = &rest[1..];
-            }
+        if let Some(character) = name.and_then(entity) {
+            out.push(character);
+            rest = rest.split_once(';').map_or("", |(_, after)| after);
+        } else {
+            out.push('&');
+            rest = &rest[1..];
         }
     }
     out.push_str(rest);

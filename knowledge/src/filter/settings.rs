@@ -11,7 +11,7 @@ use url::Url;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LlmSettings {
-    /// Base URL of an endpoint that speaks the OpenAI protocol, up to and without `/chat/completions`; absent: no model is asked.
+    /// Base URL of an endpoint that speaks the chat protocol of `OpenAI`, up to and without `/chat/completions`; absent: no model is asked.
     pub base_url: Option<String>,
     /// Bearer token that it asks for.
     pub api_key: Option<String>,
