@@ -40,12 +40,18 @@ enum Command {
     /// The keys that sign identity assertions
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Read a page or a PDF on standard input as text; the server starts this for itself
+    #[command(hide = true, name = EXTRACT_WORKER)]
+    ExtractWorker,
     /// Check an audit proof offline, against a key that you trust
     Verify(verify::Arguments),
     /// The operator's commands: they work straight on the database, beside the living server
     #[command(subcommand)]
     Admin(admin::Command),
 }
+
+/// The subcommand that reads one page or PDF, in a process that can be killed.
+pub const EXTRACT_WORKER: &str = "extract-worker";
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -77,6 +83,10 @@ pub fn main() -> ExitCode {
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
         Command::Keys(command) => {
             settings().and_then(|settings| run(async move { keys::run(command, &settings).await }))
+        }
+        // It is handed an empty environment and asks for no configuration.
+        Command::ExtractWorker => {
+            knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::refused)
         }
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Admin(command) => {

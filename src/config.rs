@@ -5,6 +5,7 @@
 //! its reason and a way out ([`reading`]).
 
 mod actors;
+mod knowledge;
 mod plans;
 pub mod reading;
 mod signin;
@@ -20,6 +21,7 @@ use store::DatabaseSettings;
 use store::held::HeldQuotas;
 
 pub use self::actors::ActorsSettings;
+pub use self::knowledge::KnowledgeSettings;
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
 pub use self::signin::{OidcSettings, SigninSettings};
@@ -62,6 +64,8 @@ pub struct Settings {
     pub consent: ConsentSettings,
     /// Keys of the knowledge API.
     pub api_keys: ApiKeySettings,
+    /// The knowledge API.
+    pub knowledge: KnowledgeSettings,
     /// How often one address may try.
     pub limits: crate::http::LimitSettings,
     /// Cleaning up.

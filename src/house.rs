@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actors::backfill::Backfill;
 use actors::claim::{self, Claims, Keyring};
 use actors::commit::Committer;
 use actors::device::{self, DeviceCodes};
+use actors::ingest::{self, Drift, Ingestion};
 use actors::intake::{Desk, HeldLedger, Intake};
 use actors::janitor::Janitor;
 use actors::lookup::{Lookup, SecretLedger};
@@ -23,12 +25,20 @@ use dashmap::DashMap;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
 use domain::{Chance, Clock};
+use knowledge::Pipeline;
+use knowledge::embed::Embedder;
+use knowledge::extract::{Extractor, WorkerCommand};
+use knowledge::fetch::{Fetcher, SystemLookup};
+use knowledge::filter::Filter;
+use knowledge::prepare::Stations;
+use knowledge::search::Search;
 use serde_json::Value;
 use statistics::client::Client;
 use statistics::log::Log;
 use store::{Pool, Store};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
+use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
 use crate::http::limits::Limits;
 use crate::web::signin::oidc::Providers;
@@ -44,6 +54,8 @@ pub struct Rooms {
     pub settings: Settings,
     /// How the outside reaches us, without a slash at the end.
     pub base_url: String,
+    /// How clients reach the knowledge API, without a slash at the end.
+    pub rag_url: String,
     /// Time.
     pub clock: Clock,
     /// Chance.
@@ -72,6 +84,18 @@ pub struct Rooms {
     pub usage: Usage,
     /// Who showed themselves.
     pub presence: Presence,
+    /// Batches of the knowledge API.
+    pub ingestion: Ingestion,
+    /// Searching what was added.
+    pub search: Search<Embedder>,
+    /// From one item to what is kept of it.
+    pub pipeline: Pipeline,
+    /// How many large bodies may be in memory.
+    pub large_bodies: Semaphore,
+    /// How many streams may be told.
+    pub streams: Arc<Semaphore>,
+    /// Turns true when the server stops: whoever is told something ends then.
+    pub closing: watch::Receiver<bool>,
     /// How often one address may try.
     pub limits: Limits,
     /// The body of `GET /api/v1/events/registry`.
@@ -114,6 +138,9 @@ pub enum BuildError {
     /// OpenID providers.
     #[error("the OpenID providers: {0}")]
     Providers(String),
+    /// The knowledge API.
+    #[error("the knowledge API: {0}")]
+    Knowledge(String),
     /// Supervision.
     #[error("the actors did not start: {0}")]
     Actors(String),
@@ -139,7 +166,13 @@ pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) 
 
 impl House {
     /// Builds every room and starts everything that lives.
-    pub async fn build(settings: Settings, base_url: String, clock: Clock, chance: Chance) -> Result<Self, BuildError> {
+    pub async fn build(
+        settings: Settings,
+        Urls { base: base_url, rag: rag_url }: Urls,
+        clock: Clock,
+        chance: Chance,
+        closing: watch::Receiver<bool>,
+    ) -> Result<Self, BuildError> {
         let store = open_store(&settings).await?;
         let upstream = open_upstream(&settings, &clock, &chance).await?;
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
@@ -153,6 +186,10 @@ impl House {
         let (mail, mailer) = ground.letters()?;
         let signins = ground.signins(&mail, codes);
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
+        let pipeline = ground.pipeline()?;
+        let embedder = pipeline.stations().embedder.clone();
+        let search = Search::new(store.clone(), embedder.clone(), settings.knowledge.search.clone());
+        let ingestion = ground.ingestion(&pipeline, &rag_url);
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
@@ -189,6 +226,13 @@ impl House {
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
+        children.push(ChildSpec::family(ingestion.batches(), ingestion.prototype()));
+        let drift = Periodic::new("drift", Drift(ingestion.clone()), rhythm(Duration::from_secs(1)), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("drift"), move || (drift.clone(), ())));
+        let backfill = Backfill { store: store.clone(), embedder };
+        let backfill =
+            Periodic::new("backfill", backfill, rhythm(settings.knowledge.embed_missing_every), chance.clone());
+        children.push(ChildSpec::singleton(&periodic("backfill"), move || (backfill.clone(), ())));
         let outbox =
             Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
         let sender = Periodic::new("outbox", outbox.clone(), rhythm(settings.consent.outbox_every), chance.clone());
@@ -219,8 +263,12 @@ impl House {
             limits: Limits::new(&settings.limits),
             registry_description: registry.describe(),
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
+            large_bodies: Semaphore::new(LARGE_BODIES_MAX),
+            streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
+            closing,
             settings,
             base_url,
+            rag_url,
             clock,
             chance,
             store,
@@ -235,10 +283,25 @@ impl House {
             upstream,
             usage,
             presence,
+            ingestion,
+            search,
+            pipeline,
             root,
         })))
     }
 }
+
+/// How the outside reaches us, without slashes at the ends.
+#[derive(Debug, Clone)]
+pub struct Urls {
+    /// `{base_url}`
+    pub base: String,
+    /// `{rag_url}`
+    pub rag: String,
+}
+
+/// Bodies of batches, 32 MiB by default, that are read at once.
+const LARGE_BODIES_MAX: usize = 8;
 
 /// What the rooms stand on.
 struct Ground<'g> {
@@ -288,6 +351,38 @@ impl Ground<'_> {
         DeviceCodes::new(wiring, self.settings.actors.of("devices"))
     }
 
+    /// The way of what is added, from an address to vectors.
+    fn pipeline(&self) -> Result<Pipeline, BuildError> {
+        let knowledge = &self.settings.knowledge;
+        let failed = |why: &dyn std::fmt::Display| BuildError::Knowledge(why.to_string());
+        let command = match &knowledge.worker {
+            Some(program) => WorkerCommand { program: program.clone(), args: vec![EXTRACT_WORKER.into()] },
+            None => WorkerCommand::of_this_program(&[EXTRACT_WORKER]).map_err(|error| failed(&error))?,
+        };
+        Ok(Pipeline::new(Stations {
+            fetcher: Fetcher::new(knowledge.fetch.clone(), self.base_url, Arc::new(SystemLookup))
+                .map_err(|error| failed(&error))?,
+            extractor: Extractor::new(command, knowledge.extract.clone()),
+            filter: Filter::new(&knowledge.llm).map_err(|error| failed(&error))?,
+            chunk: knowledge.chunk.clone(),
+            embedder: Embedder::new(&knowledge.embedding, self.chance).map_err(|error| failed(&error))?,
+        }))
+    }
+
+    fn ingestion(&self, pipeline: &Pipeline, rag_url: &str) -> Ingestion {
+        let wiring = ingest::Wiring {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            chance: self.chance.clone(),
+            pipeline: pipeline.clone(),
+            settings: self.settings.knowledge.batch.clone(),
+            memories_max: self.settings.knowledge.memories_per_account_max,
+            rag_url: rag_url.to_owned(),
+            runner: self.chance.uuid_v7(self.clock.now()).to_string(),
+        };
+        Ingestion::new(wiring, self.settings.actors.of("batches"))
+    }
+
     fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {
         SignIns::new(signin::Wiring {
             store: self.store.clone(),
@@ -313,6 +408,11 @@ impl Rooms {
         }
         self.store.close().await;
         self.upstream.close().await;
+    }
+
+    /// Whether there is a language model to ask about new content.
+    pub fn has_language_model(&self) -> bool {
+        self.pipeline.stations().filter.has_model()
     }
 
     /// The origin of our own pages: scheme, host and port of the base URL.

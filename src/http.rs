@@ -17,6 +17,7 @@ pub mod device;
 pub mod discovery;
 pub mod error;
 pub mod events;
+pub mod knowledge;
 pub mod layers;
 pub mod limits;
 pub mod machines;
@@ -54,6 +55,14 @@ impl Route {
 
     fn post(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
         Self { method: Method::POST, path, accepts, handler }
+    }
+
+    fn put(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
+        Self { method: Method::PUT, path, accepts, handler }
+    }
+
+    fn patch(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
+        Self { method: Method::PATCH, path, accepts, handler }
     }
 
     fn delete(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
@@ -102,15 +111,53 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The public listener's service.
+/// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
+pub fn knowledge_routes() -> Vec<Route> {
+    use knowledge::{batch, memories, search, settings, spaces};
+    use routing::{delete, get, patch, post, put};
+    const KEY: Accepts = Accepts::API_KEY;
+    vec![
+        Route::post("/v1/search", KEY, post(search::search)),
+        Route::post("/v1/spaces/create", KEY, post(spaces::create)),
+        Route::get("/v1/spaces", KEY, get(spaces::list)),
+        Route::patch("/v1/spaces/{id}", KEY, patch(spaces::change)),
+        Route::post("/v1/batch-add", KEY, post(batch::add)),
+        Route::get("/v1/batch-add/{id}", KEY, get(batch::join)),
+        Route::delete("/v1/batch-add/{id}", KEY, delete(batch::cancel)),
+        Route::put("/v1/settings", KEY, put(settings::replace)),
+        Route::get("/v1/settings", KEY, get(settings::show)),
+        Route::patch("/v1/settings", KEY, patch(settings::change)),
+        Route::get("/v1/memories/{id}", KEY, get(memories::show)),
+        Route::delete("/v1/memories/{id}", KEY, delete(memories::delete)),
+        Route::get("/v1/export", KEY, get(memories::export)),
+    ]
+}
+
+/// Where the paths of the knowledge API begin: they never meet those of the other surface.
+pub const KNOWLEDGE_PREFIX: &str = "/v1/";
+
+/// The public listener's service; the knowledge API is part of it unless that has a listener of its own.
 pub fn router(house: House) -> Router {
-    let mut router = Router::new();
-    for Route { path, accepts, handler, .. } in routes() {
-        // Each method of a path is a route of its own, with credentials of its own.
-        router = router.route(path, handler.layer(axum::Extension(accepts)));
+    let mut routes = routes();
+    if house.settings.knowledge.bind.is_none() {
+        routes.extend(knowledge_routes());
     }
+    let mut router = serve(routes);
     for Page { method: _, path, handler } in web::routes() {
         router = router.route(path, handler);
     }
     layers::around(router, house)
+}
+
+/// The service of the knowledge API's own listener.
+pub fn knowledge_router(house: House) -> Router {
+    layers::around(serve(knowledge_routes()), house)
+}
+
+fn serve(routes: Vec<Route>) -> Router<House> {
+    // Each method of a path is a route of its own, with credentials of its own.
+    let add = |router: Router<House>, Route { path, accepts, handler, .. }| {
+        router.route(path, handler.layer(axum::Extension(accepts)))
+    };
+    routes.into_iter().fold(Router::new(), add)
 }

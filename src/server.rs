@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use crate::config::Settings;
-use crate::house::{BuildError, House};
+use crate::house::{BuildError, House, Urls};
 
 /// A server that answers.
 #[derive(Debug)]
@@ -31,8 +31,11 @@ pub struct Server {
     pub address: SocketAddr,
     /// Where the operator's listener is.
     pub admin_address: SocketAddr,
+    /// Where the knowledge API is.
+    pub knowledge_address: SocketAddr,
     stop: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
+    admin: JoinHandle<()>,
 }
 
 /// Why a server cannot start.
@@ -62,9 +65,13 @@ impl Server {
         let address = public.local_addr().unwrap_or(settings.http.bind);
         let admin_address = admin.local_addr().unwrap_or(settings.admin.bind);
         let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
-        let house = House::build(settings, base_url, clock, chance).await?;
-
+        let own = settings.knowledge.bind.map(|bind| listen(bind, "knowledge.bind")).transpose()?;
+        let knowledge_address = own.as_ref().and_then(|listener| listener.local_addr().ok()).unwrap_or(address);
+        let rag_url = settings.knowledge.base_url.clone();
+        let rag_url = rag_url.or_else(|| own.is_some().then(|| format!("http://{knowledge_address}")));
+        let urls = Urls { rag: rag_url.unwrap_or_else(|| base_url.clone()), base: base_url };
         let (stop, stopping) = watch::channel(false);
+        let house = House::build(settings, urls, clock, chance, stopping.clone()).await?;
         let limits = Limits {
             connections: Arc::new(Semaphore::new(house.settings.http.connections_max.min(Semaphore::MAX_PERMITS))),
             head_deadline: house.settings.http.head_deadline,
@@ -72,12 +79,15 @@ impl Server {
         };
         let admin_limits = Limits { connections: Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)), ..limits.clone() };
         let admin_service = crate::admin::router(house.clone(), stopping.clone());
-        let listeners = vec![
-            tokio::spawn(accept(public, crate::http::router(house.clone()), limits, stopping.clone())),
-            // Operators watch the draining too, so their listener stops last: with the process.
-            tokio::spawn(accept(admin, admin_service, admin_limits, watch::channel(false).1)),
-        ];
-        Ok(Self { house, address, admin_address, stop, listeners })
+        let mut listeners =
+            vec![tokio::spawn(accept(public, crate::http::router(house.clone()), limits.clone(), stopping.clone()))];
+        if let Some(own) = own {
+            let router = crate::http::knowledge_router(house.clone());
+            listeners.push(tokio::spawn(accept(own, router, limits, stopping)));
+        }
+        // Operators watch the draining too, so their listener stops last: with the process.
+        let admin = tokio::spawn(accept(admin, admin_service, admin_limits, watch::channel(false).1));
+        Ok(Self { house, address, admin_address, knowledge_address, stop, listeners, admin })
     }
 
     /// Stops accepting, lets what is in progress finish, then drains everything that lives; at most `shutdown.drain_deadline`.
@@ -85,13 +95,13 @@ impl Server {
         let deadline = Instant::now() + self.house.settings.shutdown.drain_deadline;
         // Fails only if the listener is gone already.
         let _ = self.stop.send(true);
-        if let Some(public) = self.listeners.first_mut() {
+        for listener in &mut self.listeners {
             // A listener that panicked has nothing left to finish.
-            let _ = tokio::time::timeout_at(deadline, public).await;
+            let _ = tokio::time::timeout_at(deadline, listener).await;
         }
         let left = deadline.saturating_duration_since(Instant::now()).max(MINIMAL_DRAIN);
         let outcome = self.house.root.drain(left).await;
-        for listener in &self.listeners {
+        for listener in self.listeners.iter().chain([&self.admin]) {
             listener.abort();
         }
         self.house.close().await;

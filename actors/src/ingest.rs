@@ -43,6 +43,8 @@ pub struct Wiring {
     pub pipeline: Pipeline,
     /// Limits of batches.
     pub settings: BatchSettings,
+    /// Memories that one account may keep.
+    pub memories_max: u32,
     /// Where notes are read again, without a slash at the end.
     pub rag_url: String,
     /// The name under which this process takes leases.

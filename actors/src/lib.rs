@@ -12,6 +12,7 @@
 //!
 //! Whoever cannot be answered gets an [`Unavailable`] that says why and when to come back.
 
+pub mod backfill;
 pub mod claim;
 pub mod commit;
 mod detached;
@@ -19,6 +20,7 @@ pub mod device;
 pub mod directory;
 mod family;
 pub mod handle;
+pub mod ingest;
 pub mod intake;
 pub mod janitor;
 pub mod lookup;

@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
-use domain::Digest;
 use domain::batch::{Item, Outcome};
 use domain::filter::{FilterSettings, Verdict, VerdictBy};
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
-use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
+use domain::memory::{MemoryType, ModelId, embedded_text, normalised, note_digest, note_title, short_title};
+use domain::{Digest, Timestamp};
+use store::memory::{ChunkPut, MemoryPut, Put};
+use store::{Store, StoreError};
 
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
@@ -79,6 +82,36 @@ impl Draft {
     pub fn refused(&self, error: Fault, message: &str) -> Outcome {
         let title = self.url.is_none().then(|| self.title.clone());
         Outcome::Error { url: self.url.clone(), title, error, message: message.to_owned() }
+    }
+
+    /// Keeps it; `None` when the account keeps as much as it may. The same draft twice is the same memory.
+    pub async fn put(
+        &self,
+        store: &Store,
+        id: MemoryId,
+        (account, spaces): (&UserAccountId, &[SpaceId]),
+        memories_max: u32,
+        now: Timestamp,
+    ) -> Result<Option<MemoryId>, StoreError> {
+        let chunks: Vec<ChunkPut<'_>> =
+            self.passages.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect();
+        let put = MemoryPut {
+            id,
+            account,
+            kind: self.kind,
+            title: &self.title,
+            url: self.url.as_deref(),
+            content: &self.content,
+            dedupe: self.dedupe,
+            chunks: &chunks,
+            model: self.model.as_ref(),
+            spaces,
+            memories_max,
+        };
+        Ok(match store.memory_put(&put, now).await? {
+            Put::Created(id) | Put::Existing(id) | Put::Updated(id) => Some(id),
+            Put::QuotaExceeded => None,
+        })
     }
 
     /// What a verdict about it is filed under.
@@ -159,7 +192,7 @@ impl Pipeline {
                 return Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its text could not be cut"));
             }
         };
-        let (model, passages) = self.embed(texts).await;
+        let (model, passages) = self.embed(&raw.title, texts).await;
         Prepared::Memory(Box::new(Draft {
             kind: raw.kind,
             title: raw.title,
@@ -173,11 +206,11 @@ impl Pipeline {
     }
 
     /// Passages that get no vector now are found by their words, and get one later.
-    async fn embed(&self, texts: Vec<String>) -> (Option<ModelId>, Vec<(String, Option<Vec<f32>>)>) {
+    async fn embed(&self, title: &str, texts: Vec<String>) -> (Option<ModelId>, Vec<(String, Option<Vec<f32>>)>) {
         let embedder = &self.0.embedder;
         let without = |texts: Vec<String>| texts.into_iter().map(|text| (text, None)).collect();
         let Some(model) = embedder.model() else { return (None, without(texts)) };
-        match embedder.embed(texts.clone()).await {
+        match embedder.embed(texts.iter().map(|text| embedded_text(title, text)).collect()).await {
             Ok(vectors) => (Some(model.clone()), texts.into_iter().zip(vectors.into_iter().map(Some)).collect()),
             Err(error) => {
                 if !matches!(error, EmbedError::Off) {

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 /// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 13] = [
-    "lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "outbox", "watch", "meter",
-    "presence", "janitor",
+pub const KINDS: [&str; 16] = [
+    "lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "batches", "drift", "backfill",
+    "outbox", "watch", "meter", "presence", "janitor",
 ];
 
 /// What a kind has otherwise than `[actors]` says.
@@ -25,8 +25,10 @@ fn built_in(kind: &str) -> Value {
         "claims" => json!({ "queue_max": 64, "idle_after": "2m" }),
         // A poller forgets its computer's pace when it is put away, so it must outlive the longest interval.
         "devices" => json!({ "queue_max": 64, "idle_after": "2m", "live_max": 200_000 }),
+        // A batch keeps itself alive while it has work, and leaves when it has none.
+        "batches" => json!({ "queue_max": 64, "idle_after": "0s", "live_max": 10_000 }),
         // They have nobody waiting, and one pass may well take a while on a slow disk.
-        "sequence" | "outbox" | "watch" | "meter" | "presence" | "janitor" => {
+        "sequence" | "drift" | "backfill" | "outbox" | "watch" | "meter" | "presence" | "janitor" => {
             json!({ "queue_max": 16, "stuck_after": "2m" })
         }
         _ => json!({}),

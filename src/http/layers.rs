@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING};
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tracing::Instrument;
 
+use super::KNOWLEDGE_PREFIX;
 use super::error::{ApiError, Code};
+use super::knowledge::error::KnowledgeError;
 use crate::house::House;
 use crate::telemetry;
 
@@ -22,8 +24,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Puts the layers around the routes.
 pub fn around(routes: Router<House>, house: House) -> Router {
     routes
-        .fallback(async || ApiError::new(Code::NotFound))
-        .method_not_allowed_fallback(async || ApiError::new(Code::MethodNotAllowed))
+        .fallback(async |uri: Uri| refused(uri.path(), Code::NotFound.into()))
+        .method_not_allowed_fallback(async |uri: Uri| refused(uri.path(), Code::MethodNotAllowed.into()))
         .layer(from_fn_with_state(house.clone(), outermost))
         .with_state(house)
 }
@@ -32,7 +34,7 @@ async fn outermost(State(house): State<House>, mut request: Request, next: Next)
     let begun = Instant::now();
     let request_id = request_id(&request, &house);
     request.headers_mut().insert(REQUEST_ID, request_id.clone());
-    let method = request.method().clone();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let span = tracing::info_span!(
@@ -45,7 +47,7 @@ async fn outermost(State(house): State<House>, mut request: Request, next: Next)
     let mut response = answered.unwrap_or_else(|_panic| {
         let _entered = span.enter();
         tracing::error!("a handler panicked");
-        ApiError::unavailable("internal", Duration::from_secs(5)).into_response()
+        refused(uri.path(), ApiError::unavailable("internal", Duration::from_secs(5)))
     });
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, request_id);
@@ -57,13 +59,18 @@ async fn outermost(State(house): State<House>, mut request: Request, next: Next)
 
 async fn gated(house: &House, request: Request, next: Next) -> Response {
     let Ok(_place) = house.gate.try_acquire() else {
-        return ApiError::unavailable("overloaded", Duration::from_secs(1)).into_response();
+        return refused(request.uri().path(), ApiError::unavailable("overloaded", Duration::from_secs(1)));
     };
     let encoding = request.headers().get(CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return ApiError::new(Code::UnsupportedContentEncoding).into_response();
+        return refused(request.uri().path(), Code::UnsupportedContentEncoding.into());
     }
     next.run(request).await
+}
+
+/// An error in the words of the surface on which it happened.
+fn refused(path: &str, error: ApiError) -> Response {
+    if path.starts_with(KNOWLEDGE_PREFIX) { KnowledgeError::from(error).into_response() } else { error.into_response() }
 }
 
 /// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.

@@ -86,11 +86,7 @@ impl BatchAdd {
 
 #[ractor::actor(message = BatchMessage, state = BatchState, arguments = Batch)]
 impl BatchAdd {
-    async fn pre_start(
-        &self,
-        myself: ActorRef<BatchMessage>,
-        batch: Batch,
-    ) -> Result<BatchState, ActorProcessingErr> {
+    async fn pre_start(&self, myself: ActorRef<BatchMessage>, batch: Batch) -> Result<BatchState, ActorProcessingErr> {
         myself.cast(BatchMessage::Tick)?;
         let told = watch::Sender::new(batch.journal.clone());
         let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
@@ -181,7 +177,8 @@ impl BatchAdd {
         if !state.leads() {
             self.reload(state).await?;
             state.filter = Some(Arc::new(store.filter_settings(&state.batch.account).await?));
-            state.waiting = state.batch.pending.iter().map(|(index, url)| (*index, url.as_deref().and_then(host))).collect();
+            state.waiting =
+                state.batch.pending.iter().map(|(index, url)| (*index, url.as_deref().and_then(host))).collect();
         }
         if is_cancelled { self.cancel(state).await } else { self.fill(myself, state).await }
     }
@@ -219,19 +216,25 @@ impl BatchAdd {
 
     /// Commits what was made of an item; `false` when its outcome turned out to be written already, by another leader.
     async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
-        let Wiring { store, clock, chance, pipeline, rag_url, .. } = &*self.wiring;
+        let Wiring { store, clock, chance, rag_url, memories_max, .. } = &*self.wiring;
         let now = clock.now();
         let outcome = match prepared {
             Prepared::Memory(draft) => {
                 let id = chance.uuid_v7(now).into();
-                let put = pipeline.put(store, &draft, id, &state.batch.account, &state.batch.spaces, now).await?;
+                let place = (&state.batch.account, &state.batch.spaces[..]);
+                let put = draft.put(store, id, place, *memories_max, now).await?;
                 domain::failpoint!("batches.put");
+                if let Some(verdict) = &draft.verdict {
+                    let id = chance.uuid_v7(now);
+                    store.verdict_add(id, &state.batch.account, state.batch.id, draft.subject(), verdict, now).await?;
+                }
                 match put {
                     Some(id) => {
                         let url = draft.url.clone().unwrap_or_else(|| format!("{rag_url}/v1/memories/{id}"));
                         Outcome::Success { id, url }
                     }
-                    None => draft.refused(Fault::QuotaExceeded, "the account keeps as much as it may: delete something first"),
+                    None => draft
+                        .refused(Fault::QuotaExceeded, "the account keeps as much as it may: delete something first"),
                 }
             }
             Prepared::Left(outcome) => outcome,

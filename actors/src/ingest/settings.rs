@@ -49,3 +49,18 @@ impl Default for BatchSettings {
         }
     }
 }
+
+impl BatchSettings {
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
+        let rules = [
+            (self.items_max == 0, "items_max", "must be at least 1"),
+            (self.items_at_once == 0, "items_at_once", "must be at least 1"),
+            (self.running_max == 0, "running_max", "must be at least 1"),
+            (self.lease < Duration::from_secs(1), "lease", "must be at least 1s"),
+            (self.heartbeat < Duration::from_millis(100), "heartbeat", "must be at least 100ms"),
+            (self.body_deadline.is_zero(), "body_deadline", "must be longer than 0s"),
+        ];
+        rules.into_iter().filter(|(broken, _, _)| *broken).map(|(_, field, rule)| (field, rule)).collect()
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -74,5 +75,23 @@ impl Default for FetchSettings {
             retries: 2,
             retry_after_max: Duration::from_secs(10),
         }
+    }
+}
+
+impl FetchSettings {
+    /// What is wrong with these values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
+        let agent = self.user_agent.as_deref().unwrap_or("attache");
+        let rules = [
+            (self.ports.is_empty(), "ports", "must name at least one"),
+            (self.in_flight_max == 0, "in_flight_max", "must be at least 1"),
+            (self.connect_timeout.is_zero(), "connect_timeout", "must be longer than 0s"),
+            (self.stall_timeout.is_zero(), "stall_timeout", "must be longer than 0s"),
+            (self.timeout.is_zero(), "timeout", "must be longer than 0s"),
+            (self.body_bytes_max == 0, "body_bytes_max", "must be at least 1"),
+            (self.redirects_max > 20, "redirects_max", "must be at most 20"),
+            (HeaderValue::from_str(agent).is_err(), "user_agent", "has characters that no header takes"),
+        ];
+        rules.into_iter().filter(|(broken, _, _)| *broken).map(|(_, field, rule)| (field, rule)).collect()
     }
 }

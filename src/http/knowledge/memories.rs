@@ -1,0 +1,119 @@
+//! Memories, one by one and all of them.
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use domain::api_key::ApiKeyScope;
+use domain::clock::date_time;
+use domain::ids::MemoryId;
+use futures_util::stream;
+use serde_json::{Value, json};
+use store::memory::{Memory, Scope};
+
+use super::KeyHolder;
+use super::error::Answer;
+use super::search::url_of;
+use crate::house::House;
+use crate::http::error::{ApiError, Code};
+use crate::knowledge::Reader;
+
+/// Memories that are read at once for an export.
+const PAGE: usize = 20;
+
+/// Characters of a memory that an answer carries: all of them.
+const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
+
+/// `GET /v1/memories/{id}`: one memory with its whole text and its spaces.
+pub async fn show(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
+    let reader = key.may(ApiKeyScope::Search)?;
+    let memory = seen(&house, &reader, &id).await?;
+    Ok(axum::Json(described(&memory, &reader, &house)).into_response())
+}
+
+/// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space.
+pub async fn delete(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
+    let reader = key.may(ApiKeyScope::Write)?;
+    forget(&house, &reader, &id).await?;
+    Ok(axum::Json(json!({ "ok": true })).into_response())
+}
+
+/// Deletes a memory of the reader's account, if a key for certain spaces can see it at all.
+pub async fn forget(house: &House, reader: &Reader, id: &str) -> Result<(), ApiError> {
+    let memory = seen(house, reader, id).await?;
+    let (store, account) = (house.store.clone(), reader.account.clone());
+    let deleted = actors::detached(async move { store.memory_delete(memory.id, &account).await }).await??;
+    if deleted { Ok(()) } else { Err(Code::NotFound.into()) }
+}
+
+async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, ApiError> {
+    let id: MemoryId = id.parse().map_err(|_| Code::NotFound)?;
+    let own = reader.to_search(&[], house).await?;
+    if let Some(memory) = house.store.memory_by_id(id, &own).await? {
+        return Ok(memory);
+    }
+    // What others keep in spaces that the account was let into can be read there too.
+    let spaces = house.store.spaces_of_account(&reader.account, super::spaces::SPACES_LISTED_MAX).await?;
+    let spaces: Vec<_> = spaces.into_iter().map(|space| space.id).filter(|space| reader.covers(*space)).collect();
+    house.store.memory_by_id(id, &Scope::Spaces(spaces)).await?.ok_or_else(|| Code::NotFound.into())
+}
+
+/// `GET /v1/export`: everything that a search without spaces would find, one JSON object a line, oldest first.
+pub async fn export(State(house): State<House>, key: KeyHolder) -> Answer {
+    let reader = key.may(ApiKeyScope::Search)?;
+    let scope = reader.to_search(&[], &house).await?;
+    let begun = Pages { house, reader, scope, after: None, done: false };
+    let pages = stream::unfold(begun, |pages| async move { pages.next().await });
+    let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(pages)).into_response())
+}
+
+struct Pages {
+    house: House,
+    reader: Reader,
+    scope: Scope,
+    after: Option<MemoryId>,
+    done: bool,
+}
+
+impl Pages {
+    async fn next(mut self) -> Option<(Result<Bytes, Trouble>, Self)> {
+        if self.done {
+            return None;
+        }
+        let page = match self.house.store.memories_of(&self.scope, self.after, PAGE, CONTENT_WHOLE).await {
+            Ok(page) => page,
+            Err(error) => {
+                self.done = true;
+                tracing::error!(error = %error, "an export was cut off");
+                // The connection breaks, so that nobody takes what came for everything.
+                return Some((Err(Trouble), self));
+            }
+        };
+        self.after = Some(page.last()?.id);
+        self.done = page.len() < PAGE;
+        let lines: String =
+            page.iter().map(|memory| format!("{}\n", described(memory, &self.reader, &self.house))).collect();
+        Some((Ok(lines.into()), self))
+    }
+}
+
+/// An export that could not be finished.
+#[derive(Debug, thiserror::Error)]
+#[error("the store did not answer")]
+struct Trouble;
+
+fn described(memory: &Memory, reader: &Reader, house: &House) -> Value {
+    let spaces: Vec<_> = memory.spaces.iter().filter(|space| reader.covers(**space)).collect();
+    json!({
+        "id": memory.id,
+        "title": memory.title,
+        "url": url_of(memory.id, memory.url.as_deref(), house),
+        "content": memory.content,
+        "createdAt": date_time(memory.created_at),
+        "updatedAt": date_time(memory.updated_at),
+        "type": memory.kind,
+        "spaces": spaces,
+    })
+}

@@ -1,0 +1,111 @@
+//! Searching.
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use domain::api_key::ApiKeyScope;
+use domain::clock::date_time;
+use domain::ids::MemoryId;
+use knowledge::search::{Found, Query};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::error::Answer;
+use super::{Json, KeyHolder};
+use crate::house::House;
+use crate::http::error::ApiError;
+use crate::knowledge::Reader;
+
+/// Bytes of a query.
+const QUERY_BYTES_MAX: usize = 4096;
+/// Documents that one search may ask for.
+const LIMIT_MAX: u32 = 50;
+/// Documents when none are asked for.
+const LIMIT: u32 = 10;
+/// Spaces that one search may name.
+const SPACES_MAX: usize = 50;
+
+/// The body of `POST /v1/search`.
+#[derive(Debug, Deserialize)]
+pub struct SearchRequest {
+    query: Option<String>,
+    limit: Option<f64>,
+    threshold: Option<f64>,
+    spaces: Option<Vec<Uuid>>,
+}
+
+/// `POST /v1/search`: `{results: […]}`, most similar first.
+pub async fn search(State(house): State<House>, key: KeyHolder, Json(body): Json<SearchRequest>) -> Answer {
+    let reader = key.may(ApiKeyScope::Search)?;
+    let SearchRequest { query, limit, threshold, spaces } = body;
+    let asked = Asked { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
+    let found = find(&house, &reader, asked).await?;
+    let results: Vec<Value> = found.iter().map(|found| described(found, &house)).collect();
+    Ok(axum::Json(json!({ "results": results })).into_response())
+}
+
+/// What somebody looks for, not judged yet.
+#[derive(Debug)]
+pub struct Asked {
+    /// The words.
+    pub query: String,
+    /// Most documents.
+    pub limit: Option<f64>,
+    /// The least similarity.
+    pub threshold: Option<f64>,
+    /// Where; everywhere when none is named.
+    pub spaces: Vec<Uuid>,
+}
+
+/// Searches, within every limit.
+pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Found>, ApiError> {
+    let text = asked.query.trim().to_owned();
+    if text.is_empty() || text.len() > QUERY_BYTES_MAX {
+        return Err(ApiError::invalid("query", format!("must have 1 to {QUERY_BYTES_MAX} bytes, blanks at its ends aside")));
+    }
+    let threshold = asked.threshold.unwrap_or(0.0);
+    if !(0.0..=1.0).contains(&threshold) {
+        return Err(ApiError::invalid("threshold", "must be a number from 0 to 1"));
+    }
+    if asked.spaces.len() > SPACES_MAX {
+        return Err(ApiError::invalid("spaces", format!("must name at most {SPACES_MAX}")));
+    }
+    let limit = limit(asked.limit)?;
+    let scope = reader.to_search(&asked.spaces, house).await?;
+    let answer = house.search.search(&Query { text, limit, threshold, scope }).await.map_err(|error| {
+        let knowledge::search::SearchError::Store(error) = error;
+        ApiError::from(error)
+    })?;
+    if let Some(why) = answer.by_words_alone {
+        tracing::warn!(reason = why, "a search was answered by words alone");
+    }
+    Ok(answer.found)
+}
+
+/// A JSON number has no type: `10` and `10.0` are the same one.
+fn limit(asked: Option<f64>) -> Result<usize, ApiError> {
+    let asked = asked.unwrap_or(f64::from(LIMIT));
+    let allowed = (1..=LIMIT_MAX).find(|limit| (f64::from(*limit) - asked).abs() < f64::EPSILON);
+    let allowed = allowed.ok_or_else(|| ApiError::invalid("limit", format!("must be an integer from 1 to {LIMIT_MAX}")))?;
+    Ok(allowed as usize)
+}
+
+/// Where a memory is: its page, or the note itself.
+pub fn url_of(id: MemoryId, url: Option<&str>, house: &House) -> String {
+    url.map_or_else(|| format!("{}/v1/memories/{id}", house.rag_url), str::to_owned)
+}
+
+/// A result, as the specification has it.
+fn described(found: &Found, house: &House) -> Value {
+    let chunk = |chunk: &knowledge::search::Highlight| json!({ "content": chunk.content, "similarity": chunk.similarity });
+    json!({
+        "id": found.memory.id,
+        "title": found.memory.title,
+        "url": url_of(found.memory.id, found.memory.url.as_deref(), house),
+        "content": found.memory.content,
+        "similarity": found.similarity,
+        "createdAt": date_time(found.memory.created_at),
+        "type": found.memory.kind,
+        "chunks": found.chunks.iter().map(chunk).collect::<Vec<_>>(),
+    })
+}
