@@ -7,10 +7,9 @@ mod bundled;
 mod http;
 mod settings;
 
-use std::fmt;
-
 use bundled::Bundled;
 use domain::Chance;
+use domain::memory::ModelId;
 use http::Http;
 
 pub use http::HttpFailure;
@@ -28,21 +27,6 @@ enum Way {
     Nowhere,
     Bundled(Bundled),
     Http(Http),
-}
-
-/// Which model made a vector: its name, and how many numbers its vectors have.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ModelId {
-    /// As its maker or the configuration calls it.
-    pub name: String,
-    /// Numbers of a vector.
-    pub dimensions: usize,
-}
-
-impl fmt::Display for ModelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} dimensions)", self.name, self.dimensions)
-    }
 }
 
 /// An embedder that cannot be made.
@@ -85,7 +69,8 @@ impl Embedder {
         Ok(match settings.provider {
             Provider::None => Self { model: None, way: Way::Nowhere },
             Provider::Bundled => {
-                let model = ModelId { name: minilm::NAME.to_owned(), dimensions: minilm::DIMENSIONS };
+                #[expect(clippy::cast_possible_truncation, reason = "384 is less than 65536")]
+                let model = ModelId { name: minilm::NAME.to_owned(), dimensions: minilm::DIMENSIONS as u16 };
                 Self { model: Some(model), way: Way::Bundled(Bundled::new(settings)?) }
             }
             Provider::Http => {

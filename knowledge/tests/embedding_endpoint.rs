@@ -73,7 +73,7 @@ async fn texts_go_in_requests_of_the_configured_size_and_come_back_in_order() {
     }
     let sent: Vec<Value> = server.received_requests().await.unwrap().iter().map(|r| r.body_json().unwrap()).collect();
     assert_eq!(sent[2], json!({"model": "text-small", "input": ["6"], "encoding_format": "float"}));
-    assert_eq!(embedder.model().unwrap().to_string(), "text-small (2 dimensions)");
+    assert_eq!(embedder.model().unwrap().to_string(), "text-small/2");
 }
 
 #[tokio::test]

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use domain::Chance;
+use domain::memory::ModelId;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::Urgency;
 use super::settings::HttpEmbeddingSettings;
-use super::{ModelId, Urgency};
 
 /// The endpoint. Clones share connections.
 #[derive(Debug, Clone)]
@@ -77,7 +78,7 @@ struct Request<'a> {
     input: &'a [String],
     encoding_format: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dimensions: Option<usize>,
+    dimensions: Option<u16>,
 }
 
 #[derive(Deserialize)]
@@ -173,7 +174,8 @@ impl Endpoint {
             body.extend_from_slice(&chunk);
         }
         if status.is_success() {
-            return vectors(&body, texts.len(), self.model.dimensions).map_err(|why| (HttpFailure::Answer(why), None));
+            return vectors(&body, texts.len(), self.model.dimensions.into())
+                .map_err(|why| (HttpFailure::Answer(why), None));
         }
         Err((HttpFailure::Status { status, detail: self.detail(&body) }, asked))
     }

@@ -44,7 +44,7 @@ pub struct HttpEmbeddingSettings {
     /// Bearer token that the endpoint asks for.
     pub api_key: Option<String>,
     /// Numbers of that model's vectors.
-    pub dimensions: usize,
+    pub dimensions: u16,
     /// Whether the request asks for that many: some models shorten their vectors, some endpoints know no such member.
     pub dimensions_asked: bool,
     /// Texts of one request.
@@ -119,7 +119,7 @@ impl EmbeddingSettings {
 
 impl HttpEmbeddingSettings {
     /// Dimensions of the largest known models, with room.
-    const DIMENSIONS_MAX: usize = 16_384;
+    const DIMENSIONS_MAX: u16 = 16_384;
 
     fn problems(&self, used: bool) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
