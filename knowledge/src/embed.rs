@@ -1,0 +1,115 @@
+//! From text to vectors whose angles say how close two meanings are (decisions, section 13).
+//!
+//! Three providers: the model inside this program, an OpenAI-compatible endpoint, or none. Whatever the provider, a vector has length
+//! 1 and belongs to a [`ModelId`]; vectors of different models are not comparable.
+
+mod bundled;
+mod http;
+mod settings;
+
+use bundled::Bundled;
+use domain::Chance;
+use domain::memory::ModelId;
+use http::Http;
+
+pub use http::HttpFailure;
+pub use settings::{EmbeddingSettings, HttpEmbeddingSettings, Provider};
+
+/// Makes vectors. Clones share threads and connections.
+#[derive(Debug, Clone)]
+pub struct Embedder {
+    model: Option<ModelId>,
+    way: Way,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    Nowhere,
+    Bundled(Bundled),
+    Http(Http),
+}
+
+/// An embedder that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidEmbedder {
+    /// The settings say too little; [`EmbeddingSettings::problems`] says what.
+    #[error("knowledge.embedding.{0}: {1}")]
+    Settings(String, String),
+    /// The HTTP library.
+    #[error("making the HTTP client: {0}")]
+    Client(#[from] reqwest::Error),
+    /// The operating system gives no thread.
+    #[error("starting the embedding threads: {0}")]
+    Threads(#[from] std::io::Error),
+}
+
+/// Texts that got no vectors.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EmbedError {
+    /// `provider = "none"`: there will never be any.
+    #[error("embedding is switched off")]
+    Off,
+    /// The model inside the program cannot be read.
+    #[error("{0}")]
+    Model(String),
+    /// The computation broke off.
+    #[error("the embedding of these texts broke off")]
+    BrokeOff,
+    /// The endpoint.
+    #[error(transparent)]
+    Http(#[from] HttpFailure),
+}
+
+impl Embedder {
+    /// What the settings name. Nothing is loaded and nothing is sent before the first text.
+    pub fn new(settings: &EmbeddingSettings, chance: &Chance) -> Result<Self, InvalidEmbedder> {
+        if let Some((field, rule)) = settings.problems().into_iter().next() {
+            return Err(InvalidEmbedder::Settings(field, rule));
+        }
+        Ok(match settings.provider {
+            Provider::None => Self { model: None, way: Way::Nowhere },
+            Provider::Bundled => {
+                #[expect(clippy::cast_possible_truncation, reason = "384 is less than 65536")]
+                let model = ModelId { name: minilm::NAME.to_owned(), dimensions: minilm::DIMENSIONS as u16 };
+                Self { model: Some(model), way: Way::Bundled(Bundled::new(settings)?) }
+            }
+            Provider::Http => {
+                let http = Http::new(&settings.http, chance)?;
+                Self { model: Some(http.model().clone()), way: Way::Http(http) }
+            }
+        })
+    }
+
+    /// Whose vectors these are; absent when there are none.
+    pub fn model(&self) -> Option<&ModelId> {
+        self.model.as_ref()
+    }
+
+    /// One vector a text, in their order: for content that is being added. Dropping the future gives up what has not begun.
+    pub async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.through(texts, Urgency::Content).await
+    }
+
+    /// The vector of a search: goes before all content that waits.
+    pub async fn embed_query(&self, text: String) -> Result<Vec<f32>, EmbedError> {
+        self.through(vec![text], Urgency::Query).await?.pop().ok_or(EmbedError::BrokeOff)
+    }
+
+    async fn through(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, EmbedError> {
+        match &self.way {
+            Way::Nowhere => Err(EmbedError::Off),
+            _ if texts.is_empty() => Ok(Vec::new()),
+            Way::Bundled(bundled) => bundled.embed(texts, urgency).await,
+            Way::Http(http) => Ok(http.embed(texts, urgency).await?),
+        }
+    }
+}
+
+/// Who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// Somebody who searches.
+    Query,
+    /// A batch that is being added.
+    Content,
+}

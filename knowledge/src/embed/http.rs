@@ -1,0 +1,265 @@
+//! Vectors from any endpoint that speaks OpenAI's `POST /embeddings`.
+//!
+//! 1. Texts go in requests of [`HttpEmbeddingSettings::inputs_max`], one after the other; calls run side by side, those for content
+//!    within [`HttpEmbeddingSettings::requests_max`].
+//! 2. What may pass (no connection, no answer in time, 408, 429, 5xx) is tried again until the deadline, after the pause that the
+//!    endpoint asks for or a growing one of ours. A pause that ends after the deadline is not begun.
+//! 3. Every answer is checked: one vector a text, as many numbers as configured, all of them finite, not all zero. Vectors get length 1.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use domain::Chance;
+use domain::memory::ModelId;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use reqwest::redirect::Policy;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Urgency;
+use super::settings::HttpEmbeddingSettings;
+
+/// The endpoint. Clones share connections.
+#[derive(Debug, Clone)]
+pub(super) struct Http(Arc<Endpoint>);
+
+#[derive(Debug)]
+struct Endpoint {
+    client: reqwest::Client,
+    url: String,
+    authorization: Option<HeaderValue>,
+    model: ModelId,
+    content: Semaphore,
+    settings: HttpEmbeddingSettings,
+    chance: Chance,
+}
+
+/// What went wrong at the endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HttpFailure {
+    /// No answer in time.
+    #[error("the embedding endpoint did not answer in time")]
+    Timeout,
+    /// No connection, or it broke.
+    #[error("the embedding endpoint cannot be reached: {0}")]
+    Connection(String),
+    /// It refused, or failed.
+    #[error("the embedding endpoint answered {status}: {detail}")]
+    Status {
+        /// Its status.
+        status: StatusCode,
+        /// The start of what it said.
+        detail: String,
+    },
+    /// Its answer is not one vector a text.
+    #[error("the embedding endpoint gave no usable vectors: {0}")]
+    Answer(String),
+}
+
+impl HttpFailure {
+    /// Whether the same request may succeed in a while.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Timeout | Self::Connection(_) => true,
+            Self::Status { status, .. } => {
+                status.is_server_error()
+                    || matches!(*status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+            }
+            Self::Answer(_) => false,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    input: &'a [String],
+    encoding_format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<u16>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    index: Option<usize>,
+    embedding: Vec<f32>,
+}
+
+impl Http {
+    /// Of settings without problems.
+    pub(super) fn new(settings: &HttpEmbeddingSettings, chance: &Chance) -> reqwest::Result<Self> {
+        // Fails when the process has chosen one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .connect_timeout(settings.connect_timeout)
+            .redirect(Policy::none())
+            .no_proxy()
+            .tcp_nodelay(true)
+            .build()?;
+        let name = settings.model.clone().unwrap_or_default();
+        Ok(Self(Arc::new(Endpoint {
+            client,
+            url: settings.url().unwrap_or_default(),
+            authorization: settings.authorization().flatten(),
+            model: ModelId { name, dimensions: settings.dimensions },
+            content: Semaphore::new(settings.requests_max),
+            settings: settings.clone(),
+            chance: chance.clone(),
+        })))
+    }
+
+    pub(super) fn model(&self) -> &ModelId {
+        &self.0.model
+    }
+
+    pub(super) async fn embed(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, HttpFailure> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for some in texts.chunks(self.0.settings.inputs_max) {
+            let _turn = match urgency {
+                Urgency::Query => None,
+                // Never closed: without a turn there is just no limit.
+                Urgency::Content => self.0.content.acquire().await.ok(),
+            };
+            vectors.extend(self.0.embed_some(some).await?);
+        }
+        Ok(vectors)
+    }
+}
+
+impl Endpoint {
+    async fn embed_some(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, HttpFailure> {
+        let deadline = Instant::now() + self.settings.deadline;
+        let mut pause = self.settings.retry_delay_min;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).min(self.settings.timeout);
+            let attempt = timeout(left, self.attempt(texts)).await;
+            let (failure, asked) = match attempt {
+                Ok(Ok(vectors)) => return Ok(vectors),
+                Ok(Err(failed)) => failed,
+                Err(_) => (HttpFailure::Timeout, None),
+            };
+            let jittered = pause.min(self.settings.retry_delay_max).mul_f64(0.5 + self.chance.fraction() / 2.0);
+            let resume = Instant::now() + asked.unwrap_or(jittered);
+            if !failure.may_pass() || resume >= deadline {
+                return Err(failure);
+            }
+            tracing::warn!(error = %failure, "an embedding request is tried again");
+            sleep_until(resume).await;
+            pause = pause.saturating_mul(2).min(self.settings.retry_delay_max);
+        }
+    }
+
+    /// One request. A failure comes with the pause that the endpoint asks for.
+    async fn attempt(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, (HttpFailure, Option<Duration>)> {
+        let dimensions = self.settings.dimensions_asked.then_some(self.model.dimensions);
+        let body = Request { model: &self.model.name, input: texts, encoding_format: "float", dimensions };
+        let mut request = self.client.post(&self.url).json(&body);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let mut response = request.send().await.map_err(|error| (connection(error), None))?;
+        let (status, asked) = (response.status(), retry_after(response.headers()));
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| (connection(error), None))? {
+            if body.len() + chunk.len() > self.settings.body_bytes_max {
+                return Err((HttpFailure::Answer("the answer is too large".to_owned()), None));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        if status.is_success() {
+            return vectors(&body, texts.len(), self.model.dimensions.into())
+                .map_err(|why| (HttpFailure::Answer(why), None));
+        }
+        Err((HttpFailure::Status { status, detail: self.detail(&body) }, asked))
+    }
+
+    /// The start of a refusal. Some endpoints repeat the key in it.
+    fn detail(&self, body: &[u8]) -> String {
+        const CHARS_MAX: usize = 200;
+        let text = String::from_utf8_lossy(body);
+        let text = match &self.settings.api_key {
+            Some(key) if !key.is_empty() => text.replace(key, "…"),
+            _ => text.into_owned(),
+        };
+        text.chars().take(CHARS_MAX).collect()
+    }
+}
+
+/// The vectors of an answer, in the order of the texts and with length 1; or what is wrong with it.
+fn vectors(body: &[u8], count: usize, dimensions: usize) -> Result<Vec<Vec<f32>>, String> {
+    let answer: Answer = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if answer.data.len() != count {
+        return Err(format!("{} vectors for {count} texts", answer.data.len()));
+    }
+    let mut vectors = vec![Vec::new(); count];
+    for (place, entry) in answer.data.into_iter().enumerate() {
+        let index = entry.index.unwrap_or(place);
+        match vectors.get_mut(index) {
+            Some(vector) if vector.is_empty() => *vector = unit(entry.embedding, dimensions)?,
+            _ => return Err(format!("index {index} is not one of {count}, or comes twice")),
+        }
+    }
+    Ok(vectors)
+}
+
+fn unit(mut vector: Vec<f32>, dimensions: usize) -> Result<Vec<f32>, String> {
+    if vector.len() != dimensions {
+        return Err(format!("a vector of {} numbers where {dimensions} are configured", vector.len()));
+    }
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if !length.is_normal() {
+        return Err("a vector without a direction".to_owned());
+    }
+    for value in &mut vector {
+        *value /= length;
+    }
+    Ok(vector)
+}
+
+/// `Retry-After` in seconds; its other form, a date, is not used by such endpoints.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+fn connection(error: reqwest::Error) -> HttpFailure {
+    // The URL is the operator's own; it stands in the configuration, not in every line of the log.
+    let error = error.without_url();
+    if error.is_timeout() {
+        return HttpFailure::Timeout;
+    }
+    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    HttpFailure::Connection(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_put_in_order_and_brought_to_length_one() {
+        let body = br#"{"data": [{"index": 1, "embedding": [0, 5]}, {"index": 0, "embedding": [3, 4]}], "usage": {}}"#;
+        assert_eq!(vectors(body, 2, 2).unwrap(), [[0.6, 0.8], [0.0, 1.0]]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_answer_is_said() {
+        for (body, why) in [
+            (r#"{"data": []}"#, "0 vectors for 1 texts"),
+            (r#"{"data": [{"embedding": [1]}]}"#, "a vector of 1 numbers where 2 are configured"),
+            (r#"{"data": [{"embedding": [0, 0]}]}"#, "a vector without a direction"),
+            (r#"{"data": [{"embedding": [1e38, 1e38]}]}"#, "a vector without a direction"),
+            (r#"{"data": [{"index": 1, "embedding": [1, 0]}]}"#, "index 1 is not one of 1, or comes twice"),
+        ] {
+            assert_eq!(vectors(body.as_bytes(), 1, 2).unwrap_err(), why);
+        }
+        assert!(vectors(br#"{"data": [{"embedding": [NaN, 1]}]}"#, 1, 2).is_err());
+        assert!(vectors(b"<html>", 1, 2).is_err());
+    }
+}
