@@ -325,6 +325,7 @@ impl Settings {
         problems.extend(within("mail", self.mail.problems()));
         problems.extend(within("devices", self.devices.problems()));
         problems.extend(within("plans", self.plans.problems()));
+        problems.extend(within("knowledge", self.knowledge.problems()));
         problems.extend(within("actors", self.actors.problems()));
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));

@@ -85,7 +85,8 @@ pub async fn join_as(house: &House, reader: &Reader, id: &str, headers: &HeaderM
     let after = match headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => None,
         Some(text) => {
-            let heard: MessageId = text.parse().map_err(|error| ApiError::invalid("Last-Event-ID", format!("{error}")))?;
+            let heard: MessageId =
+                text.parse().map_err(|error| ApiError::invalid("Last-Event-ID", format!("{error}")))?;
             if heard.batch != id {
                 return Err(ApiError::invalid("Last-Event-ID", "belongs to another batch"));
             }

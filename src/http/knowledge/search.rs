@@ -61,7 +61,10 @@ pub struct Asked {
 pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Found>, ApiError> {
     let text = asked.query.trim().to_owned();
     if text.is_empty() || text.len() > QUERY_BYTES_MAX {
-        return Err(ApiError::invalid("query", format!("must have 1 to {QUERY_BYTES_MAX} bytes, blanks at its ends aside")));
+        return Err(ApiError::invalid(
+            "query",
+            format!("must have 1 to {QUERY_BYTES_MAX} bytes, blanks at its ends aside"),
+        ));
     }
     let threshold = asked.threshold.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&threshold) {
@@ -86,7 +89,8 @@ pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Fo
 fn limit(asked: Option<f64>) -> Result<usize, ApiError> {
     let asked = asked.unwrap_or(f64::from(LIMIT));
     let allowed = (1..=LIMIT_MAX).find(|limit| (f64::from(*limit) - asked).abs() < f64::EPSILON);
-    let allowed = allowed.ok_or_else(|| ApiError::invalid("limit", format!("must be an integer from 1 to {LIMIT_MAX}")))?;
+    let allowed =
+        allowed.ok_or_else(|| ApiError::invalid("limit", format!("must be an integer from 1 to {LIMIT_MAX}")))?;
     Ok(allowed as usize)
 }
 
@@ -97,7 +101,8 @@ pub fn url_of(id: MemoryId, url: Option<&str>, house: &House) -> String {
 
 /// A result, as the specification has it.
 fn described(found: &Found, house: &House) -> Value {
-    let chunk = |chunk: &knowledge::search::Highlight| json!({ "content": chunk.content, "similarity": chunk.similarity });
+    let chunk =
+        |chunk: &knowledge::search::Highlight| json!({ "content": chunk.content, "similarity": chunk.similarity });
     json!({
         "id": found.memory.id,
         "title": found.memory.title,
