@@ -28,6 +28,9 @@ pub struct Settings {
     pub bytes_max: usize,
     /// Memories that are read from the store at once.
     pub page_memories: usize,
+    /// Up to so many vectors of a shelf, all are compared; of more, those with a near sketch. A search of spaces always compares all
+    /// that are in them.
+    pub exact_max: usize,
     /// More vectors than this are divided among threads.
     pub rows_of_thread: usize,
     /// Most threads of one search.
@@ -36,7 +39,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { bytes_max: 2 << 30, page_memories: 500, rows_of_thread: 25_000, threads_max: 2 }
+        Self { bytes_max: 2 << 30, page_memories: 500, exact_max: 250_000, rows_of_thread: 25_000, threads_max: 2 }
     }
 }
 
@@ -96,7 +99,7 @@ impl Index {
             // Dropped meanwhile, or of another model that somebody asked for in between: no candidates, words are left.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
             index.map_or_else(Vec::new, |index| {
-                index.nearest(&query, count, spaces.as_deref(), settings.rows_of_thread, settings.threads_max)
+                index.nearest(&query, count, spaces.as_deref(), &settings)
             })
         });
         // The scan is arithmetic; it ends early only with the runtime.

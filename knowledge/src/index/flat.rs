@@ -2,6 +2,10 @@
 //!
 //! Each is kept in 8 bits a number with one scale: a cosine that is computed from them is off by less than 0.002, which finds the
 //! same candidates; what is shown is computed from the stored vectors.
+//!
+//! Where that is too much to walk through, a sketch of each vector comes first: one bit a number, its sign. Sketches that differ
+//! in few bits belong to vectors that point the same way, so the rows with the nearest sketches are few and hold nearly all of
+//! the nearest vectors. Unlike a graph of neighbours, sketches cost nothing to build, to change and to take away.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,6 +14,10 @@ use pulp::{Arch, Simd, WithSimd};
 
 /// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
 const BLOCK_ROWS: usize = 512;
+/// Of so many rows, one whose sketch is near is looked at more closely.
+const SKETCHES_PER_ROW: usize = 200;
+/// And no fewer than these.
+const SKETCHED_MIN: usize = 1_000;
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +25,7 @@ pub struct Flat {
     dimensions: usize,
     codes: Vec<i8>,
     scales: Vec<f32>,
+    sketches: Vec<u64>,
     arch: Arch,
 }
 
@@ -46,7 +55,7 @@ impl PartialOrd for Near {
 impl Flat {
     /// No rows yet, each of which will have so many numbers.
     pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, codes: Vec::new(), scales: Vec::new(), arch: Arch::new() }
+        Self { dimensions, codes: Vec::new(), scales: Vec::new(), sketches: Vec::new(), arch: Arch::new() }
     }
 
     /// How many rows there are.
@@ -56,7 +65,7 @@ impl Flat {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.codes.capacity() + self.scales.capacity() * size_of::<f32>()
+        self.codes.capacity() + self.scales.capacity() * size_of::<f32>() + self.sketches.capacity() * size_of::<u64>()
     }
 
     /// Adds a row at the end; `false` when it has another length.
@@ -66,6 +75,7 @@ impl Flat {
         }
         let scale = quantised(vector, &mut self.codes);
         self.scales.push(scale);
+        sketched(vector, &mut self.sketches);
         true
     }
 
@@ -75,21 +85,38 @@ impl Flat {
         self.codes.copy_within(last * size..(last + 1) * size, row * size);
         self.codes.truncate(last * size);
         self.scales.swap_remove(row);
+        let words = self.sketch_words();
+        self.sketches.copy_within(last * words..(last + 1) * words, row * words);
+        self.sketches.truncate(last * words);
     }
 
-    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads.
-    pub fn nearest(&self, query: &[f32], count: usize, rows: Option<&[u32]>, threads: usize) -> Vec<Near> {
+    fn sketch_words(&self) -> usize {
+        self.dimensions.div_ceil(64)
+    }
+
+    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads. Of more than `exact_max` rows,
+    /// nearly all of the nearest.
+    pub fn nearest(
+        &self,
+        query: &[f32],
+        count: usize,
+        rows: Option<&[u32]>,
+        threads: usize,
+        exact_max: usize,
+    ) -> Vec<Near> {
         if query.len() != self.dimensions || count == 0 || self.len() == 0 {
             return Vec::new();
         }
-        let mut codes = Vec::with_capacity(self.dimensions);
-        let query = Query { scale: quantised(query, &mut codes), codes: &codes, count };
+        let (mut codes, mut sketch) = (Vec::with_capacity(self.dimensions), Vec::new());
+        sketched(query, &mut sketch);
+        let query = Query { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
         let all = rows.map_or(self.len(), <[u32]>::len);
         let part = all.div_ceil(threads.max(1)).max(1);
         let parts: Vec<std::ops::Range<usize>> =
             (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
         let scan = |range: &std::ops::Range<usize>| match rows {
             Some(rows) => self.arch.dispatch(Picked { flat: self, query: &query, rows: &rows[range.clone()] }),
+            None if all > exact_max => self.arch.dispatch(Sketched { flat: self, query: &query, rows: range.clone() }),
             None => self.arch.dispatch(Whole { flat: self, query: &query, rows: range.clone() }),
         };
         let mut best = Best::new(count);
@@ -123,9 +150,16 @@ fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
     scale
 }
 
+/// Appends the signs of a vector.
+fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
+    let word = |part: &[f32]| part.iter().fold(0_u64, |word, value| word << 1 | u64::from(*value > 0.0));
+    sketches.extend(vector.chunks(64).map(word));
+}
+
 struct Query<'a> {
     codes: &'a [i8],
     scale: f32,
+    sketch: &'a [u64],
     count: usize,
 }
 
@@ -188,6 +222,51 @@ impl WithSimd for Whole<'_> {
     }
 }
 
+/// Of everything from one row to another, what has a near sketch.
+struct Sketched<'a> {
+    flat: &'a Flat,
+    query: &'a Query<'a>,
+    rows: std::ops::Range<usize>,
+}
+
+impl WithSimd for Sketched<'_> {
+    type Output = Best;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Best {
+        let words = self.flat.sketch_words();
+        let sketches = &self.flat.sketches[self.rows.start * words..self.rows.end * words];
+        let mut distances: Vec<u16> = Vec::with_capacity(self.rows.len());
+        // The usual length is written out, so that the compiler can count whole sketches at once.
+        if let (6, Ok(query)) = (words, <&[u64; 6]>::try_from(self.query.sketch)) {
+            distances.extend(sketches.as_chunks::<6>().0.iter().map(|sketch| differing(sketch, query)));
+        } else {
+            distances.extend(sketches.chunks_exact(words).map(|sketch| differing(sketch, self.query.sketch)));
+        }
+        let wanted = (distances.len() / SKETCHES_PER_ROW).max(SKETCHED_MIN).max(self.query.count);
+        let mut having = vec![0_usize; self.flat.dimensions + 1];
+        for distance in &distances {
+            having[usize::from(*distance)] += 1;
+        }
+        let mut sum = 0;
+        let last = having.iter().position(|count| {
+            sum += count;
+            sum >= wanted
+        });
+        let last = last.unwrap_or(self.flat.dimensions);
+        let near = (self.rows.start..).zip(&distances).filter(|(_, distance)| usize::from(**distance) <= last);
+        let rows: Vec<u32> = near.filter_map(|(row, _)| u32::try_from(row).ok()).collect();
+        Picked { flat: self.flat, query: self.query, rows: &rows }.with_simd(simd)
+    }
+}
+
+/// In how many bits two sketches differ.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "no vector has 65,536 numbers")]
+fn differing(a: &[u64], b: &[u64]) -> u16 {
+    a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as u16
+}
+
 /// Some rows.
 struct Picked<'a> {
     flat: &'a Flat,
@@ -229,6 +308,8 @@ mod tests {
 
     use super::*;
 
+    const EXACT: usize = usize::MAX;
+
     fn vectors(count: usize, size: usize) -> Vec<Vec<f32>> {
         let chance = Chance::seeded(7);
         (0..count)
@@ -256,8 +337,8 @@ mod tests {
         assert!(!flat.push(&[1.0]));
         for query in vectors.iter().step_by(500) {
             let truth = exact(&vectors, query);
-            let one = flat.nearest(query, 50, None, 1);
-            assert_eq!(one, flat.nearest(query, 50, None, 3), "threads change nothing");
+            let one = flat.nearest(query, 50, None, 1, EXACT);
+            assert_eq!(one, flat.nearest(query, 50, None, 3, EXACT), "threads change nothing");
             assert!(one.is_sorted_by_key(|near| Reverse(*near)));
             let found = truth[..10].iter().filter(|(row, _)| one.iter().any(|near| near.row == *row)).count();
             assert_eq!(found, 10);
@@ -266,11 +347,28 @@ mod tests {
                 assert!((near.cosine - cosine).abs() < 0.005, "{near:?} {cosine}");
             }
             let even: Vec<u32> = (0..3_000).step_by(2).collect();
-            let some = flat.nearest(query, 20, Some(&even), 2);
+            let some = flat.nearest(query, 20, Some(&even), 2, EXACT);
             let expected: Vec<Near> =
-                flat.nearest(query, 3_000, None, 1).into_iter().filter(|near| near.row % 2 == 0).take(20).collect();
+                flat.nearest(query, 3_000, None, 1, EXACT).into_iter().filter(|near| near.row % 2 == 0).take(20).collect();
             assert_eq!(some, expected);
         }
+    }
+
+    /// Neighbours of a few hundred places, as texts of a few hundred subjects are.
+    #[test]
+    fn sketches_lose_few_of_the_nearest() {
+        let (places, noise) = (vectors(300, 96), vectors(30_000, 96));
+        let mut flat = Flat::new(96);
+        let near: Vec<Vec<f32>> =
+            noise.iter().zip(places.iter().cycle()).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect()).collect();
+        assert!(near.iter().all(|vector| flat.push(vector)));
+        let mut hits = 0;
+        for query in near.iter().step_by(1_000) {
+            let truth = flat.nearest(query, 10, None, 1, EXACT);
+            let found = flat.nearest(query, 100, None, 2, 1_000);
+            hits += truth.iter().filter(|near| found.contains(near)).count();
+        }
+        assert!(hits >= 285, "recall@10 is {hits} of 300");
     }
 
     #[test]
@@ -282,9 +380,9 @@ mod tests {
         }
         flat.swap_remove(0);
         assert_eq!(flat.len(), 2);
-        assert_eq!(flat.nearest(&vectors[2], 1, None, 1)[0].row, 0);
+        assert_eq!(flat.nearest(&vectors[2], 1, None, 1, EXACT)[0].row, 0);
         flat.swap_remove(1);
         flat.swap_remove(0);
-        assert!(flat.nearest(&vectors[0], 1, None, 1).is_empty());
+        assert!(flat.nearest(&vectors[0], 1, None, 1, EXACT).is_empty());
     }
 }

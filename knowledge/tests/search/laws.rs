@@ -151,7 +151,7 @@ laws! {
 
     async fn shelves_that_do_not_fit_are_read_again(world: &World) {
         let settings = Settings {
-            index: index::Settings { bytes_max: 1, page_memories: 1, rows_of_thread: 1, threads_max: 3 },
+            index: index::Settings { bytes_max: 1, page_memories: 1, exact_max: 1, rows_of_thread: 1, threads_max: 3 },
             ..Settings::default()
         };
         let search = Search::new(world.store.clone(), world.letters.clone(), settings);
