@@ -65,9 +65,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(status) => write!(f, "http_{status}"),
-            other => {
-                f.write_str(Self::FIXED.iter().find(|(fault, _)| fault == other).map_or("extract_failed", |(_, word)| word))
-            }
+            other => f.write_str(
+                Self::FIXED.iter().find(|(fault, _)| fault == other).map_or("extract_failed", |(_, word)| word),
+            ),
         }
     }
 }

@@ -27,13 +27,17 @@ pub struct Counted {
 pub fn counted(title: &str, content: &str) -> Counted {
     let mut counted = Counted::default();
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
-        each_stem(text, |_| true, |stem| {
-            counted.length = counted.length.saturating_add(weight);
-            match counted.stems.get_mut(stem) {
-                Some(count) => *count = count.saturating_add(weight),
-                None => drop(counted.stems.insert(stem.to_owned(), weight)),
-            }
-        });
+        each_stem(
+            text,
+            |_| true,
+            |stem| {
+                counted.length = counted.length.saturating_add(weight);
+                match counted.stems.get_mut(stem) {
+                    Some(count) => *count = count.saturating_add(weight),
+                    None => drop(counted.stems.insert(stem.to_owned(), weight)),
+                }
+            },
+        );
     }
     counted
 }
@@ -61,11 +65,15 @@ pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
     let firsts: Vec<char> = asked.iter().filter_map(|stem| stem.chars().next()).collect();
     let mut counts = vec![0_u32; asked.len()];
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
-        each_stem(text, |word| word.chars().next().is_some_and(|first| firsts.contains(&first)), |stem| {
-            if let Some(at) = asked.iter().position(|asked| asked == stem) {
-                counts[at] = counts[at].saturating_add(weight);
-            }
-        });
+        each_stem(
+            text,
+            |word| word.chars().next().is_some_and(|first| firsts.contains(&first)),
+            |stem| {
+                if let Some(at) = asked.iter().position(|asked| asked == stem) {
+                    counts[at] = counts[at].saturating_add(weight);
+                }
+            },
+        );
     }
     counts
 }
@@ -124,14 +132,14 @@ fn each_pair(text: &str, mut take: impl FnMut(&str)) {
 
 /// Sorted.
 const STOP_WORDS: [&str; 116] = [
-    "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because",
-    "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does", "doing",
-    "down", "during", "each", "few", "for", "from", "further", "had", "has", "have", "having", "he", "her", "here",
-    "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "me", "more", "most",
-    "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "out", "over", "own",
-    "same", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there", "these",
-    "they", "this", "those", "through", "to", "too", "under", "until", "up", "very", "was", "we", "were", "what", "when",
-    "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your",
+    "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does",
+    "doing", "down", "during", "each", "few", "for", "from", "further", "had", "has", "have", "having", "he", "her",
+    "here", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "itself", "just", "me", "more",
+    "most", "my", "no", "nor", "not", "now", "of", "off", "on", "once", "only", "or", "other", "our", "out", "over",
+    "own", "same", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there",
+    "these", "they", "this", "those", "through", "to", "too", "under", "until", "up", "very", "was", "we", "were",
+    "what", "when", "where", "which", "while", "who", "whom", "why", "will", "with", "would", "you", "your",
 ];
 
 #[cfg(test)]

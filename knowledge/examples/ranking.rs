@@ -5,7 +5,11 @@
 //! A folder is a set: `docs.jsonl` (`id`, `title`, `text`, perhaps `chunks`), `queries.jsonl` (`id`, `text`), `qrels.tsv` (query,
 //! document, grade) and `vectors.bin`: for every text that is embedded (a query; a chunk under its title and a line feed) its
 //! SHA-256 and 384 32-bit floats, little-endian.
-#![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a tool: what is wrong with its input is said at once")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    reason = "a tool: what is wrong with its input is said at once"
+)]
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -91,7 +95,9 @@ async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<S
             spaces: &[],
             memories_max: u32::MAX,
         };
-        let Put::Created(id) = store.memory_put(&put, now).await.unwrap() else { panic!("{} comes twice", document.id) };
+        let Put::Created(id) = store.memory_put(&put, now).await.unwrap() else {
+            panic!("{} comes twice", document.id)
+        };
         names.insert(id.to_string(), document.id.clone());
     }
     (account, names)

@@ -5,6 +5,7 @@
 //! search reads them again.
 
 pub mod flat;
+mod scan;
 pub mod shelf;
 
 use std::collections::HashMap;
@@ -86,31 +87,29 @@ impl Index {
     /// The `count` chunks of a shelf that are nearest to a vector, nearest first; in `spaces`, or anywhere on it.
     pub async fn nearest(
         &self,
-        shelf: &Shelf,
+        on: &Shelf,
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
         count: usize,
     ) -> Result<Vec<ChunkId>, StoreError> {
-        self.catch_up(shelf, model).await?;
-        let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(shelf.number).index));
+        self.catch_up(on, model).await?;
+        let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;
         let found = tokio::task::spawn_blocking(move || {
             // Dropped meanwhile, or of another model that somebody asked for in between: no candidates, words are left.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
-            index.map_or_else(Vec::new, |index| {
-                index.nearest(&query, count, spaces.as_deref(), &settings)
-            })
+            index.map_or_else(Vec::new, |index| index.nearest(&query, count, spaces.as_deref(), &settings))
         });
         // The scan is arithmetic; it ends early only with the runtime.
         Ok(found.await.unwrap_or_default())
     }
 
-    /// Brings the index of a shelf to the change that `shelf` was read with, or further.
-    pub async fn catch_up(&self, shelf: &Shelf, model: &ModelId) -> Result<(), StoreError> {
-        let slot = self.slot(shelf.number);
+    /// Brings the index of a shelf to the change that `on` was read with, or further.
+    pub async fn catch_up(&self, on: &Shelf, model: &ModelId) -> Result<(), StoreError> {
+        let slot = self.slot(on.number);
         let current = |index: &Option<ShelfIndex>| {
-            index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= shelf.changes)
+            index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= on.changes)
         };
         if current(&*slot.index.read().await) {
             return Ok(());
@@ -120,14 +119,14 @@ impl Index {
             Some(index) if index.model() == model => index,
             other => other.insert(ShelfIndex::new(model)),
         };
-        while index.upto() < shelf.changes {
+        while index.upto() < on.changes {
             let page = self.settings.page_memories;
-            let changes = self.store.shelf_changes(shelf.number, index.upto(), model, page).await?;
+            let changes = self.store.shelf_changes(on.number, index.upto(), model, page).await?;
             index.apply(&changes)?;
         }
         slot.bytes.store(index.bytes(), Ordering::Relaxed);
         drop(kept);
-        self.make_room(shelf.number);
+        self.make_room(on.number);
         Ok(())
     }
 
@@ -142,9 +141,9 @@ impl Index {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn slot(&self, shelf: i64) -> Arc<Slot> {
+    fn slot(&self, number: i64) -> Arc<Slot> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = Arc::clone(shelves.entry(shelf).or_default());
+        let slot = Arc::clone(shelves.entry(number).or_default());
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }
@@ -155,7 +154,8 @@ impl Index {
         let mut bytes: usize = shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
         while bytes > self.settings.bytes_max {
             let oldest = shelves.iter().filter(|(number, _)| **number != keep);
-            let Some(number) = oldest.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(number, _)| *number)
+            let Some(number) =
+                oldest.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(number, _)| *number)
             else {
                 return;
             };

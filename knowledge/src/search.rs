@@ -144,7 +144,8 @@ impl<E: Embed> Search<E> {
         query: &Query,
     ) -> Result<(Option<Arc<[f32]>>, Vec<ChunkId>, Option<String>), StoreError> {
         let Some(model) = self.embedder.model() else { return Ok((None, Vec::new(), None)) };
-        let embedding = tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed(vec![query.text.clone()]));
+        let embedding =
+            tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed(vec![query.text.clone()]));
         let catching_up = async {
             for shelf in shelves {
                 self.index.catch_up(shelf, model).await?;

@@ -214,9 +214,8 @@ impl Store {
     /// How many memories are linked to a space, whoever keeps them.
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
-        let count: i64 =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(space.as_uuid()).fetch_one(db))
-                .during("count the memories of a space")?;
+        let count: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(space.as_uuid()).fetch_one(db))
+            .during("count the memories of a space")?;
         Ok(count.max(0).unsigned_abs())
     }
 

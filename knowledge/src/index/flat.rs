@@ -8,24 +8,18 @@
 //! the nearest vectors. Unlike a graph of neighbours, sketches cost nothing to build, to change and to take away.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
-/// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
-const BLOCK_ROWS: usize = 512;
-/// Of so many rows, one whose sketch is near is looked at more closely.
-const SKETCHES_PER_ROW: usize = 200;
-/// And no fewer than these.
-const SKETCHED_MIN: usize = 1_000;
+use super::scan::{Best, Picked, Query, Sketched, Whole};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
 pub struct Flat {
-    dimensions: usize,
-    codes: Vec<i8>,
-    scales: Vec<f32>,
-    sketches: Vec<u64>,
+    pub(super) dimensions: usize,
+    pub(super) codes: Vec<i8>,
+    pub(super) scales: Vec<f32>,
+    pub(super) sketches: Vec<u64>,
     arch: Arch,
 }
 
@@ -59,7 +53,7 @@ impl Flat {
     }
 
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.scales.len()
     }
 
@@ -81,7 +75,7 @@ impl Flat {
 
     /// Takes a row away; the last row takes its place.
     pub fn swap_remove(&mut self, row: usize) {
-        let (last, size) = (self.len() - 1, self.dimensions);
+        let (last, size) = (self.rows() - 1, self.dimensions);
         self.codes.copy_within(last * size..(last + 1) * size, row * size);
         self.codes.truncate(last * size);
         self.scales.swap_remove(row);
@@ -90,7 +84,8 @@ impl Flat {
         self.sketches.truncate(last * words);
     }
 
-    fn sketch_words(&self) -> usize {
+    /// Words of a sketch.
+    pub(super) fn sketch_words(&self) -> usize {
         self.dimensions.div_ceil(64)
     }
 
@@ -104,13 +99,13 @@ impl Flat {
         threads: usize,
         exact_max: usize,
     ) -> Vec<Near> {
-        if query.len() != self.dimensions || count == 0 || self.len() == 0 {
+        if query.len() != self.dimensions || count == 0 || self.rows() == 0 {
             return Vec::new();
         }
         let (mut codes, mut sketch) = (Vec::with_capacity(self.dimensions), Vec::new());
         sketched(query, &mut sketch);
         let query = Query { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
-        let all = rows.map_or(self.len(), <[u32]>::len);
+        let all = rows.map_or(self.rows(), <[u32]>::len);
         let part = all.div_ceil(threads.max(1)).max(1);
         let parts: Vec<std::ops::Range<usize>> =
             (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
@@ -154,152 +149,6 @@ fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
 fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
     let word = |part: &[f32]| part.iter().fold(0_u64, |word, value| word << 1 | u64::from(*value > 0.0));
     sketches.extend(vector.chunks(64).map(word));
-}
-
-struct Query<'a> {
-    codes: &'a [i8],
-    scale: f32,
-    sketch: &'a [u64],
-    count: usize,
-}
-
-/// The best so far, the worst of them on top.
-struct Best {
-    heap: BinaryHeap<Reverse<Near>>,
-    count: usize,
-    worst: f32,
-}
-
-impl Best {
-    fn new(count: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(count + 1), count, worst: f32::NEG_INFINITY }
-    }
-
-    fn offer(&mut self, near: Near) {
-        if self.heap.len() == self.count {
-            if self.heap.peek().is_some_and(|Reverse(worst)| near <= *worst) {
-                return;
-            }
-            self.heap.pop();
-        }
-        self.heap.push(Reverse(near));
-        if self.heap.len() == self.count {
-            self.worst = self.heap.peek().map_or(f32::NEG_INFINITY, |Reverse(worst)| worst.cosine);
-        }
-    }
-}
-
-/// Everything from one row to another.
-struct Whole<'a> {
-    flat: &'a Flat,
-    query: &'a Query<'a>,
-    rows: std::ops::Range<usize>,
-}
-
-impl WithSimd for Whole<'_> {
-    type Output = Best;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
-        let mut best = Best::new(query.count);
-        let mut scores = [0.0_f32; BLOCK_ROWS];
-        let mut from = self.rows.start;
-        while from < self.rows.end {
-            let to = (from + BLOCK_ROWS).min(self.rows.end);
-            let codes = flat.codes[from * size..to * size].chunks_exact(size);
-            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&flat.scales[from..to]) {
-                *score = dot(codes, query.codes) * scale * query.scale;
-            }
-            for (row, score) in (from..to).zip(scores) {
-                if score >= best.worst {
-                    best.offer(near(row, score));
-                }
-            }
-            from = to;
-        }
-        best
-    }
-}
-
-/// Of everything from one row to another, what has a near sketch.
-struct Sketched<'a> {
-    flat: &'a Flat,
-    query: &'a Query<'a>,
-    rows: std::ops::Range<usize>,
-}
-
-impl WithSimd for Sketched<'_> {
-    type Output = Best;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Best {
-        let words = self.flat.sketch_words();
-        let sketches = &self.flat.sketches[self.rows.start * words..self.rows.end * words];
-        let mut distances: Vec<u16> = Vec::with_capacity(self.rows.len());
-        // The usual length is written out, so that the compiler can count whole sketches at once.
-        if let (6, Ok(query)) = (words, <&[u64; 6]>::try_from(self.query.sketch)) {
-            distances.extend(sketches.as_chunks::<6>().0.iter().map(|sketch| differing(sketch, query)));
-        } else {
-            distances.extend(sketches.chunks_exact(words).map(|sketch| differing(sketch, self.query.sketch)));
-        }
-        let wanted = (distances.len() / SKETCHES_PER_ROW).max(SKETCHED_MIN).max(self.query.count);
-        let mut having = vec![0_usize; self.flat.dimensions + 1];
-        for distance in &distances {
-            having[usize::from(*distance)] += 1;
-        }
-        let mut sum = 0;
-        let last = having.iter().position(|count| {
-            sum += count;
-            sum >= wanted
-        });
-        let last = last.unwrap_or(self.flat.dimensions);
-        let near = (self.rows.start..).zip(&distances).filter(|(_, distance)| usize::from(**distance) <= last);
-        let rows: Vec<u32> = near.filter_map(|(row, _)| u32::try_from(row).ok()).collect();
-        Picked { flat: self.flat, query: self.query, rows: &rows }.with_simd(simd)
-    }
-}
-
-/// In how many bits two sketches differ.
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "no vector has 65,536 numbers")]
-fn differing(a: &[u64], b: &[u64]) -> u16 {
-    a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as u16
-}
-
-/// Some rows.
-struct Picked<'a> {
-    flat: &'a Flat,
-    query: &'a Query<'a>,
-    rows: &'a [u32],
-}
-
-impl WithSimd for Picked<'_> {
-    type Output = Best;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
-        let mut best = Best::new(query.count);
-        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < flat.len()) {
-            let score = dot(&flat.codes[row * size..(row + 1) * size], query.codes) * flat.scales[row] * query.scale;
-            if score >= best.worst {
-                best.offer(near(row, score));
-            }
-        }
-        best
-    }
-}
-
-/// In whole numbers, which the compiler may add in any order.
-#[inline(always)]
-#[expect(clippy::cast_precision_loss, reason = "the sum is off by less than the rounding of the numbers was")]
-fn dot(a: &[i8], b: &[i8]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>() as f32
-}
-
-fn near(row: usize, cosine: f32) -> Near {
-    Near { row: u32::try_from(row).unwrap_or(u32::MAX), cosine }
 }
 
 #[cfg(test)]
@@ -348,8 +197,12 @@ mod tests {
             }
             let even: Vec<u32> = (0..3_000).step_by(2).collect();
             let some = flat.nearest(query, 20, Some(&even), 2, EXACT);
-            let expected: Vec<Near> =
-                flat.nearest(query, 3_000, None, 1, EXACT).into_iter().filter(|near| near.row % 2 == 0).take(20).collect();
+            let expected: Vec<Near> = flat
+                .nearest(query, 3_000, None, 1, EXACT)
+                .into_iter()
+                .filter(|near| near.row % 2 == 0)
+                .take(20)
+                .collect();
             assert_eq!(some, expected);
         }
     }
@@ -359,8 +212,11 @@ mod tests {
     fn sketches_lose_few_of_the_nearest() {
         let (places, noise) = (vectors(300, 96), vectors(30_000, 96));
         let mut flat = Flat::new(96);
-        let near: Vec<Vec<f32>> =
-            noise.iter().zip(places.iter().cycle()).map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect()).collect();
+        let near: Vec<Vec<f32>> = noise
+            .iter()
+            .zip(places.iter().cycle())
+            .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect())
+            .collect();
         assert!(near.iter().all(|vector| flat.push(vector)));
         let mut hits = 0;
         for query in near.iter().step_by(1_000) {
@@ -379,7 +235,7 @@ mod tests {
             flat.push(vector);
         }
         flat.swap_remove(0);
-        assert_eq!(flat.len(), 2);
+        assert_eq!(flat.rows(), 2);
         assert_eq!(flat.nearest(&vectors[2], 1, None, 1, EXACT)[0].row, 0);
         flat.swap_remove(1);
         flat.swap_remove(0);

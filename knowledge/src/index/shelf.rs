@@ -55,14 +55,16 @@ impl ShelfIndex {
     }
 
     /// How many vectors there are.
-    pub fn len(&self) -> usize {
+    pub fn vectors(&self) -> usize {
         self.rows.len()
     }
 
     /// About how many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
         const PER_MEMORY: usize = 160;
-        self.vectors.bytes() + self.rows.capacity() * size_of::<(ChunkId, MemoryId)>() + self.memories.len() * PER_MEMORY
+        self.vectors.bytes()
+            + self.rows.capacity() * size_of::<(ChunkId, MemoryId)>()
+            + self.memories.len() * PER_MEMORY
     }
 
     /// Takes in what the store says has changed.
@@ -133,7 +135,7 @@ impl ShelfIndex {
         settings: &Settings,
     ) -> Vec<ChunkId> {
         let rows = spaces.map(|spaces| self.rows_in(spaces));
-        let all = rows.as_ref().map_or(self.len(), Vec::len);
+        let all = rows.as_ref().map_or(self.vectors(), Vec::len);
         let threads = (all / settings.rows_of_thread.max(1)).clamp(1, settings.threads_max.max(1));
         let found = self.vectors.nearest(query, count, rows.as_deref(), threads, settings.exact_max);
         found.into_iter().filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| *chunk)).collect()
@@ -184,7 +186,7 @@ mod tests {
             let divided = Settings { rows_of_thread: 8, threads_max: 3, ..Settings::default() };
             let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
             let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
-            prop_assert_eq!(index.len(), all.len());
+            prop_assert_eq!(index.vectors(), all.len());
             prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, None, &divided)), all.clone());
             for chunk in &all {
                 prop_assert_eq!(index.nearest(&vector(*chunk), 1, None, &Settings::default()), vec![*chunk]);

@@ -38,8 +38,9 @@ impl Lexical {
         }
         let all = shelves.iter().fold((0, 0), |all, shelf| (all.0 + shelf.chunks, all.1 + shelf.words));
         let all = Shelf { number: 0, chunks: all.0, words: all.1, changes: 0 };
-        let weights: Vec<f64> =
-            (0..stems.len()).map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum())).collect();
+        let weights: Vec<f64> = (0..stems.len())
+            .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
+            .collect();
         let spaces = match scope {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice()),
@@ -111,7 +112,8 @@ mod tests {
 
     #[test]
     fn similarity_grows_with_words_and_stays_below_one() {
-        let lexical = Lexical { chunks: Vec::new(), weights: vec![weight(1_000, 3), weight(1_000, 700)], length_average: 100.0 };
+        let lexical =
+            Lexical { chunks: Vec::new(), weights: vec![weight(1_000, 3), weight(1_000, 700)], length_average: 100.0 };
         let of = |counts: &[u32], words| lexical.similarity(counts, words);
         assert!(of(&[0, 0], 100) == 0.0);
         assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word tells more");

@@ -36,7 +36,7 @@ impl Letters {
     }
 
     pub fn vector(text: &str) -> Vec<f32> {
-        let mut vector = vec![0.0_f32; 26];
+        let mut vector = [0.0_f32; 26];
         for stem in counted("", text).stems.keys() {
             if let Some(letter) = stem.bytes().next().filter(u8::is_ascii_lowercase) {
                 vector[usize::from(letter - b'a')] += 1.0;
@@ -126,11 +126,8 @@ impl World {
     /// Keeps a text, cut at its bars, under a title.
     pub async fn add(&self, account: &UserAccountId, title: &str, text: &str, spaces: &[SpaceId]) -> MemoryId {
         let vectors: Vec<Vec<f32>> = text.split('|').map(Letters::vector).collect();
-        let chunks: Vec<ChunkPut<'_>> = text
-            .split('|')
-            .zip(&vectors)
-            .map(|(content, vector)| ChunkPut { content, vector: Some(vector) })
-            .collect();
+        let chunks: Vec<ChunkPut<'_>> =
+            text.split('|').zip(&vectors).map(|(content, vector)| ChunkPut { content, vector: Some(vector) }).collect();
         let put = MemoryPut {
             id: self.chance.uuid_v7(now()).into(),
             account,

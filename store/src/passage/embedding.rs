@@ -43,11 +43,7 @@ impl Store {
     }
 
     /// Gives chunks their vectors. Those that are gone meanwhile are passed over; says how many were not.
-    pub async fn vectors_put(
-        &self,
-        model: &ModelId,
-        vectors: &[(ChunkId, Vec<f32>)],
-    ) -> Result<usize, StoreError> {
+    pub async fn vectors_put(&self, model: &ModelId, vectors: &[(ChunkId, Vec<f32>)]) -> Result<usize, StoreError> {
         const OF_SQLITE: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
             WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.shelf, m.id";
         const OF_POSTGRES: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
@@ -70,8 +66,11 @@ impl Store {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
             kept += in_transaction!(&self.pool, |tx| {
                 // A number for each memory: whoever follows them must be able to stop after any one.
-                let last: Option<i64> =
-                    sqlx::query_scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
+                let last: Option<i64> = sqlx::query_scalar(NEXT)
+                    .bind(places[0].0)
+                    .bind(limit(memories.len()))
+                    .fetch_optional(&mut *tx)
+                    .await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;
                 let mut kept = 0;
                 for (change, chunks) in (first..).zip(&memories) {

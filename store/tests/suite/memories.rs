@@ -83,7 +83,8 @@ pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
 
 /// Rows that a deleted memory must not leave behind.
 async fn rows_left(world: &World) -> i64 {
-    const SQL: &str = "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
+    const SQL: &str =
+        "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
         + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM memories)";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
@@ -196,7 +197,7 @@ laws! {
         for (round, key) in KEYS.into_iter().enumerate() {
             for account in [&ada, &bob] {
                 let mut draft = Draft::new(world, account, key, &["text"]);
-                draft.id = world.chance.uuid_v7(at(of_ada.len() as i64)).into();
+                draft.id = world.chance.uuid_v7(at(i64::try_from(round).unwrap())).into();
                 if round % 2 == 0 {
                     draft.spaces = vec![shared, other];
                     in_shared.push(draft.id);
