@@ -20,6 +20,7 @@ use std::sync::Arc;
 use domain::ids::UserAccountId;
 use domain::memory::{MemoryType, ModelId};
 use domain::{Chance, Digest, Timestamp};
+use knowledge::backfill::text_of;
 use knowledge::search::{Embed, Query, Search, Settings};
 use serde_json::Value;
 use store::memory::{ChunkPut, MemoryPut, Put, Scope};
@@ -73,7 +74,7 @@ async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<S
     let account = store.person_sign_in(&address, true, now, &chance).await.unwrap().account.unwrap();
     let (mut names, model) = (HashMap::new(), model());
     for document in &set.documents {
-        let text = |chunk: &String| under(&document.title, chunk);
+        let text = |chunk: &String| text_of(&document.title, chunk);
         let vectors: Vec<&Vec<f32>> =
             document.chunks.iter().map(|chunk| &set.vectors[&Digest::of(text(chunk).as_bytes())]).collect();
         let chunks: Vec<ChunkPut<'_>> = document
@@ -155,11 +156,6 @@ fn interval(values: &[f64]) -> String {
 
 fn model() -> ModelId {
     ModelId { name: "measured".into(), dimensions: DIMENSIONS }
-}
-
-/// The text that is embedded for a chunk.
-fn under(title: &str, chunk: &str) -> String {
-    if chunk.starts_with(title) { chunk.to_owned() } else { format!("{title}\n{chunk}") }
 }
 
 struct Document {

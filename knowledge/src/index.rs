@@ -84,7 +84,8 @@ impl Index {
         Self { store, settings: Arc::new(settings), shelves: Arc::default(), clock: Arc::default() }
     }
 
-    /// The `count` chunks of a shelf that are nearest to a vector, nearest first; in `spaces`, or anywhere on it.
+    /// The `count` chunks of a shelf that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
+    /// anywhere on it.
     pub async fn nearest(
         &self,
         on: &Shelf,
@@ -92,7 +93,7 @@ impl Index {
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
         count: usize,
-    ) -> Result<Vec<ChunkId>, StoreError> {
+    ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         self.catch_up(on, model).await?;
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;

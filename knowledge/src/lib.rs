@@ -2,5 +2,6 @@
 //!
 //! No actors live here. Whoever adds walks down the list, whoever searches uses its last three rooms.
 
+pub mod backfill;
 pub mod index;
 pub mod search;

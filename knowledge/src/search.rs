@@ -166,11 +166,12 @@ impl<E: Embed> Search<E> {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
         };
-        let mut chunks = Vec::new();
+        let (mut near, count) = (Vec::new(), self.settings.candidates_max);
         for shelf in shelves {
-            let count = self.settings.candidates_max;
-            chunks.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
+            near.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
         }
+        near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let chunks = near.into_iter().take(count).map(|(chunk, _)| chunk).collect();
         Ok((Some(vector), chunks, None))
     }
 

@@ -126,19 +126,23 @@ impl ShelfIndex {
         }
     }
 
-    /// The `count` chunks that are nearest to a query, nearest first; in `spaces`, or anywhere on the shelf.
+    /// The `count` chunks that are nearest to a query, each with about its cosine, nearest first; in `spaces`, or anywhere on the
+    /// shelf.
     pub fn nearest(
         &self,
         query: &[f32],
         count: usize,
         spaces: Option<&[SpaceId]>,
         settings: &Settings,
-    ) -> Vec<ChunkId> {
+    ) -> Vec<(ChunkId, f32)> {
         let rows = spaces.map(|spaces| self.rows_in(spaces));
         let all = rows.as_ref().map_or(self.vectors(), Vec::len);
         let threads = (all / settings.rows_of_thread.max(1)).clamp(1, settings.threads_max.max(1));
         let found = self.vectors.nearest(query, count, rows.as_deref(), threads, settings.exact_max);
-        found.into_iter().filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| *chunk)).collect()
+        found
+            .into_iter()
+            .filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| (*chunk, near.cosine)))
+            .collect()
     }
 
     /// Rows of all memories in these spaces, each once.
@@ -184,17 +188,18 @@ mod tests {
                 prop_assert_eq!(index.upto(), step);
             }
             let divided = Settings { rows_of_thread: 8, threads_max: 3, ..Settings::default() };
+            let names = |found: Vec<(ChunkId, f32)>| found.into_iter().map(|(chunk, _)| chunk).collect::<Vec<_>>();
             let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
             let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
             prop_assert_eq!(index.vectors(), all.len());
-            prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, None, &divided)), all.clone());
+            prop_assert_eq!(sorted(names(index.nearest(&vector(1), 1_000, None, &divided))), all.clone());
             for chunk in &all {
-                prop_assert_eq!(index.nearest(&vector(*chunk), 1, None, &Settings::default()), vec![*chunk]);
+                prop_assert_eq!(names(index.nearest(&vector(*chunk), 1, None, &Settings::default())), vec![*chunk]);
             }
             for space in &spaces {
                 let inside = truth.values().filter(|(_, linked)| linked.contains(space));
                 let inside = sorted(inside.flat_map(|(chunks, _)| chunks.clone()).collect());
-                prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, Some(&[*space]), &divided)), inside);
+                prop_assert_eq!(sorted(names(index.nearest(&vector(1), 1_000, Some(&[*space]), &divided))), inside);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use knowledge::backfill::{self, Step};
 use knowledge::index;
 use knowledge::search::{Query, Search, Settings};
 use store::memory::Scope;
@@ -147,6 +148,24 @@ laws! {
         let other = Search::new(world.store.clone(), Letters::new("other"), Settings::default());
         assert_eq!(titles(&other.search(&query("heat", &scope)).await.unwrap()), ["one"]);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
+    }
+
+    async fn a_new_model_embeds_everything_anew_step_by_step(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let scope = Scope::Account(ada.clone());
+        for word in ["heat", "hills", "wings"] {
+            world.add(&ada, word, word, &[]).await;
+        }
+        let other = Letters::new("other");
+        let search = Search::new(world.store.clone(), other.clone(), Settings::default());
+        assert_eq!(titles(&search.search(&query("heat", &scope)).await.unwrap()), ["heat"]);
+        other.broken.store(true, Ordering::Relaxed);
+        assert!(backfill::step(&world.store, &other, 2).await.is_err());
+        other.broken.store(false, Ordering::Relaxed);
+        for expected in [Step::Embedded(2), Step::Embedded(1), Step::Done] {
+            assert_eq!(backfill::step(&world.store, &other, 2).await.unwrap(), expected);
+        }
+        assert_eq!(titles(&search.search(&query("heat", &scope)).await.unwrap()), ["heat", "hills"]);
     }
 
     async fn shelves_that_do_not_fit_are_read_again(world: &World) {
