@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use domain::ids::{SpaceId, UserAccountId};
 use domain::space::{AccessType, Space};
-use knowledge::search::Scope;
+use store::memory::Scope;
 use uuid::Uuid;
 
 use crate::house::House;

@@ -2,7 +2,7 @@
 //!
 //! **If it crashes:** nothing is lost; the next pass finds what is left.
 
-use domain::memory::embedded_text;
+use knowledge::backfill::{Step, step};
 use knowledge::embed::Embedder;
 use store::Store;
 
@@ -24,16 +24,12 @@ impl Pass for Backfill {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<bool, String> {
-        let Some(model) = self.embedder.model() else { return Ok(false) };
-        let missing = self.store.chunks_to_embed(model, PASSAGES_MAX).await.map_err(|error| error.to_string())?;
-        if missing.is_empty() {
-            return Ok(false);
+        match step(&self.store, &self.embedder, PASSAGES_MAX).await.map_err(|error| error.to_string())? {
+            Step::Embedded(passages) => {
+                tracing::info!(passages, "passages got their vectors");
+                Ok(true)
+            }
+            Step::Done => Ok(false),
         }
-        let texts = missing.iter().map(|passage| embedded_text(&passage.title, &passage.content)).collect();
-        let vectors = self.embedder.embed(texts).await.map_err(|error| error.to_string())?;
-        let vectors: Vec<_> = missing.iter().map(|passage| passage.chunk).zip(vectors).collect();
-        let kept = self.store.vectors_put(model, &vectors).await.map_err(|error| error.to_string())?;
-        tracing::info!(passages = kept, model = %model, "passages got their vectors");
-        Ok(vectors.len() == PASSAGES_MAX)
     }
 }

@@ -62,11 +62,6 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// What a model reads of a passage: its memory's title goes before it, unless the passage begins with that.
-pub fn embedded_text(title: &str, passage: &str) -> String {
-    if passage.starts_with(title) { passage.to_owned() } else { format!("{title}\n{passage}") }
-}
-
 /// A text that is no type of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of note, page, document, tweet, notion")]

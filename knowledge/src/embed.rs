@@ -12,6 +12,8 @@ use domain::Chance;
 use domain::memory::ModelId;
 use http::Http;
 
+use crate::search::Embed;
+
 pub use http::HttpFailure;
 pub use settings::{EmbeddingSettings, HttpEmbeddingSettings, Provider};
 
@@ -102,6 +104,22 @@ impl Embedder {
             Way::Bundled(bundled) => bundled.embed(texts, urgency).await,
             Way::Http(http) => Ok(http.embed(texts, urgency).await?),
         }
+    }
+}
+
+impl Embed for Embedder {
+    type Error = EmbedError;
+
+    fn model(&self) -> Option<&ModelId> {
+        self.model()
+    }
+
+    async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed(texts).await
+    }
+
+    async fn embed_query(&self, text: String) -> Result<Vec<f32>, EmbedError> {
+        self.embed_query(text).await
     }
 }
 

@@ -5,6 +5,7 @@
 //! search reads them again.
 
 pub mod flat;
+mod scan;
 pub mod shelf;
 
 use std::collections::HashMap;
@@ -28,6 +29,9 @@ pub struct Settings {
     pub bytes_max: usize,
     /// Memories that are read from the store at once.
     pub page_memories: usize,
+    /// Up to so many vectors of a shelf, all are compared; of more, those with a near sketch. A search of spaces always compares all
+    /// that are in them.
+    pub exact_max: usize,
     /// More vectors than this are divided among threads.
     pub rows_of_thread: usize,
     /// Most threads of one search.
@@ -36,7 +40,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { bytes_max: 2 << 30, page_memories: 500, rows_of_thread: 25_000, threads_max: 2 }
+        Self { bytes_max: 2 << 30, page_memories: 500, exact_max: 250_000, rows_of_thread: 25_000, threads_max: 2 }
     }
 }
 
@@ -80,34 +84,33 @@ impl Index {
         Self { store, settings: Arc::new(settings), shelves: Arc::default(), clock: Arc::default() }
     }
 
-    /// The `count` chunks of a shelf that are nearest to a vector, nearest first; in `spaces`, or anywhere on it.
+    /// The `count` chunks of a shelf that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
+    /// anywhere on it.
     pub async fn nearest(
         &self,
-        shelf: &Shelf,
+        on: &Shelf,
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
         count: usize,
-    ) -> Result<Vec<ChunkId>, StoreError> {
-        self.catch_up(shelf, model).await?;
-        let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(shelf.number).index));
+    ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
+        self.catch_up(on, model).await?;
+        let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;
         let found = tokio::task::spawn_blocking(move || {
             // Dropped meanwhile, or of another model that somebody asked for in between: no candidates, words are left.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
-            index.map_or_else(Vec::new, |index| {
-                index.nearest(&query, count, spaces.as_deref(), settings.rows_of_thread, settings.threads_max)
-            })
+            index.map_or_else(Vec::new, |index| index.nearest(&query, count, spaces.as_deref(), &settings))
         });
         // The scan is arithmetic; it ends early only with the runtime.
         Ok(found.await.unwrap_or_default())
     }
 
-    /// Brings the index of a shelf to the change that `shelf` was read with, or further.
-    pub async fn catch_up(&self, shelf: &Shelf, model: &ModelId) -> Result<(), StoreError> {
-        let slot = self.slot(shelf.number);
+    /// Brings the index of a shelf to the change that `on` was read with, or further.
+    pub async fn catch_up(&self, on: &Shelf, model: &ModelId) -> Result<(), StoreError> {
+        let slot = self.slot(on.number);
         let current = |index: &Option<ShelfIndex>| {
-            index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= shelf.changes)
+            index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= on.changes)
         };
         if current(&*slot.index.read().await) {
             return Ok(());
@@ -117,14 +120,14 @@ impl Index {
             Some(index) if index.model() == model => index,
             other => other.insert(ShelfIndex::new(model)),
         };
-        while index.upto() < shelf.changes {
+        while index.upto() < on.changes {
             let page = self.settings.page_memories;
-            let changes = self.store.shelf_changes(shelf.number, index.upto(), model, page).await?;
+            let changes = self.store.shelf_changes(on.number, index.upto(), model, page).await?;
             index.apply(&changes)?;
         }
         slot.bytes.store(index.bytes(), Ordering::Relaxed);
         drop(kept);
-        self.make_room(shelf.number);
+        self.make_room(on.number);
         Ok(())
     }
 
@@ -139,9 +142,9 @@ impl Index {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn slot(&self, shelf: i64) -> Arc<Slot> {
+    fn slot(&self, number: i64) -> Arc<Slot> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = Arc::clone(shelves.entry(shelf).or_default());
+        let slot = Arc::clone(shelves.entry(number).or_default());
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }

@@ -8,11 +8,12 @@ use domain::batch::{Item, Outcome};
 use domain::filter::{FilterSettings, Verdict, VerdictBy};
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
-use domain::memory::{MemoryType, ModelId, embedded_text, normalised, note_digest, note_title, short_title};
+use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
 use domain::{Digest, Timestamp};
 use store::memory::{ChunkPut, MemoryPut, Put};
 use store::{Store, StoreError};
 
+use crate::backfill::text_of;
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
 use crate::extract::{Extracted, Extractor, Source};
@@ -210,7 +211,7 @@ impl Pipeline {
         let embedder = &self.0.embedder;
         let without = |texts: Vec<String>| texts.into_iter().map(|text| (text, None)).collect();
         let Some(model) = embedder.model() else { return (None, without(texts)) };
-        match embedder.embed(texts.iter().map(|text| embedded_text(title, text)).collect()).await {
+        match embedder.embed(texts.iter().map(|text| text_of(title, text)).collect()).await {
             Ok(vectors) => (Some(model.clone()), texts.into_iter().zip(vectors.into_iter().map(Some)).collect()),
             Err(error) => {
                 if !matches!(error, EmbedError::Off) {

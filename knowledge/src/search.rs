@@ -34,8 +34,11 @@ pub trait Embed: Clone + Send + Sync + 'static {
     /// The model; none when there are only words.
     fn model(&self) -> Option<&ModelId>;
 
-    /// One vector of unit length per text.
+    /// One vector of unit length per text, for content.
     fn embed(&self, texts: Vec<String>) -> impl Future<Output = Result<Vec<Vec<f32>>, Self::Error>> + Send;
+
+    /// The vector of what somebody searches for, before all content that waits.
+    fn embed_query(&self, text: String) -> impl Future<Output = Result<Vec<f32>, Self::Error>> + Send;
 }
 
 /// What somebody looks for.
@@ -166,11 +169,12 @@ impl<E: Embed> Search<E> {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
         };
-        let mut chunks = Vec::new();
+        let (mut near, count) = (Vec::new(), self.settings.candidates_max);
         for shelf in shelves {
-            let count = self.settings.candidates_max;
-            chunks.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
+            near.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
         }
+        near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let chunks = near.into_iter().take(count).map(|(chunk, _)| chunk).collect();
         Ok((Some(vector), chunks, None))
     }
 

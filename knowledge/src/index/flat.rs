@@ -2,21 +2,24 @@
 //!
 //! Each is kept in 8 bits a number with one scale: a cosine that is computed from them is off by less than 0.002, which finds the
 //! same candidates; what is shown is computed from the stored vectors.
+//!
+//! Where that is too much to walk through, a sketch of each vector comes first: one bit a number, its sign. Sketches that differ
+//! in few bits belong to vectors that point the same way, so the rows with the nearest sketches are few and hold nearly all of
+//! the nearest vectors. Unlike a graph of neighbours, sketches cost nothing to build, to change and to take away.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
-/// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
-const BLOCK_ROWS: usize = 512;
+use super::scan::{Best, Picked, Query, Sketched, Whole};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
 pub struct Flat {
-    dimensions: usize,
-    codes: Vec<i8>,
-    scales: Vec<f32>,
+    pub(super) dimensions: usize,
+    pub(super) codes: Vec<i8>,
+    pub(super) scales: Vec<f32>,
+    pub(super) sketches: Vec<u64>,
     arch: Arch,
 }
 
@@ -46,17 +49,17 @@ impl PartialOrd for Near {
 impl Flat {
     /// No rows yet, each of which will have so many numbers.
     pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, codes: Vec::new(), scales: Vec::new(), arch: Arch::new() }
+        Self { dimensions, codes: Vec::new(), scales: Vec::new(), sketches: Vec::new(), arch: Arch::new() }
     }
 
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.scales.len()
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        self.codes.capacity() + self.scales.capacity() * size_of::<f32>()
+        self.codes.capacity() + self.scales.capacity() * size_of::<f32>() + self.sketches.capacity() * size_of::<u64>()
     }
 
     /// Adds a row at the end; `false` when it has another length.
@@ -66,30 +69,49 @@ impl Flat {
         }
         let scale = quantised(vector, &mut self.codes);
         self.scales.push(scale);
+        sketched(vector, &mut self.sketches);
         true
     }
 
     /// Takes a row away; the last row takes its place.
     pub fn swap_remove(&mut self, row: usize) {
-        let (last, size) = (self.len() - 1, self.dimensions);
+        let (last, size) = (self.rows() - 1, self.dimensions);
         self.codes.copy_within(last * size..(last + 1) * size, row * size);
         self.codes.truncate(last * size);
         self.scales.swap_remove(row);
+        let words = self.sketch_words();
+        self.sketches.copy_within(last * words..(last + 1) * words, row * words);
+        self.sketches.truncate(last * words);
     }
 
-    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads.
-    pub fn nearest(&self, query: &[f32], count: usize, rows: Option<&[u32]>, threads: usize) -> Vec<Near> {
-        if query.len() != self.dimensions || count == 0 || self.len() == 0 {
+    /// Words of a sketch.
+    pub(super) fn sketch_words(&self) -> usize {
+        self.dimensions.div_ceil(64)
+    }
+
+    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads. Of more than `exact_max` rows,
+    /// nearly all of the nearest.
+    pub fn nearest(
+        &self,
+        query: &[f32],
+        count: usize,
+        rows: Option<&[u32]>,
+        threads: usize,
+        exact_max: usize,
+    ) -> Vec<Near> {
+        if query.len() != self.dimensions || count == 0 || self.rows() == 0 {
             return Vec::new();
         }
-        let mut codes = Vec::with_capacity(self.dimensions);
-        let query = Query { scale: quantised(query, &mut codes), codes: &codes, count };
-        let all = rows.map_or(self.len(), <[u32]>::len);
+        let (mut codes, mut sketch) = (Vec::with_capacity(self.dimensions), Vec::new());
+        sketched(query, &mut sketch);
+        let query = Query { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
+        let all = rows.map_or(self.rows(), <[u32]>::len);
         let part = all.div_ceil(threads.max(1)).max(1);
         let parts: Vec<std::ops::Range<usize>> =
             (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
         let scan = |range: &std::ops::Range<usize>| match rows {
             Some(rows) => self.arch.dispatch(Picked { flat: self, query: &query, rows: &rows[range.clone()] }),
+            None if all > exact_max => self.arch.dispatch(Sketched { flat: self, query: &query, rows: range.clone() }),
             None => self.arch.dispatch(Whole { flat: self, query: &query, rows: range.clone() }),
         };
         let mut best = Best::new(count);
@@ -123,104 +145,10 @@ fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
     scale
 }
 
-struct Query<'a> {
-    codes: &'a [i8],
-    scale: f32,
-    count: usize,
-}
-
-/// The best so far, the worst of them on top.
-struct Best {
-    heap: BinaryHeap<Reverse<Near>>,
-    count: usize,
-    worst: f32,
-}
-
-impl Best {
-    fn new(count: usize) -> Self {
-        Self { heap: BinaryHeap::with_capacity(count + 1), count, worst: f32::NEG_INFINITY }
-    }
-
-    fn offer(&mut self, near: Near) {
-        if self.heap.len() == self.count {
-            if self.heap.peek().is_some_and(|Reverse(worst)| near <= *worst) {
-                return;
-            }
-            self.heap.pop();
-        }
-        self.heap.push(Reverse(near));
-        if self.heap.len() == self.count {
-            self.worst = self.heap.peek().map_or(f32::NEG_INFINITY, |Reverse(worst)| worst.cosine);
-        }
-    }
-}
-
-/// Everything from one row to another.
-struct Whole<'a> {
-    flat: &'a Flat,
-    query: &'a Query<'a>,
-    rows: std::ops::Range<usize>,
-}
-
-impl WithSimd for Whole<'_> {
-    type Output = Best;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
-        let mut best = Best::new(query.count);
-        let mut scores = [0.0_f32; BLOCK_ROWS];
-        let mut from = self.rows.start;
-        while from < self.rows.end {
-            let to = (from + BLOCK_ROWS).min(self.rows.end);
-            let codes = flat.codes[from * size..to * size].chunks_exact(size);
-            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&flat.scales[from..to]) {
-                *score = dot(codes, query.codes) * scale * query.scale;
-            }
-            for (row, score) in (from..to).zip(scores) {
-                if score >= best.worst {
-                    best.offer(near(row, score));
-                }
-            }
-            from = to;
-        }
-        best
-    }
-}
-
-/// Some rows.
-struct Picked<'a> {
-    flat: &'a Flat,
-    query: &'a Query<'a>,
-    rows: &'a [u32],
-}
-
-impl WithSimd for Picked<'_> {
-    type Output = Best;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
-        let mut best = Best::new(query.count);
-        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < flat.len()) {
-            let score = dot(&flat.codes[row * size..(row + 1) * size], query.codes) * flat.scales[row] * query.scale;
-            if score >= best.worst {
-                best.offer(near(row, score));
-            }
-        }
-        best
-    }
-}
-
-/// In whole numbers, which the compiler may add in any order.
-#[inline(always)]
-#[expect(clippy::cast_precision_loss, reason = "the sum is off by less than the rounding of the numbers was")]
-fn dot(a: &[i8], b: &[i8]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>() as f32
-}
-
-fn near(row: usize, cosine: f32) -> Near {
-    Near { row: u32::try_from(row).unwrap_or(u32::MAX), cosine }
+/// Appends the signs of a vector.
+fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
+    let word = |part: &[f32]| part.iter().fold(0_u64, |word, value| word << 1 | u64::from(*value > 0.0));
+    sketches.extend(vector.chunks(64).map(word));
 }
 
 #[cfg(test)]
@@ -228,6 +156,8 @@ mod tests {
     use domain::Chance;
 
     use super::*;
+
+    const EXACT: usize = usize::MAX;
 
     fn vectors(count: usize, size: usize) -> Vec<Vec<f32>> {
         let chance = Chance::seeded(7);
@@ -256,8 +186,8 @@ mod tests {
         assert!(!flat.push(&[1.0]));
         for query in vectors.iter().step_by(500) {
             let truth = exact(&vectors, query);
-            let one = flat.nearest(query, 50, None, 1);
-            assert_eq!(one, flat.nearest(query, 50, None, 3), "threads change nothing");
+            let one = flat.nearest(query, 50, None, 1, EXACT);
+            assert_eq!(one, flat.nearest(query, 50, None, 3, EXACT), "threads change nothing");
             assert!(one.is_sorted_by_key(|near| Reverse(*near)));
             let found = truth[..10].iter().filter(|(row, _)| one.iter().any(|near| near.row == *row)).count();
             assert_eq!(found, 10);
@@ -266,11 +196,35 @@ mod tests {
                 assert!((near.cosine - cosine).abs() < 0.005, "{near:?} {cosine}");
             }
             let even: Vec<u32> = (0..3_000).step_by(2).collect();
-            let some = flat.nearest(query, 20, Some(&even), 2);
-            let expected: Vec<Near> =
-                flat.nearest(query, 3_000, None, 1).into_iter().filter(|near| near.row % 2 == 0).take(20).collect();
+            let some = flat.nearest(query, 20, Some(&even), 2, EXACT);
+            let expected: Vec<Near> = flat
+                .nearest(query, 3_000, None, 1, EXACT)
+                .into_iter()
+                .filter(|near| near.row % 2 == 0)
+                .take(20)
+                .collect();
             assert_eq!(some, expected);
         }
+    }
+
+    /// Neighbours of a few hundred places, as texts of a few hundred subjects are.
+    #[test]
+    fn sketches_lose_few_of_the_nearest() {
+        let (places, noise) = (vectors(300, 96), vectors(30_000, 96));
+        let mut flat = Flat::new(96);
+        let near: Vec<Vec<f32>> = noise
+            .iter()
+            .zip(places.iter().cycle())
+            .map(|(a, b)| a.iter().zip(b).map(|(a, b)| a + b).collect())
+            .collect();
+        assert!(near.iter().all(|vector| flat.push(vector)));
+        let mut hits = 0;
+        for query in near.iter().step_by(1_000) {
+            let truth = flat.nearest(query, 10, None, 1, EXACT);
+            let found = flat.nearest(query, 100, None, 2, 1_000);
+            hits += truth.iter().filter(|near| found.contains(near)).count();
+        }
+        assert!(hits >= 285, "recall@10 is {hits} of 300");
     }
 
     #[test]
@@ -281,10 +235,10 @@ mod tests {
             flat.push(vector);
         }
         flat.swap_remove(0);
-        assert_eq!(flat.len(), 2);
-        assert_eq!(flat.nearest(&vectors[2], 1, None, 1)[0].row, 0);
+        assert_eq!(flat.rows(), 2);
+        assert_eq!(flat.nearest(&vectors[2], 1, None, 1, EXACT)[0].row, 0);
         flat.swap_remove(1);
         flat.swap_remove(0);
-        assert!(flat.nearest(&vectors[0], 1, None, 1).is_empty());
+        assert!(flat.nearest(&vectors[0], 1, None, 1, EXACT).is_empty());
     }
 }

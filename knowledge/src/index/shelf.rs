@@ -9,6 +9,7 @@ use store::passage::ChunkId;
 use store::passage::follow::{Changes, Followed};
 use store::passage::vector::unpacked;
 
+use super::Settings;
 use super::flat::Flat;
 
 /// The vectors of a shelf that one model made.
@@ -54,7 +55,7 @@ impl ShelfIndex {
     }
 
     /// How many vectors there are.
-    pub fn len(&self) -> usize {
+    pub fn vectors(&self) -> usize {
         self.rows.len()
     }
 
@@ -125,21 +126,23 @@ impl ShelfIndex {
         }
     }
 
-    /// The `count` chunks that are nearest to a query, nearest first; in `spaces`, or anywhere on the shelf. More than
-    /// `rows_of_thread` vectors are divided among up to `threads_max` threads.
+    /// The `count` chunks that are nearest to a query, each with about its cosine, nearest first; in `spaces`, or anywhere on the
+    /// shelf.
     pub fn nearest(
         &self,
         query: &[f32],
         count: usize,
         spaces: Option<&[SpaceId]>,
-        rows_of_thread: usize,
-        threads_max: usize,
-    ) -> Vec<ChunkId> {
+        settings: &Settings,
+    ) -> Vec<(ChunkId, f32)> {
         let rows = spaces.map(|spaces| self.rows_in(spaces));
-        let all = rows.as_ref().map_or(self.len(), Vec::len);
-        let threads = (all / rows_of_thread.max(1)).clamp(1, threads_max.max(1));
-        let found = self.vectors.nearest(query, count, rows.as_deref(), threads);
-        found.into_iter().filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| *chunk)).collect()
+        let all = rows.as_ref().map_or(self.vectors(), Vec::len);
+        let threads = (all / settings.rows_of_thread.max(1)).clamp(1, settings.threads_max.max(1));
+        let found = self.vectors.nearest(query, count, rows.as_deref(), threads, settings.exact_max);
+        found
+            .into_iter()
+            .filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| (*chunk, near.cosine)))
+            .collect()
     }
 
     /// Rows of all memories in these spaces, each once.
@@ -184,17 +187,19 @@ mod tests {
                 truth.insert(memories[memory], (chunks, spaces[..linked].to_vec()));
                 prop_assert_eq!(index.upto(), step);
             }
+            let divided = Settings { rows_of_thread: 8, threads_max: 3, ..Settings::default() };
+            let names = |found: Vec<(ChunkId, f32)>| found.into_iter().map(|(chunk, _)| chunk).collect::<Vec<_>>();
             let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
             let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
-            prop_assert_eq!(index.len(), all.len());
-            prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, None, 8, 3)), all.clone());
+            prop_assert_eq!(index.vectors(), all.len());
+            prop_assert_eq!(sorted(names(index.nearest(&vector(1), 1_000, None, &divided))), all.clone());
             for chunk in &all {
-                prop_assert_eq!(index.nearest(&vector(*chunk), 1, None, 1_000, 1), vec![*chunk]);
+                prop_assert_eq!(names(index.nearest(&vector(*chunk), 1, None, &Settings::default())), vec![*chunk]);
             }
             for space in &spaces {
                 let inside = truth.values().filter(|(_, linked)| linked.contains(space));
                 let inside = sorted(inside.flat_map(|(chunks, _)| chunks.clone()).collect());
-                prop_assert_eq!(sorted(index.nearest(&vector(1), 1_000, Some(&[*space]), 8, 3)), inside);
+                prop_assert_eq!(sorted(names(index.nearest(&vector(1), 1_000, Some(&[*space]), &divided))), inside);
             }
         }
     }

@@ -8,6 +8,9 @@ use store::{Store, StoreError};
 
 use super::Settings;
 
+/// Candidates of a shelf, however many shelves there are.
+const EACH_MIN: usize = 20;
+
 /// What the words of a query say.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lexical {
@@ -45,10 +48,12 @@ impl Lexical {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice()),
         };
+        // Of many shelves, each proposes a few: which are best is seen when they are read.
+        let most = (settings.candidates_max / shelves.len().max(1)).max(EACH_MIN);
         let mut chunks = Vec::new();
         for (shelf, counts) in shelves.iter().zip(&counts) {
             let (asked, every) = chosen(&stems, &weights, counts, settings.postings_max);
-            chunks.extend(store.chunks_with_words(shelf, &asked, every, spaces, settings.candidates_max).await?);
+            chunks.extend(store.chunks_with_words(shelf, &asked, every, spaces, most).await?);
         }
         Ok(Self { chunks, weights, length_average: all.length_average() })
     }

@@ -10,7 +10,7 @@ use crate::index;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Chunks of one shelf that each leg proposes.
+    /// Chunks that each leg proposes.
     pub candidates_max: usize,
     /// Different words of a query that are looked for.
     pub words_max: usize,

@@ -36,7 +36,7 @@ impl Letters {
     }
 
     pub fn vector(text: &str) -> Vec<f32> {
-        let mut vector = vec![0.0_f32; 26];
+        let mut vector = [0.0_f32; 26];
         for stem in counted("", text).stems.keys() {
             if let Some(letter) = stem.bytes().next().filter(u8::is_ascii_lowercase) {
                 vector[usize::from(letter - b'a')] += 1.0;

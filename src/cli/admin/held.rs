@@ -10,7 +10,7 @@ use store::held::{HeldEntry, HeldFilter, HeldState};
 
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
-use crate::house::House;
+use crate::house::{House, Urls};
 use domain::clock::date_time;
 
 /// What to do with them.
@@ -95,7 +95,10 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
     let settings = office.settings.clone();
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));
     let drain_deadline = settings.shutdown.drain_deadline;
-    let house = House::build(settings, base_url, office.clock.clone(), office.chance.clone()).await;
+    let urls = Urls { rag: base_url.clone(), base: base_url };
+    // Nobody is told anything here, so nobody has to hear that it ends.
+    let (_open, closing) = tokio::sync::watch::channel(false);
+    let house = House::build(settings, urls, office.clock.clone(), office.chance.clone(), closing).await;
     let house = house.map_err(Failure::refused)?;
     let verdict = house.intake.release(&entry, Bytes::from(body)).await;
     house.root.drain(drain_deadline).await;

@@ -28,18 +28,18 @@ impl Store {
             |tx| {
                 let next: Option<(i64, i64)> =
                     sqlx::query_as(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
-                let Some((shelf, change)) = next else { return Ok(false) };
+                let Some((number, change)) = next else { return Ok(false) };
                 let there: Option<ThereRow> =
-                    sqlx::query_as(THERE).bind(id.as_uuid()).bind(shelf).fetch_optional(&mut *tx).await?;
+                    sqlx::query_as(THERE).bind(id.as_uuid()).bind(number).fetch_optional(&mut *tx).await?;
                 let Some(there) = there else { return Ok(false) };
                 chunks_delete!(tx, id.as_uuid(), postgres);
                 for space in spaces_of(&there.spaces)? {
-                    sqlx::query(UNLINK).bind(space.as_uuid()).bind(shelf).execute(&mut *tx).await?;
+                    sqlx::query(UNLINK).bind(space.as_uuid()).bind(number).execute(&mut *tx).await?;
                 }
-                sqlx::query(DELETE).bind(id.as_uuid()).bind(shelf).execute(&mut *tx).await?;
-                sqlx::query(REMEMBER).bind(shelf).bind(change).bind(id.as_uuid()).execute(&mut *tx).await?;
-                sqlx::query(FORGET).bind(shelf).bind(change - DELETIONS_KEPT).execute(&mut *tx).await?;
-                sqlx::query(COUNT).bind(shelf).bind(there.chunks).bind(there.words).execute(&mut *tx).await?;
+                sqlx::query(DELETE).bind(id.as_uuid()).bind(number).execute(&mut *tx).await?;
+                sqlx::query(REMEMBER).bind(number).bind(change).bind(id.as_uuid()).execute(&mut *tx).await?;
+                sqlx::query(FORGET).bind(number).bind(change - DELETIONS_KEPT).execute(&mut *tx).await?;
+                sqlx::query(COUNT).bind(number).bind(there.chunks).bind(there.words).execute(&mut *tx).await?;
                 Ok(true)
             },
             commit if |deleted| *deleted

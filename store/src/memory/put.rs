@@ -16,22 +16,6 @@ impl Store {
     /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
     /// id, gets what is new of the text, and is linked to the new spaces as well.
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
-        // Both write the shelf's row, which keeps the others waiting until this is committed.
-        const NEXT: &str =
-            "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
-        const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
-            ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
-        const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
-        const ADD: &str =
-            "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
-                changed, created_at, updated_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)";
-        const CHANGE: &str =
-            "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
-                chunks = $8, words = $9, changed = $10, updated_at = $11 WHERE id = $1";
-        const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
-        const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
-            WHERE number = $1";
         let postgres = self.pool.is_postgres();
         let (title, content) = (storable(put.title), storable(put.content));
         let url = put.url.map(storable);
@@ -45,12 +29,12 @@ impl Store {
             |tx| {
                 let next: Option<ShelfRow> =
                     sqlx::query_as(NEXT).bind(put.account.as_str()).fetch_optional(&mut *tx).await?;
-                let shelf = match next {
-                    Some(shelf) => shelf,
+                let turn = match next {
+                    Some(turn) => turn,
                     None => sqlx::query_as(FIRST).bind(put.account.as_str()).fetch_one(&mut *tx).await?,
                 };
                 let known: Option<KnownRow> = sqlx::query_as(KNOWN)
-                    .bind(shelf.number)
+                    .bind(turn.number)
                     .bind(&put.dedupe.as_bytes()[..])
                     .fetch_optional(&mut *tx)
                     .await?;
@@ -60,7 +44,7 @@ impl Store {
                 let (outcome, memory, gone) = match known {
                     Some(known) if bytes("memories.version", &known.version)? == *version.as_bytes() => {
                         if !new.is_empty() {
-                            sqlx::query(LINK).bind(known.id).bind(&spaces).bind(shelf.changes).execute(&mut *tx).await?;
+                            sqlx::query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).execute(&mut *tx).await?;
                         }
                         (Put::Existing(known.id.into()), known.id, None)
                     }
@@ -76,18 +60,18 @@ impl Store {
                             .bind(&spaces)
                             .bind(chunks)
                             .bind(words)
-                            .bind(shelf.changes)
+                            .bind(turn.changes)
                             .bind(now)
                             .execute(&mut *tx)
                             .await?;
                         (Put::Updated(known.id.into()), known.id, Some((0, known.chunks, known.words)))
                     }
-                    None if shelf.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
+                    None if turn.memories >= i64::from(put.memories_max) => return Ok(Put::QuotaExceeded),
                     None => {
                         let id = put.id.as_uuid();
                         sqlx::query(ADD)
                             .bind(id)
-                            .bind(shelf.number)
+                            .bind(turn.number)
                             .bind(put.kind.as_str())
                             .bind(&*title)
                             .bind(url.as_deref())
@@ -97,7 +81,7 @@ impl Store {
                             .bind(&spaces)
                             .bind(chunks)
                             .bind(words)
-                            .bind(shelf.changes)
+                            .bind(turn.changes)
                             .bind(now)
                             .execute(&mut *tx)
                             .await?;
@@ -106,10 +90,10 @@ impl Store {
                 };
                 if let Some((memories, chunks_gone, words_gone)) = gone {
                     for (ordinal, piece) in (0_i64..).zip(&pieces) {
-                        piece_add!(tx, piece, memory, ordinal, shelf.number, model, postgres);
+                        piece_add!(tx, piece, memory, ordinal, turn.number, model, postgres);
                     }
                     sqlx::query(COUNT)
-                        .bind(shelf.number)
+                        .bind(turn.number)
                         .bind(memories)
                         .bind(chunks - chunks_gone)
                         .bind(words - words_gone)
@@ -117,7 +101,7 @@ impl Store {
                         .await?;
                 }
                 for space in &new {
-                    link_add!(tx, space, memory, shelf.number);
+                    link_add!(tx, space, memory, turn.number);
                 }
                 Ok(outcome)
             },
@@ -126,6 +110,20 @@ impl Store {
         .during("keep a memory")
     }
 }
+
+// Both write the shelf's row, which keeps the others waiting until this is committed.
+const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1 RETURNING number, memories, changes";
+const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
+    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1 RETURNING number, memories, changes";
+const KNOWN: &str = "SELECT id, version, spaces, chunks, words FROM memories WHERE shelf = $1 AND dedupe = $2";
+const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
+        changed, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13)";
+const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
+        chunks = $8, words = $9, changed = $10, updated_at = $11 WHERE id = $1";
+const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
+const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
+    WHERE number = $1";
 
 /// The spaces after the new ones are added, and those that are new.
 fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {
@@ -163,15 +161,16 @@ impl<'a> Piece<'a> {
     }
 
     /// Its stems as the database's table of words takes them.
-    fn words(&self, shelf: i64, postgres: bool) -> String {
+    fn words(&self, shelf_number: i64, postgres: bool) -> String {
         if postgres {
             let counted = &self.counted;
-            return serde_json::json!({ "shelf": shelf, "length": counted.length, "stems": counted.stems }).to_string();
+            return serde_json::json!({ "shelf": shelf_number, "length": counted.length, "stems": counted.stems })
+                .to_string();
         }
         let mut text = String::new();
         for (stem, count) in &self.counted.stems {
             for _ in 0..*count {
-                text.push_str(&crate::passage::words::token(shelf, stem));
+                text.push_str(&crate::passage::words::token(shelf_number, stem));
                 text.push(' ');
             }
         }

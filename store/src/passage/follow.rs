@@ -37,7 +37,7 @@ impl Store {
     /// What changed on a shelf after the change `since`, about `memories_max` memories of it; 0 is before the first.
     pub async fn shelf_changes(
         &self,
-        shelf: i64,
+        shelf_number: i64,
         since: i64,
         model: &ModelId,
         memories_max: usize,
@@ -53,7 +53,7 @@ impl Store {
         const NEWEST: &str = "SELECT changes FROM shelves WHERE number = $1";
         const DO: &str = "follow the changes of a shelf";
         let newest: Option<i64> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(NEWEST).bind(shelf).fetch_optional(db)).during(DO)?;
+            on_reader!(&self.pool, |db| sqlx::query_scalar(NEWEST).bind(shelf_number).fetch_optional(db)).during(DO)?;
         let newest = newest.unwrap_or(0);
         let anew = since > 0 && since < newest - deletions_kept();
         let since = if anew { 0 } else { since };
@@ -63,12 +63,12 @@ impl Store {
             Vec::new()
         } else {
             on_reader!(&self.pool, |db| {
-                sqlx::query_as(DELETED).bind(shelf).bind(since).bind(limit(memories_max)).fetch_all(db)
+                sqlx::query_as(DELETED).bind(shelf_number).bind(since).bind(limit(memories_max)).fetch_all(db)
             })
             .during(DO)?
         };
         let changed: Vec<ChangedRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(CHANGED).bind(shelf).bind(since).bind(limit(memories_max)).bind(&model).fetch_all(db)
+            sqlx::query_as(CHANGED).bind(shelf_number).bind(since).bind(limit(memories_max)).bind(&model).fetch_all(db)
         })
         .during(DO)?;
         let mut memories: Vec<(i64, Followed)> = Vec::new();

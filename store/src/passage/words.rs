@@ -30,7 +30,7 @@ pub struct Asked {
 
 impl Store {
     /// In how many chunks of a shelf each of `stems` is.
-    pub async fn stems_counted(&self, shelf: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
+    pub async fn stems_counted(&self, shelf_number: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         const SQLITE: &str = "SELECT term, doc FROM words_counted WHERE $1 IS NOT NULL
             AND term IN (SELECT value FROM json_each($2))";
         const POSTGRES: &str = "SELECT stem, COUNT(*) FROM words WHERE shelf = $1
@@ -38,10 +38,10 @@ impl Store {
         let postgres = self.pool.is_postgres();
         let sql = if postgres { POSTGRES } else { SQLITE };
         let names: Vec<String> =
-            stems.iter().map(|stem| if postgres { stem.clone() } else { token(shelf, stem) }).collect();
+            stems.iter().map(|stem| if postgres { stem.clone() } else { token(shelf_number, stem) }).collect();
         let list = json(&names);
         let rows: Vec<(String, i64)> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(shelf).bind(&list).fetch_all(db))
+            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(shelf_number).bind(&list).fetch_all(db))
                 .during("count words")?;
         let counts: HashMap<String, i64> = rows.into_iter().collect();
         names.iter().map(|name| Ok(crate::row::count("words", counts.get(name).copied().unwrap_or(0))?)).collect()
@@ -51,58 +51,75 @@ impl Store {
     /// chunks of memories that are linked to one of them.
     pub async fn chunks_with_words(
         &self,
-        shelf: &Shelf,
+        on: &Shelf,
         asked: &[Asked],
         all: bool,
         spaces: Option<&[SpaceId]>,
         rows_max: usize,
     ) -> Result<Vec<ChunkId>, StoreError> {
-        if asked.is_empty() {
-            return Ok(Vec::new());
-        }
-        const DO: &str = "find chunks by their words";
         let spaces = spaces.map(json);
-        if self.pool.is_postgres() {
-            const SQL: &str = "SELECT w.chunk_id FROM json_each_text(CAST($2 AS json)) q
-                    JOIN words w ON w.shelf = $1 AND w.stem = q.key
-                WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                    WHERE c.id = w.chunk_id
-                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($3 AS json))))
-                GROUP BY w.chunk_id HAVING COUNT(*) >= $7
-                ORDER BY SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
-                    / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) DESC, w.chunk_id LIMIT $8";
-            let stems: HashMap<&str, f64> = asked.iter().map(|asked| (asked.stem.as_str(), asked.weight)).collect();
-            let stems = serde_json::to_string(&stems).unwrap_or_default();
-            let at_least = if all { limit(asked.len()) } else { 1 };
-            return on_reader!(&self.pool, |db| {
-                sqlx::query_scalar(SQL)
-                    .bind(shelf.number)
-                    .bind(&stems)
-                    .bind(&spaces)
-                    .bind(K1)
-                    .bind(B)
-                    .bind(shelf.length_average())
-                    .bind(at_least)
-                    .bind(limit(rows_max))
-                    .fetch_all(db)
-            })
-            .during(DO);
-        }
-        const ANY: &str = "SELECT rowid FROM words WHERE words MATCH $1 AND $2 IS NULL ORDER BY rank LIMIT $3";
+        let found = if asked.is_empty() {
+            Ok(Vec::new())
+        } else if self.pool.is_postgres() {
+            self.ranked_by_postgres(on, asked, all, spaces.as_deref(), limit(rows_max)).await
+        } else {
+            self.ranked_by_fts5(on, asked, all, spaces.as_deref(), limit(rows_max)).await
+        };
+        found.during("find chunks by their words")
+    }
+
+    async fn ranked_by_fts5(
+        &self,
+        on: &Shelf,
+        asked: &[Asked],
+        all: bool,
+        spaces: Option<&str>,
+        rows_max: i64,
+    ) -> Result<Vec<ChunkId>, sqlx::Error> {
+        const ANYWHERE: &str = "SELECT rowid FROM words WHERE words MATCH $1 AND $2 IS NULL ORDER BY rank LIMIT $3";
         const IN_SPACES: &str = "SELECT rowid FROM words WHERE words MATCH $1
                 AND EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
                     WHERE c.id = words.rowid
                         AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
                 ORDER BY rank LIMIT $3";
-        let sql = if spaces.is_some() { IN_SPACES } else { ANY };
+        let sql = if spaces.is_some() { IN_SPACES } else { ANYWHERE };
         // Letters and digits within quotes: nothing that anybody types is an operator.
-        let tokens: Vec<String> =
-            asked.iter().map(|asked| format!("\"{}\"", token(shelf.number, &asked.stem))).collect();
+        let tokens: Vec<String> = asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect();
         let query = tokens.join(if all { " AND " } else { " OR " });
+        on_reader!(&self.pool, |db| sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(rows_max).fetch_all(db))
+    }
+
+    async fn ranked_by_postgres(
+        &self,
+        on: &Shelf,
+        asked: &[Asked],
+        all: bool,
+        spaces: Option<&str>,
+        rows_max: i64,
+    ) -> Result<Vec<ChunkId>, sqlx::Error> {
+        const SQL: &str = "SELECT w.chunk_id FROM json_each_text(CAST($2 AS json)) q
+                JOIN words w ON w.shelf = $1 AND w.stem = q.key
+            WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
+                WHERE c.id = w.chunk_id
+                    AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($3 AS json))))
+            GROUP BY w.chunk_id HAVING COUNT(*) >= $7
+            ORDER BY SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
+                / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) DESC, w.chunk_id LIMIT $8";
+        let stems: HashMap<&str, f64> = asked.iter().map(|asked| (asked.stem.as_str(), asked.weight)).collect();
+        let stems = serde_json::to_string(&stems).unwrap_or_default();
+        let at_least = if all { limit(asked.len()) } else { 1 };
         on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(sql).bind(&query).bind(&spaces).bind(limit(rows_max)).fetch_all(db)
+            sqlx::query_scalar(SQL)
+                .bind(on.number)
+                .bind(&stems)
+                .bind(spaces)
+                .bind(K1)
+                .bind(B)
+                .bind(on.length_average())
+                .bind(at_least)
+                .bind(rows_max)
+                .fetch_all(db)
         })
-        .during(DO)
     }
 }
 

@@ -197,7 +197,7 @@ laws! {
         for (round, key) in KEYS.into_iter().enumerate() {
             for account in [&ada, &bob] {
                 let mut draft = Draft::new(world, account, key, &["text"]);
-                draft.id = world.chance.uuid_v7(at(of_ada.len() as i64)).into();
+                draft.id = world.chance.uuid_v7(at(i64::try_from(round).unwrap())).into();
                 if round % 2 == 0 {
                     draft.spaces = vec![shared, other];
                     in_shared.push(draft.id);
