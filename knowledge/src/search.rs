@@ -148,7 +148,7 @@ impl<E: Embed> Search<E> {
     ) -> Result<(Option<Arc<[f32]>>, Vec<ChunkId>, Option<String>), StoreError> {
         let Some(model) = self.embedder.model() else { return Ok((None, Vec::new(), None)) };
         let embedding =
-            tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed(vec![query.text.clone()]));
+            tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed_query(query.text.clone()));
         let catching_up = async {
             for shelf in shelves {
                 self.index.catch_up(shelf, model).await?;
@@ -158,10 +158,8 @@ impl<E: Embed> Search<E> {
         let (embedded, caught_up) = tokio::join!(embedding, catching_up);
         caught_up?;
         let vector: Arc<[f32]> = match embedded {
-            Ok(Ok(vectors)) => match vectors.into_iter().next() {
-                Some(vector) if vector.len() == usize::from(model.dimensions) => vector.into(),
-                _ => return Ok((None, Vec::new(), Some("the model gave no vector of its own length".into()))),
-            },
+            Ok(Ok(vector)) if vector.len() == usize::from(model.dimensions) => vector.into(),
+            Ok(Ok(_)) => return Ok((None, Vec::new(), Some("the model gave no vector of its own length".into()))),
             Ok(Err(error)) => return Ok((None, Vec::new(), Some(error.to_string()))),
             Err(_) => return Ok((None, Vec::new(), Some("the model took too long".into()))),
         };

@@ -21,7 +21,9 @@ pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): R
         Caller::Machine { facts, has_held } => Sender::Machine { facts, has_held },
         Caller::Account { account, agent, .. } => Sender::Account { account, agent: Some(agent) },
         Caller::Session { account: Some(account), .. } => Sender::Account { account, agent: None },
-        Caller::Session { account: None, .. } | Caller::Key(_) => return Err(unauthorized(Code::Unauthorized, true, &house)),
+        Caller::Session { account: None, .. } | Caller::Key(_) => {
+            return Err(unauthorized(Code::Unauthorized, true, &house));
+        }
     };
     Ok(match house.intake.submit(sender, body).await? {
         Verdict::Forwarded(receipt) => {

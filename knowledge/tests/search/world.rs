@@ -60,6 +60,10 @@ impl Embed for Letters {
         }
         Ok(texts.iter().map(|text| Self::vector(text)).collect())
     }
+
+    async fn embed_query(&self, text: String) -> Result<Vec<f32>, Broken> {
+        Ok(self.embed(vec![text]).await?.remove(0))
+    }
 }
 
 pub struct World {
