@@ -116,7 +116,7 @@ impl<E: Embed> Search<E> {
             return Ok(Answer { found: Vec::new(), by_words_alone: None });
         }
         let (lexical, vectors) = tokio::join!(
-            Lexical::look_up(&self.store, &shelves, &query.text, &query.scope, &self.settings),
+            Lexical::look_up(&self.store, &shelves, query, &self.settings),
             self.by_vector(&shelves, query)
         );
         let (lexical, (vector, by_vector, by_words_alone)) = (lexical?, vectors?);
@@ -166,7 +166,7 @@ impl<E: Embed> Search<E> {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
         };
-        let (mut near, count) = (Vec::new(), self.settings.candidates_max);
+        let (mut near, count) = (Vec::new(), self.settings.candidates(query.limit));
         for shelf in shelves {
             near.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
         }
