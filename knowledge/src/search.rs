@@ -1,8 +1,8 @@
 //! Finding again, by meaning and by word (decisions, section 13).
 //!
 //! 1. Which shelves may hold an answer, and what was committed on them.
-//! 2. Two legs at once: chunks by their words ([`lexical`]), chunks by the vector of the query ([`crate::index`]).
-//! 3. The candidates of both are read, in the scope of who asks, and each gets one absolute similarity ([`score`]).
+//! 2. Two legs at once: chunks by their words (`lexical`), chunks by the vector of the query ([`crate::index`]).
+//! 3. The candidates of both are read, in the scope of who asks, and each gets one absolute similarity (`score`).
 //! 4. Chunks become documents; those below the threshold go, the best stay.
 //!
 //! If the model does not answer, the words alone do.
