@@ -82,7 +82,10 @@ pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
 fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)) {
     let stemmer = Stemmer::create(Algorithm::English);
     let mut word = String::new();
-    for piece in text.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c)).filter(|piece| !piece.is_empty()) {
+    for piece in text
+        .split(|c: char| !c.is_alphanumeric() && (c.is_ascii() || !is_combining_mark(c)))
+        .filter(|piece| !piece.is_empty())
+    {
         word.clear();
         if piece.is_ascii() {
             word.extend(piece.chars().take(WORD_CHARS_MAX).map(|c| c.to_ascii_lowercase()));

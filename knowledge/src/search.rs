@@ -1,8 +1,8 @@
 //! Finding again, by meaning and by word (decisions, section 13).
 //!
 //! 1. Which shelves may hold an answer, and what was committed on them.
-//! 2. Two legs at once: chunks by their words ([`lexical`]), chunks by the vector of the query ([`crate::index`]).
-//! 3. The candidates of both are read, in the scope of who asks, and each gets one absolute similarity ([`score`]).
+//! 2. Two legs at once: chunks by their words (`lexical`), chunks by the vector of the query ([`crate::index`]).
+//! 3. The candidates of both are read, in the scope of who asks, and each gets one absolute similarity (`score`).
 //! 4. Chunks become documents; those below the threshold go, the best stay.
 //!
 //! If the model does not answer, the words alone do.
@@ -119,7 +119,7 @@ impl<E: Embed> Search<E> {
             return Ok(Answer { found: Vec::new(), by_words_alone: None });
         }
         let (lexical, vectors) = tokio::join!(
-            Lexical::look_up(&self.store, &shelves, &query.text, &query.scope, &self.settings),
+            Lexical::look_up(&self.store, &shelves, query, &self.settings),
             self.by_vector(&shelves, query)
         );
         let (lexical, (vector, by_vector, by_words_alone)) = (lexical?, vectors?);
@@ -167,7 +167,7 @@ impl<E: Embed> Search<E> {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
         };
-        let (mut near, count) = (Vec::new(), self.settings.candidates_max);
+        let (mut near, count) = (Vec::new(), self.settings.candidates(query.limit));
         for shelf in shelves {
             near.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
         }

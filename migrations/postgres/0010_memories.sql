@@ -89,7 +89,8 @@ CREATE INDEX vectors_by_model ON vectors (model, chunk_id);
 CREATE TABLE words (
     shelf BIGINT NOT NULL,
     stem TEXT COLLATE "C" NOT NULL,
-    chunk_id BIGINT NOT NULL REFERENCES chunks (id) ON DELETE CASCADE,
+    -- Whoever deletes the chunk deletes these first: to have the database look after each single one doubles the work of adding.
+    chunk_id BIGINT NOT NULL,
     -- How often it is there, in the title weighted.
     frequency BIGINT NOT NULL,
     -- The length of the chunk.

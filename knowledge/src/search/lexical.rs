@@ -6,7 +6,7 @@ use store::passage::words::{Asked, B, K1};
 use store::passage::{ChunkId, Shelf};
 use store::{Store, StoreError};
 
-use super::Settings;
+use super::{Query, Settings};
 
 /// Candidates of a shelf, however many shelves there are.
 const EACH_MIN: usize = 20;
@@ -27,11 +27,10 @@ impl Lexical {
     pub async fn look_up(
         store: &Store,
         shelves: &[Shelf],
-        text: &str,
-        scope: &Scope,
+        query: &Query,
         settings: &Settings,
     ) -> Result<Self, StoreError> {
-        let stems = asked(text, settings.words_max);
+        let stems = asked(&query.text, settings.words_max);
         if stems.is_empty() {
             return Ok(Self::default());
         }
@@ -44,12 +43,12 @@ impl Lexical {
         let weights: Vec<f64> = (0..stems.len())
             .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
             .collect();
-        let spaces = match scope {
+        let spaces = match &query.scope {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice()),
         };
         // Of many shelves, each proposes a few: which are best is seen when they are read.
-        let most = (settings.candidates_max / shelves.len().max(1)).max(EACH_MIN);
+        let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
         let mut chunks = Vec::new();
         for (shelf, counts) in shelves.iter().zip(&counts) {
             let (asked, every) = chosen(&stems, &weights, counts, settings.postings_max);

@@ -10,7 +10,9 @@ use crate::index;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Chunks that each leg proposes.
+    /// Chunks that each leg proposes for every document that is wanted.
+    pub candidates_per_document: usize,
+    /// And no more than these; no fewer than 50.
     pub candidates_max: usize,
     /// Different words of a query that are looked for.
     pub words_max: usize,
@@ -35,9 +37,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            candidates_max: 100,
+            candidates_per_document: 5,
+            candidates_max: 250,
             words_max: 32,
-            postings_max: 5_000,
+            postings_max: 3_000,
             shelves_max: 32,
             chunks_shown: 5,
             content_max: 100_000,
@@ -48,12 +51,22 @@ impl Default for Settings {
     }
 }
 
+/// Long documents propose many chunks: with fewer candidates, one of them could keep the others out.
+const CANDIDATES_MIN: usize = 50;
+
 impl Settings {
+    /// Chunks that each leg proposes for so many documents.
+    pub(super) fn candidates(&self, documents: usize) -> usize {
+        let wanted = documents.saturating_mul(self.candidates_per_document);
+        wanted.clamp(CANDIDATES_MIN, self.candidates_max.max(CANDIDATES_MIN))
+    }
+
     /// What cannot be meant.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.index.problems();
         for (name, least, value, most) in [
-            ("candidates_max", 50, self.candidates_max, 2_000),
+            ("candidates_per_document", 1, self.candidates_per_document, 100),
+            ("candidates_max", CANDIDATES_MIN, self.candidates_max, 2_000),
             ("words_max", 1, self.words_max, 256),
             ("shelves_max", 1, self.shelves_max, 1_000),
             ("chunks_shown", 1, self.chunks_shown, 5),

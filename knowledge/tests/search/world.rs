@@ -143,7 +143,7 @@ impl World {
             chunks: &chunks,
             model: self.letters.model(),
             spaces,
-            memories_max: 1_000,
+            memories_max: 10_000,
         };
         match self.store.memory_put(&put, now()).await.unwrap() {
             Put::Created(id) | Put::Updated(id) | Put::Existing(id) => id,
