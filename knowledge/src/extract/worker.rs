@@ -125,6 +125,8 @@ impl Extractor {
         Command::new(&self.command.program)
             .args(&self.command.args)
             .env_clear()
+            // The server's allocator would reserve more at once than a worker may have.
+            .env("MIMALLOC_ARENA_RESERVE", "32MiB")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
