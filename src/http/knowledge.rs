@@ -81,10 +81,10 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, KnowledgeError> {
 }
 
 /// The body of a batch, which may be larger than others and take longer. So few are read at once that they fit into memory.
-async fn large_body(request_body: Body, house: &House) -> Result<Bytes, KnowledgeError> {
+pub(crate) async fn large_body(request_body: Body, house: &House) -> Result<Bytes, ApiError> {
     let settings = &house.settings.knowledge.batch;
     let Ok(_place) = house.large_bodies.try_acquire() else {
-        return Err(ApiError::unavailable("overloaded", std::time::Duration::from_secs(1)).into());
+        return Err(ApiError::unavailable("overloaded", std::time::Duration::from_secs(1)));
     };
-    Ok(body::read(request_body, settings.body_bytes_max, settings.body_deadline).await?)
+    body::read(request_body, settings.body_bytes_max, settings.body_deadline).await
 }

@@ -47,7 +47,8 @@ pub async fn forget(house: &House, reader: &Reader, id: &str) -> Result<(), ApiE
     if deleted { Ok(()) } else { Err(Code::NotFound.into()) }
 }
 
-async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, ApiError> {
+/// A memory that the reader may see.
+pub async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, ApiError> {
     let id: MemoryId = id.parse().map_err(|_| Code::NotFound)?;
     let own = reader.to_search(&[], house).await?;
     if let Some(memory) = house.store.memory_by_id(id, &own).await? {

@@ -71,21 +71,31 @@ pub async fn change(
     }
     let name = body.space_name.as_deref().map(|text| name("spaceName", text)).transpose()?;
     let change = SpaceChange { name, is_public: body.is_public };
+    let space = change_as(&house, &reader, id, change, body.is_favorite).await?;
+    Ok(axum::Json(json!({ "space": described(&space) })).into_response())
+}
+
+/// Changes a space as far as the reader's account may.
+pub async fn change_as(
+    house: &House,
+    reader: &Reader,
+    id: SpaceId,
+    change: SpaceChange,
+    is_favorite: Option<bool>,
+) -> Result<Space, ApiError> {
     let (store, account) = (house.store.clone(), reader.account.clone());
     let space = actors::detached(async move {
         if (change.name.is_some() || change.is_public.is_some()) && !store.space_change(id, &account, &change).await? {
             return Ok(None);
         }
-        if let Some(favorite) = body.is_favorite
+        if let Some(favorite) = is_favorite
             && !store.space_favor(id, &account, favorite).await?
         {
             return Ok(None);
         }
         Ok::<_, store::StoreError>(store.spaces_readable(&[id], &account).await?.pop())
-    })
-    .await??;
-    let space = space.ok_or(Code::NotFound)?;
-    Ok(axum::Json(json!({ "space": described(&space) })).into_response())
+    });
+    space.await??.ok_or_else(|| Code::NotFound.into())
 }
 
 /// Makes a space of the reader's account.

@@ -18,18 +18,23 @@ pub struct Sure {}
 
 #[derive(Template)]
 #[template(path = "account/undo.html")]
-struct UndoPage {
-    frame: Frame,
-    tab: &'static str,
-    title: String,
+pub(in crate::web) struct UndoPage {
+    pub frame: Frame,
+    pub tab: &'static str,
+    pub title: String,
     /// Whose it is, in its own words or by its id.
-    subject: String,
-    lost: &'static [&'static str],
-    kept: &'static [&'static str],
-    button: &'static str,
-    action: String,
+    pub subject: String,
+    pub lost: Vec<String>,
+    pub kept: Vec<String>,
+    pub button: &'static str,
+    pub action: String,
     /// Where whoever thinks better of it goes.
-    keep: String,
+    pub keep: String,
+}
+
+/// What a page says will be lost, or will not.
+pub(in crate::web) fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
+    lines.map(str::to_owned).to_vec()
 }
 
 /// `GET /account/computers/{machine_uuid}/detach`
@@ -46,15 +51,15 @@ pub async fn detach_question(State(house): State<House>, owner: Owner, Path(mach
             tab: "home",
             title: format!("Detach {name}?"),
             subject: machine_uuid.clone(),
-            lost: &[
+            lost: lines([
                 "Its secret stops working at once: it can send nothing more and read nothing.",
                 "To come back it has to be registered anew, as a new computer, and be approved again.",
                 "The levels of consent that you set for it alone.",
-            ],
-            kept: &[
+            ]),
+            kept: lines([
                 "What it has recorded stays in your activity, with its proofs.",
                 "Your other computers and agents are not touched.",
-            ],
+            ]),
             button: "Detach it for ever",
             action: format!("{}/account/computers/{machine_uuid}/detach", frame.root),
             keep: format!("{}/account", frame.root),
@@ -94,14 +99,14 @@ pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id):
             tab: "home",
             title: "Revoke this agent?".into(),
             subject: id.clone(),
-            lost: &[
+            lost: lines([
                 "Its tokens, its assertions and its claim token stop working at once, for ever.",
                 "To come back it has to register anew, and you have to confirm it again.",
-            ],
-            kept: &[
+            ]),
+            kept: lines([
                 "What it has done stays in your activity, with its proofs.",
                 "Your computers and other agents are not touched.",
-            ],
+            ]),
             button: "Revoke it for ever",
             action: format!("{}/account/agents/{id}/revoke", frame.root),
             keep: format!("{}/account", frame.root),
@@ -136,8 +141,8 @@ pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(
             tab: "access",
             title: format!("Revoke the key {}?", key.name.as_str()),
             subject: id.clone(),
-            lost: &["Every program that uses it stops working at once, until you give it another key."],
-            kept: &["What was added with it stays in your spaces.", "Your other keys are not touched."],
+            lost: lines(["Every program that uses it stops working at once, until you give it another key."]),
+            kept: lines(["What was added with it stays in your spaces.", "Your other keys are not touched."]),
             button: "Revoke it for ever",
             action: format!("{}/account/keys/{id}/revoke", frame.root),
             keep: format!("{}/account/access", frame.root),
