@@ -25,7 +25,7 @@ pub fn closed_network(settings: &mut Settings) {
     knowledge.worker = Some(env!("CARGO_BIN_EXE_attache").into());
     knowledge.fetch.allow_private = vec!["127.0.0.1/32".parse().unwrap()];
     knowledge.fetch.host_interval = Duration::ZERO;
-    knowledge.fetch.retries = 1;
+    knowledge.fetch.retries_max = 1;
 }
 
 impl World {

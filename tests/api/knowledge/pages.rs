@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use knowledge::embed::Provider;
-use knowledge::fetch::RobotsPolicy;
+use knowledge::fetch::RobotsRule;
 use serde_json::{Value, json};
 
 use super::closed_network;
@@ -139,7 +139,7 @@ async fn more_than_two_hundred_real_pages_come_in_with_errors_among_them() {
     // Words alone: what is shown here is the way of many pages, and the model is shown elsewhere.
     let world = world_of(address.port(), |settings| {
         settings.knowledge.embedding.provider = Provider::None;
-        settings.knowledge.fetch.robots = RobotsPolicy::Ignore;
+        settings.knowledge.fetch.robots = RobotsRule::Ignore;
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;

@@ -39,10 +39,6 @@ impl Site {
     pub fn open_gate(&self) {
         self.gate.notify_one();
     }
-
-    pub fn asked(&self, path: &str) -> usize {
-        self.asked.lock().unwrap().get(path).copied().unwrap_or_default()
-    }
 }
 
 fn html(text: impl Into<Body>) -> Response {
