@@ -37,20 +37,26 @@ impl Stream {
 
     /// The next message; `None` when the server has closed the stream.
     pub async fn next(&mut self) -> Option<Value> {
+        let message = self.heard().await;
+        if message.is_none() {
+            assert!(self.unread.is_empty(), "half a message: {:?}", String::from_utf8_lossy(&self.unread));
+        }
+        message
+    }
+
+    /// The next message from a server that may die while it tells it: half a message counts as none.
+    pub async fn heard(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|two| two == b"\n\n") {
                 let block: Vec<u8> = self.unread.drain(..end + 2).collect();
-                match self.read(&String::from_utf8(block).unwrap()) {
-                    Some(message) => return Some(message),
-                    None => continue,
+                if let Some(message) = self.read(&String::from_utf8(block).unwrap()) {
+                    return Some(message);
                 }
+                continue;
             }
             match self.body.next().await {
-                Some(chunk) => self.unread.extend_from_slice(&chunk.unwrap()),
-                None => {
-                    assert!(self.unread.is_empty(), "half a message: {:?}", String::from_utf8_lossy(&self.unread));
-                    return None;
-                }
+                Some(Ok(chunk)) => self.unread.extend_from_slice(&chunk),
+                Some(Err(_)) | None => return None,
             }
         }
     }
