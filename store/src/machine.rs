@@ -260,6 +260,7 @@ macro_rules! known_sql {
     ($from:literal) => {
         concat!(
             "SELECT m.secret_hash, m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
+                (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
                 c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
                 COALESCE((SELECT TRUE FROM held_events h
                     WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
@@ -335,6 +336,7 @@ struct KnownRow {
     machine_uuid: Uuid,
     user_cuid: String,
     account_id: Option<String>,
+    identity_account_id: Option<String>,
     last_seen_at: Timestamp,
     rule_machine_uuid: Option<Uuid>,
     rule_lane: Option<String>,
@@ -352,6 +354,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
             machine_uuid: first.machine_uuid.into(),
             user_cuid: parsed("machines.user_cuid", &first.user_cuid)?,
             account: parsed_opt("machines.account_id", first.account_id.as_deref())?,
+            identity_account: parsed_opt("identities.account_id", first.identity_account_id.as_deref())?,
             consent: Vec::new(),
         },
         has_held: first.has_held,
