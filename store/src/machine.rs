@@ -198,8 +198,11 @@ impl Store {
         if seen.is_empty() {
             return Ok(());
         }
+        // In one order everywhere: rows are locked in the order in which they come, and two nodes must not wait for each other.
+        let mut seen = seen.to_vec();
+        seen.sort_unstable();
         in_transaction!(&self.pool, |tx: Db| {
-            for chunk in chunks(seen) {
+            for chunk in chunks(&seen) {
                 let mut sql = QueryBuilder::<Db>::new("WITH seen (machine_uuid, at, due) AS (");
                 sql.push_values(chunk, |mut row, (machine, at)| {
                     row.push_bind(machine.as_uuid()).push_bind(*at).push_bind(*at - sparing);
