@@ -6,6 +6,7 @@ use std::time::Duration;
 use harness::upstream::{Answer as UpstreamAnswer, Reply, TOKEN, Upstream};
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
 use crate::event::Chain;
 use crate::world::{Credential, World, both};
 
@@ -104,6 +105,34 @@ both! {
             assert_eq!(level(&world, machine, "").await, "off");
         }
         assert_eq!(world.get(CONSENT, &person.cookie).await.expect(200)["levels"].as_array().unwrap().len(), 2);
+    }
+
+    async fn what_the_page_shows_is_what_holds_after_saving_it(world: World) {
+        let person = world.person("ada@example.com").await;
+        let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
+        let browser = Browser::new(&world);
+        browser.put("attache.session_token", pair.split_once('=').unwrap().1);
+        let machine = world.attached_machine(&person).await;
+        // A lane that is stricter for all computers stays so when one computer's other lanes change.
+        set(&world, browser.credential(), json!({ "level": "full" })).await;
+        set(&world, browser.credential(), json!({ "level": "off", "lane": "llm" })).await;
+        let shown = [("memory", "full"), ("llm", "off"), ("skill", "full"), ("security", "full"), ("squad", "full"), ("rsi", "full")];
+        let row = |scope, all| [&[("scope", scope), ("all", all)], &shown[..]].concat();
+        browser.submit("/account/consent", &row(&machine.uuid, "full")).await.goes_to("/account/consent?saved=0");
+        browser.submit("/account/consent", &row(&machine.uuid, "metadata-only")).await.goes_to("/account/consent?saved=2");
+        assert_eq!(level(&world, &machine, "?lane=llm").await, "off");
+        assert_eq!(level(&world, &machine, "?lane=memory").await, "metadata-only");
+
+        // Two identities that hold different levels: the strictest is shown, and saving it makes both hold it.
+        let second = world.attached_machine(&person).await;
+        assert_eq!(level(&world, &second, "").await, "metadata-only");
+        let everywhere = [("scope", "all"), ("all", "full"), ("memory", "full"), ("llm", "off")];
+        browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=2");
+        assert_eq!((level(&world, &second, "").await, level(&world, &second, "?lane=llm").await), ("full".into(), "off".into()));
+        browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=0");
+        // What is not chosen is sent empty.
+        let empty = [("scope", second.uuid.as_str()), ("all", ""), ("rsi", "")];
+        browser.submit("/account/consent", &empty).await.goes_to("/account/consent?saved=0");
     }
 
     async fn every_change_is_in_the_record_with_a_proof(world: World) {
