@@ -221,6 +221,19 @@ async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_the_service_took_before_is_not_sent_for_ever() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let taken = json!({ "error": "event_id_conflict" });
+    upstream.next(UpstreamAnswer::reply(Reply::json(409, &taken)));
+    assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
+    let store = &world.server.house.store;
+    assert_eq!(store.outbox_identities(10).await.unwrap(), []);
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_lost_the_chain_gets_a_new_epoch() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;
