@@ -173,6 +173,22 @@ impl Store {
         .during("revoke the sessions of a person")
     }
 
+    /// Signs a person out everywhere but here; the number of sessions that this ended.
+    pub async fn sessions_revoke_others(
+        &self,
+        person: PersonId,
+        kept: SessionId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        const SQL: &str = "UPDATE sessions SET revoked_at = $3
+            WHERE person_id = $1 AND id <> $2 AND revoked_at IS NULL AND expires_at > $3";
+        on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(person.as_uuid()).bind(kept.as_uuid()).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke the other sessions of a person")
+    }
+
     /// A person's sessions that are still good, newest first.
     pub async fn sessions_of_person(
         &self,
