@@ -91,23 +91,23 @@ impl Limits {
 #[derive(Debug)]
 struct Limiter {
     reason: &'static str,
-    limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
+    counts: Option<DefaultKeyedRateLimiter<IpAddr>>,
     tries: AtomicU64,
 }
 
 impl Limiter {
     fn new(reason: &'static str, per_minute: u32) -> Self {
         let quota = NonZeroU32::new(per_minute).map(Quota::per_minute);
-        Self { reason, limiter: quota.map(RateLimiter::keyed), tries: AtomicU64::new(0) }
+        Self { reason, counts: quota.map(RateLimiter::keyed), tries: AtomicU64::new(0) }
     }
 
     fn check(&self, address: IpAddr) -> Result<(), ApiError> {
-        let Some(limiter) = &self.limiter else { return Ok(()) };
+        let Some(counts) = &self.counts else { return Ok(()) };
         if self.tries.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
-            limiter.retain_recent();
-            limiter.shrink_to_fit();
+            counts.retain_recent();
+            counts.shrink_to_fit();
         }
-        limiter.check_key(&network(address)).map_err(|until| {
+        counts.check_key(&network(address)).map_err(|until| {
             let wait = until.wait_time_from(DefaultClock::default().now());
             ApiError::unavailable(self.reason, wait.max(Duration::from_secs(1)))
         })
@@ -146,7 +146,7 @@ mod tests {
         for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {
             assert!(limits.registration(std::net::Ipv4Addr::from_bits(address).into()).is_ok());
         }
-        let remembered = limits.registrations.limiter.as_ref().unwrap().len();
+        let remembered = limits.registrations.counts.as_ref().unwrap().len();
         assert!(remembered <= 2 * usize::try_from(FORGET_EVERY).unwrap(), "{remembered}");
     }
 
