@@ -56,14 +56,8 @@ impl World {
         world
     }
 
-    /// A poll reads the row now and then, and time must not pass meanwhile: paused time stands still while a blocking task runs.
     async fn poll(&self, code: usize) -> Poll {
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let standing_still = tokio::task::spawn_blocking(move || ended.recv().is_err());
-        let poll = self.node.devices.poll(&self.codes[code].device_code).await.unwrap();
-        drop(end);
-        assert!(standing_still.await.unwrap());
-        poll
+        standing_still(self.node.devices.poll(&self.codes[code].device_code)).await.unwrap()
     }
 
     /// Polls after `wait`, unless the code would be over by then.
@@ -79,6 +73,16 @@ impl World {
         tokio::time::resume();
         self.node.end().await;
     }
+}
+
+/// A poll reads the row now and then, and time must not pass meanwhile: paused time stands still while a blocking task runs.
+pub async fn standing_still<T>(poll: impl Future<Output = T>) -> T {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let still = tokio::task::spawn_blocking(move || ended.recv().is_err());
+    let polled = poll.await;
+    drop(end);
+    assert!(still.await.unwrap());
+    polled
 }
 
 /// 5 s with a timer and a network that are up to 0.9 s off.
