@@ -397,6 +397,7 @@ impl Ground<'_> {
             base_url: self.base_url.to_owned(),
             create_account: self.settings.signin.create_account,
             codes_per_hour: self.settings.signin.codes_per_hour,
+            codes_per_hour_total: self.settings.signin.codes_per_hour_total,
             session_valid_for: self.settings.sessions.valid_for,
         })
     }
