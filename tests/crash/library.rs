@@ -7,14 +7,16 @@ use crate::stream::{Stream, assert_whole};
 
 /// A home with a key, where a batch is taken up again soon.
 pub fn library() -> (Home, String) {
-    let home = Home::new().set("knowledge.batch.lease", "1s").set("http.base_url", "http://attache.test");
+    let home = Home::new().set("knowledge.batch.lease", "1s").set("knowledge.base_url", "http://attache.test");
     home.run(&["admin", "account", "create", "--email", "ada@example.com"]).said();
-    let key = home.run(&["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"]).said().to_owned();
+    let key =
+        home.run(&["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"]).said().to_owned();
     (home, key)
 }
 
 pub fn notes(count: usize) -> Value {
-    let contents: Vec<Value> = (0..count).map(|nth| json!({ "content": format!("Note {nth} about subject{nth}") })).collect();
+    let contents: Vec<Value> =
+        (0..count).map(|nth| json!({ "content": format!("Note {nth} about subject{nth}") })).collect();
     json!({ "contents": contents })
 }
 
@@ -43,7 +45,8 @@ pub async fn assert_kept(server: &Server, key: &str, told: &[Value]) {
     for id in kept {
         assert!(exported.contains(id), "{id} is not kept");
     }
-    let search = asking(server, key, reqwest::Method::POST, "/v1/search").json(&json!({ "query": "subject7", "limit": 1 }));
+    let search =
+        asking(server, key, reqwest::Method::POST, "/v1/search").json(&json!({ "query": "subject7", "limit": 1 }));
     let found: Value = search.send().await.unwrap().json().await.unwrap();
     assert_eq!(found["results"][0]["title"], "Note 7 about subject7", "{found}");
 }

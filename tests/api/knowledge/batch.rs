@@ -117,8 +117,8 @@ async fn a_batch_goes_on_without_its_client_and_ends_when_it_is_told_to() {
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let urls: Vec<String> =
-        ["gated", "silent", "silent", "text"].map(|path| format!("http://{address}/{path}")).to_vec();
+    // Another name for the same server: hosts do not wait for each other.
+    let urls = [format!("http://{address}/gated"), format!("http://localhost:{}/silent", address.port())];
     let stream = world.add(&key, json!({ "urls": urls, "contents": notes(2) })).await;
     let batch = stream.batch.clone();
     drop(stream);
@@ -132,11 +132,11 @@ async fn a_batch_goes_on_without_its_client_and_ends_when_it_is_told_to() {
         }
     }
     site.open_gate();
-    assert_eq!(watching.next().await.unwrap()["type"], "success");
+    let opened = watching.next().await.unwrap();
+    assert_eq!(opened["type"], "success", "{opened}");
     assert_eq!(world.delete(&format!("/v1/batch-add/{batch}"), &key).await.expect(200), json!({ "ok": true }));
     let told = watching.rest().await;
-    let cancelled = told.iter().filter(|message| message["error"] == "cancelled").count();
-    assert!(cancelled >= 2, "{told:?}");
+    assert!(told.iter().any(|message| message["error"] == "cancelled"), "{told:?}");
     assert_whole(&world.rejoin(&key, &batch, None).await.rest().await);
 }
 
