@@ -26,7 +26,7 @@ pages! {
         browser.press("Save All computers").await;
         browser.sees("nothing was changed").await;
         assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], serde_json::json!([]));
-        browser.select("All computers, llm", "No content").await;
+        browser.select("All computers, rsi", "No content").await;
         browser.press("Save All computers").await;
         browser.sees("Saved, and in force").await;
         let levels = world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"].clone();
