@@ -79,7 +79,7 @@ impl World {
     /// Adds notes, and gives the ids of what is kept of them.
     pub async fn notes(&self, key: &Credential, contents: &[&str]) -> Vec<String> {
         let contents: Vec<Value> = contents.iter().map(|content| json!({ "content": content })).collect();
-        let told = self.add(key, json!({ "contents": contents })).await.to_end().await;
+        let told = self.add(key, json!({ "contents": contents })).await.whole().await;
         told.iter()
             .filter(|message| message["type"] == "success")
             .map(|message| message["id"].as_str().unwrap().to_owned())

@@ -19,7 +19,7 @@ async fn a_batch_ends_once_for_every_item_however_often_the_server_dies() {
     let (mut told, mut last, mut deaths) = (Vec::new(), None, 0);
     loop {
         // How much is heard before the next death.
-        let patience = 1 + (chance.fraction() * 30.0) as usize;
+        let patience = 1 + u32::from(chance.bytes::<1>()[0] % 30);
         for _ in 0..patience {
             match stream.heard().await {
                 Some(message) => told.push(message),
@@ -38,5 +38,5 @@ async fn a_batch_ends_once_for_every_item_however_often_the_server_dies() {
     assert!(deaths > 2, "seed {seed}: it died only {deaths} times");
     assert_kept(&server, &key, &told).await;
     // Told again from the beginning, it is the same story.
-    assert_eq!(rejoin(&server, &key, &batch, None).await.to_end().await, told);
+    assert_eq!(rejoin(&server, &key, &batch, None).await.whole().await, told);
 }

@@ -20,5 +20,4 @@ mod process;
 mod sender;
 mod soak;
 #[path = "../api/knowledge/stream.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod stream;

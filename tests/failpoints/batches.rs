@@ -61,6 +61,6 @@ async fn a_stream_goes_on_when_the_actor_behind_it_panics() {
     let (home, key) = library();
     let server = home.serve_failing("batches.ready=2*off->1*panic->3*off->1*panic->off").await;
     let add = asking(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
-    let told = Stream::open(add.send().await.unwrap()).await.to_end().await;
+    let told = Stream::open(add.send().await.unwrap()).await.whole().await;
     assert_kept(&server, &key, &told).await;
 }

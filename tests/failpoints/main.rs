@@ -29,7 +29,6 @@ mod library;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod process;
 #[path = "../api/knowledge/stream.rs"]
-#[expect(dead_code, reason = "shared with tests that need more of it")]
 mod stream;
 
 mod batches;

@@ -89,8 +89,12 @@ impl Pages {
         };
         self.after = Some(page.last()?.id);
         self.done = page.len() < PAGE;
-        let lines: String =
-            page.iter().map(|memory| format!("{}\n", described(memory, &self.reader, &self.house))).collect();
+        let line = |memory: &Memory| {
+            described(memory, &self.reader, &self.house).to_string()
+                + "
+"
+        };
+        let lines: String = page.iter().map(line).collect();
         Some((Ok(lines.into()), self))
     }
 }

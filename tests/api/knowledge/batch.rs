@@ -25,7 +25,7 @@ both! {
                 { "content": "Second note", "title": null, "type": null },
             ],
         });
-        let told = world.add(&key, body).await.to_end().await;
+        let told = world.add(&key, body).await.whole().await;
         let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
         assert_eq!((&at(0)["error"], &at(0)["url"]), (&json!("invalid_url"), &json!("ftp://example.com/")));
         assert_eq!((&at(1)["error"], &at(1)["url"]), (&json!("blocked_address"), &json!("http://192.168.0.1/")));
@@ -47,13 +47,14 @@ both! {
         let (_, key) = world.librarian("ada@example.com").await;
         let (one, two) = (world.space(&key, "One", false).await, world.space(&key, "Two", false).await);
         let into = |space: &str, content: &str| json!({ "contents": [{ "content": content }], "spaces": [space] });
-        let first = world.add(&key, into(&one, "Cafe\u{301} notes  \r\n")).await.to_end().await;
-        let second = world.add(&key, into(&two, "Caf\u{e9} notes")).await.to_end().await;
+        let first = world.add(&key, into(&one, "Cafe\u{301} notes  \r\n")).await.whole().await;
+        let second = world.add(&key, into(&two, "Caf\u{e9} notes")).await.whole().await;
         assert_eq!(first[1]["id"], second[1]["id"]);
         let memory = world.get(&format!("/v1/memories/{}", first[1]["id"].as_str().unwrap()), &key).await.expect(200);
         let mut spaces: Vec<&str> = memory["spaces"].as_array().unwrap().iter().map(|space| space.as_str().unwrap()).collect();
         let mut expected = [one.as_str(), two.as_str()];
-        (spaces.sort_unstable(), expected.sort_unstable());
+        spaces.sort_unstable();
+        expected.sort_unstable();
         assert_eq!(spaces, expected);
         for space in [&one, &two] {
             assert_eq!(world.found(&key, json!({ "query": "notes", "spaces": [space] })).await.len(), 1);
@@ -91,7 +92,7 @@ both! {
         heard.extend(world.rejoin(&key, &batch, last.as_deref()).await.rest().await);
         assert_whole(&heard);
         // Again from the beginning, and again after its end.
-        assert_eq!(world.rejoin(&key, &batch, None).await.to_end().await, heard);
+        assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard);
         let end = format!("{batch}:{}", heard.len() - 1);
         assert_eq!(world.rejoin(&key, &batch, Some(&end)).await.rest().await, [Value::Null; 0]);
         let path = format!("/v1/batch-add/{batch}");
@@ -103,7 +104,7 @@ both! {
             world.send(request).await.refused(400, "invalid_request");
         }
         world.delete(&path, &key).await.expect(200);
-        assert_eq!(world.rejoin(&key, &batch, None).await.to_end().await, heard, "what has ended is not cancelled any more");
+        assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard, "what has ended is not cancelled any more");
     }
 }
 
@@ -158,9 +159,9 @@ async fn an_account_has_so_many_batches_running() {
     let refused = world.add_refused(&key, waiting.clone()).await;
     refused.refused(429, "rate_limited");
     assert!(refused.header("retry-after").is_some());
-    world.add(&other, json!({ "contents": notes(1) })).await.to_end().await;
+    world.add(&other, json!({ "contents": notes(1) })).await.whole().await;
     world.delete(&format!("/v1/batch-add/{}", running[0].batch), &key).await.expect(200);
-    world.add(&key, json!({ "contents": notes(1) })).await.to_end().await;
+    world.add(&key, json!({ "contents": notes(1) })).await.whole().await;
     // Whoever listens while the server stops is not kept waiting, and hears the rest from the next one.
     let batch = running[1].batch.clone();
     let world = world.restart().await;
@@ -176,7 +177,7 @@ async fn an_account_has_so_many_batches_running() {
 async fn an_account_keeps_so_many_memories() {
     let world = World::with(|settings| settings.knowledge.memories_per_account_max = 3).await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let told = world.add(&key, json!({ "contents": notes(5) })).await.to_end().await;
+    let told = world.add(&key, json!({ "contents": notes(5) })).await.whole().await;
     assert_eq!(told.iter().filter(|message| message["type"] == "success").count(), 3);
     assert_eq!(told.iter().filter(|message| message["error"] == "quota_exceeded").count(), 2);
 }
@@ -187,7 +188,7 @@ async fn a_batch_is_followed_from_any_node() {
     let second = world.beside().await;
     let (_, key) = world.librarian("ada@example.com").await;
     let mut stream = world.add(&key, json!({ "contents": notes(30) })).await;
-    let elsewhere = second.rejoin(&key, &stream.batch, None).await.to_end().await;
+    let elsewhere = second.rejoin(&key, &stream.batch, None).await.whole().await;
     assert_eq!(stream.rest().await, elsewhere);
     assert_eq!(second.found(&key, json!({ "query": "number 17", "limit": 50 })).await.len(), 30);
 }
@@ -203,7 +204,7 @@ async fn a_body_has_a_limit_and_large_ones_are_taken() {
     let megabyte = |nth: usize| format!("{nth} {}", "w ".repeat(524_287));
     assert_eq!(megabyte(0).len(), 1024 * 1024);
     let contents: Vec<Value> = (0..3).map(|nth| json!({ "content": megabyte(nth) })).collect();
-    let told = world.add(&key, json!({ "contents": contents })).await.to_end().await;
+    let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
     assert!(told.iter().all(|message| message["type"] != "error"), "{told:?}");
     let contents: Vec<Value> =
         (0..5).map(|nth| json!({ "content": format!("{nth} {}", "x".repeat(1_000_000)) })).collect();

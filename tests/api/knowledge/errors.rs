@@ -132,7 +132,7 @@ async fn the_knowledge_api_may_have_a_listener_and_an_address_of_its_own() {
         .post(format!("{own}/v1/batch-add"))
         .bearer_auth(token)
         .json(&json!({ "contents": [{ "content": "Yaks" }] }));
-    let told = super::stream::Stream::open(add.send().await.unwrap()).await.to_end().await;
+    let told = super::stream::Stream::open(add.send().await.unwrap()).await.whole().await;
     assert!(told[1]["url"].as_str().unwrap().starts_with("https://memory.example.com/v1/memories/"), "{told:?}");
     let other = client.get(format!("{own}/api/v1/activity")).send().await.unwrap();
     assert_eq!(other.status(), 404);

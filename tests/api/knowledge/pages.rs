@@ -49,16 +49,16 @@ async fn every_kind_of_page_ends_in_its_own_outcome() {
         ("not-a-pdf", "extract_failed"),
     ];
     let urls: Vec<String> = cases.iter().map(|(path, _)| format!("http://{address}/{path}")).collect();
-    let told = world.add(&key, json!({ "urls": urls })).await.to_end().await;
+    let told = world.add(&key, json!({ "urls": urls })).await.whole().await;
     for ((path, expected), url) in cases.iter().zip(&urls) {
         let outcome =
             told.iter().find(|message| message["url"] == *url.as_str()).unwrap_or_else(|| panic!("{path}: {told:?}"));
-        let word = match outcome["type"].as_str().unwrap() {
+        let said = match outcome["type"].as_str().unwrap() {
             "success" => &outcome["type"],
             "skipped" => &outcome["reason"],
             _ => &outcome["error"],
         };
-        assert_eq!(word, expected, "{path}: {outcome}");
+        assert_eq!(said, expected, "{path}: {outcome}");
     }
     for (query, title) in
         [("edelweiss", "Alpine plants"), ("Müller", "Café"), ("Gebäude", "Größe"), ("patience", "Soon")]
@@ -77,7 +77,7 @@ async fn a_page_that_changed_is_the_same_memory_with_its_new_text() {
     let (site, address) = Site::start().await;
     let world = world_of(address.port(), |_| {}).await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let add = async |url: String| world.add(&key, json!({ "urls": [url] })).await.to_end().await[1]["id"].clone();
+    let add = async |url: String| world.add(&key, json!({ "urls": [url] })).await.whole().await[1]["id"].clone();
     site.put("news", "<title>News</title><p>Yesterday the harbour froze over completely.</p>");
     let first = add(format!("http://{address}/news?utm_source=mail#top")).await;
     site.put("news", "<title>News</title><p>Today the ice on the lagoon broke with thunder.</p>");
@@ -95,7 +95,7 @@ fn real_pages() -> Vec<(String, Vec<u8>)> {
     let data = std::env::var_os("ATTACHE_TEST_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
     let mut files: Vec<PathBuf> = std::fs::read_dir(data.join("readability"))
-        .map(|entries| entries.filter_map(|entry| entry.ok()).map(|entry| entry.path().join("source.html")).collect())
+        .map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path().join("source.html")).collect())
         .unwrap_or_default();
     files.sort();
     html_under(Path::new("/usr/share/doc"), &mut files);
@@ -153,7 +153,7 @@ async fn more_than_two_hundred_real_pages_come_in_with_errors_among_them() {
         }
     }
     let total = urls.len();
-    let told = world.add(&key, json!({ "urls": urls })).await.to_end().await;
+    let told = world.add(&key, json!({ "urls": urls })).await.whole().await;
     let count = |kind: &str| told.iter().filter(|message| message["type"] == kind).count();
     assert_eq!(count("success") + count("error") + count("skipped"), total);
     let unexpected: Vec<&Value> = told

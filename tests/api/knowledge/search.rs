@@ -133,7 +133,7 @@ async fn an_endpoint_that_does_not_answer_costs_meaning_and_nothing_else() {
     })
     .await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let told = world.add(&key, json!({ "contents": [{ "content": ZEBRA }] })).await.to_end().await;
+    let told = world.add(&key, json!({ "contents": [{ "content": ZEBRA }] })).await.whole().await;
     assert_eq!(told[1]["type"], "success");
     let found: Vec<Value> = vec![json!("Zebras")];
     assert_eq!(json!(world.found(&key, json!({ "query": "zebra" })).await), json!(found));

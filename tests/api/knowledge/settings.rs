@@ -68,7 +68,7 @@ both! {
         })).await.expect(200);
         assert!(body["warnings"].to_string().contains("filterPrompt"), "{body}");
         let contents: Vec<Value> = ["Rust is a language", "Trust nobody", "Rust: a Sponsored  Post"].map(|text| json!({ "content": text })).to_vec();
-        let told = world.add(&key, json!({ "contents": contents })).await.to_end().await;
+        let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
         let outcome = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
         assert_eq!((&outcome(1)["type"], &outcome(1)["reason"]), (&json!("skipped"), &json!("filtered")));
         assert_eq!(outcome(2)["type"], "skipped");
@@ -114,7 +114,7 @@ async fn a_language_model_decides_and_its_failure_keeps() {
     assert_eq!(put(&world, &key, set).await.expect(200)["warnings"], json!([]));
     let contents: Vec<Value> =
         ["On the borrow checker", "On gardening", "On trouble"].map(|text| json!({ "content": text })).to_vec();
-    let told = world.add(&key, json!({ "contents": contents })).await.to_end().await;
+    let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
     let skipped: Vec<&Value> = told.iter().filter(|message| message["type"] == "skipped").collect();
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0]["index"], 1);

@@ -105,6 +105,7 @@ fn bomb() -> Vec<u8> {
 
 /// The smallest PDF that says something.
 fn pdf(text: &str) -> Vec<u8> {
+    use std::fmt::Write;
     let content = format!("BT /F1 24 Tf 72 720 Td ({text}) Tj ET");
     let objects = [
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
@@ -117,13 +118,13 @@ fn pdf(text: &str) -> Vec<u8> {
     let mut places = Vec::new();
     for (nth, object) in objects.iter().enumerate() {
         places.push(file.len());
-        file.push_str(&format!("{} 0 obj\n{object}\nendobj\n", nth + 1));
+        write!(file, "{} 0 obj\n{object}\nendobj\n", nth + 1).unwrap();
     }
     let start = file.len();
-    file.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1));
+    write!(file, "xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).unwrap();
     for place in places {
-        file.push_str(&format!("{place:010} 00000 n \n"));
+        writeln!(file, "{place:010} 00000 n ").unwrap();
     }
-    file.push_str(&format!("trailer\n<< /Size {} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n", objects.len() + 1));
+    write!(file, "trailer\n<< /Size {} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n", objects.len() + 1).unwrap();
     file.into_bytes()
 }

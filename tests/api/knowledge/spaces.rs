@@ -58,7 +58,7 @@ both! {
         let space = world.space(&owner, "Shared", false).await;
         let into = |text: &str| json!({ "contents": [{ "content": text }], "spaces": [space] });
         let look = json!({ "query": "otters", "spaces": [space] });
-        world.add(&owner, into("Otters hold hands")).await.to_end().await;
+        world.add(&owner, into("Otters hold hands")).await.whole().await;
         world.add_refused(&other, into("Otters swim")).await.refused(403, "space_forbidden");
         world.search(&other, look.clone()).await.refused(403, "space_forbidden");
 
@@ -67,7 +67,7 @@ both! {
         assert_eq!(world.found(&other, look.clone()).await, ["Otters hold hands"]);
         world.add_refused(&other, into("Otters swim")).await.refused(403, "space_forbidden");
         store.space_share(id, &ada.account, &bob.account, Some(AccessType::Edit)).await.unwrap();
-        world.add(&other, into("Otters swim")).await.to_end().await;
+        world.add(&other, into("Otters swim")).await.whole().await;
         let mut found = world.found(&owner, look.clone()).await;
         found.sort();
         assert_eq!(found, ["Otters hold hands", "Otters swim"]);
@@ -81,7 +81,7 @@ both! {
         let (_, owner) = world.librarian("ada@example.com").await;
         let (_, stranger) = world.librarian("bob@example.com").await;
         let space = world.space(&owner, "Open", true).await;
-        world.add(&owner, json!({ "contents": [{ "content": "Public penguins" }], "spaces": [space] })).await.to_end().await;
+        world.add(&owner, json!({ "contents": [{ "content": "Public penguins" }], "spaces": [space] })).await.whole().await;
         assert_eq!(world.found(&stranger, json!({ "query": "penguins" })).await, [""; 0]);
         assert_eq!(world.found(&stranger, json!({ "query": "penguins", "spaces": [space] })).await, ["Public penguins"]);
         let into = json!({ "contents": [{ "content": "Graffiti" }], "spaces": [space] });
@@ -98,8 +98,8 @@ both! {
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
         let key = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
         let note = |text: &str, space: &str| json!({ "contents": [{ "content": text }], "spaces": [space] });
-        world.add(&all, note("Walrus outside", &outside)).await.to_end().await;
-        let told = world.add(&key, note("Walrus inside", &inside)).await.to_end().await;
+        world.add(&all, note("Walrus outside", &outside)).await.whole().await;
+        let told = world.add(&key, note("Walrus inside", &inside)).await.whole().await;
         world.add_refused(&key, note("x", &outside)).await.refused(403, "space_forbidden");
         world.add_refused(&key, json!({ "contents": [{ "content": "x" }] })).await.refused(403, "space_forbidden");
         world.create_space(&key, json!({ "spaceName": "More" })).await.refused(403, "space_forbidden");

@@ -23,9 +23,7 @@ impl Stream {
         let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         let headers =
             [header("content-type"), header("cache-control"), header("x-accel-buffering"), header("x-batch-id")];
-        if status != 200 {
-            panic!("{status}: {}", response.text().await.unwrap());
-        }
+        let response = if status == 200 { response } else { panic!("{status}: {}", response.text().await.unwrap()) };
         let [kind, cache, buffering, batch] = headers.map(Option::unwrap);
         assert_eq!(
             (kind.as_str(), cache.as_str(), buffering.as_str()),
@@ -91,7 +89,7 @@ impl Stream {
     }
 
     /// The whole stream from its first message, which must keep every rule.
-    pub async fn to_end(mut self) -> Vec<Value> {
+    pub async fn whole(mut self) -> Vec<Value> {
         let told = self.rest().await;
         assert_whole(&told);
         told
