@@ -16,7 +16,7 @@ if (search) {
     told.textContent = text;
     told.classList.toggle("error", fault);
     told.classList.toggle("soft", !fault);
-    query.toggleAttribute("aria-invalid", fault);
+    if (fault) query.setAttribute("aria-invalid", "true"); else query.removeAttribute("aria-invalid");
     results.removeAttribute("aria-busy");
   };
 

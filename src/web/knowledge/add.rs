@@ -113,7 +113,8 @@ mod tests {
             ("space", "x"),
             ("other", "y"),
         ];
-        let pairs: Vec<(String, String)> = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let note = |content: &str, title: Option<&str>| Item::Note {
             content: content.into(),
             title: title.map(Into::into),

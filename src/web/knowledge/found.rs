@@ -41,10 +41,8 @@ pub(super) struct Piece {
 pub(super) fn rows(found: Vec<Found>, query: &str, house: &House) -> Vec<FoundRow> {
     let now = house.clock.now();
     let stems = asked(query, house.settings.knowledge.search.words_max);
-    let passage = |chunk: &Highlight| Passage {
-        percent: percent(chunk.similarity),
-        pieces: excerpt(&stems, &chunk.content),
-    };
+    let passage =
+        |chunk: &Highlight| Passage { percent: percent(chunk.similarity), pieces: excerpt(&stems, &chunk.content) };
     let row = |found: Found| {
         let mut passages = found.chunks.iter().map(passage);
         FoundRow {
@@ -84,9 +82,9 @@ fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
     let first = first.min(starts.len() - EXCERPT_CHARS);
     let last = first + EXCERPT_CHARS;
     let from = if first == 0 { 0 } else { blank(&passage[starts[first]..]) + starts[first] };
-    let to = starts.get(last).map_or(passage.len(), |at| {
-        passage[from..*at].rfind(char::is_whitespace).map_or(*at, |length| from + length)
-    });
+    let to = starts
+        .get(last)
+        .map_or(passage.len(), |at| passage[from..*at].rfind(char::is_whitespace).map_or(*at, |length| from + length));
     let mut shown: Vec<Piece> = marked(stems, &passage[from..to]).into_iter().map(piece).collect();
     let ellipsis = |text: &str| Piece { text: text.to_owned(), marked: false };
     if from > 0 {
@@ -125,7 +123,10 @@ mod tests {
     fn a_long_passage_is_shown_around_what_was_looked_for() {
         let passage = format!("{}the needle {}", "hay ".repeat(200), "straw ".repeat(200));
         let shown = text(&excerpt(&asked("needles", 9), &passage));
-        assert!(shown.starts_with("… hay ") && shown.contains("the needle straw") && shown.ends_with("straw …"), "{shown}");
+        assert!(
+            shown.starts_with("… hay ") && shown.contains("the needle straw") && shown.ends_with("straw …"),
+            "{shown}"
+        );
         let meant = text(&excerpt(&asked("pin", 9), &passage));
         assert!(meant.starts_with("hay hay") && meant.ends_with("hay …"), "{meant}");
     }

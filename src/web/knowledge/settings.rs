@@ -230,7 +230,8 @@ mod tests {
 
     #[test]
     fn warnings_name_what_the_page_shows() {
-        let settings = FilterSettings { filter_prompt: Some("x".into()), categories: vec!["y".into()], ..Default::default() };
+        let settings =
+            FilterSettings { filter_prompt: Some("x".into()), categories: vec!["y".into()], ..Default::default() };
         let empty = FilterSettings { should_llm_filter: true, ..Default::default() };
         let on = FilterSettings { should_llm_filter: true, ..settings.clone() };
         for warning in [settings, empty, on].iter().flat_map(|settings| settings.warnings(false)) {
