@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 
 use domain::words::{Counted, counted};
-use serde_json::json;
 
 use super::ChunkPut;
 use crate::passage::vector::packed;
@@ -44,68 +43,74 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The stems of chunks as [`POSTINGS_ADD`] takes them. In the order of the index: rows that are neighbours there are found once.
-pub(super) fn postings(pieces: &[(i64, &Piece<'_>)]) -> String {
-    let mut rows: Vec<(&str, i64, u32, u32)> = pieces
+/// The postings of chunks as [`POSTINGS_ADD`] takes them: the stems between blanks, and three arrays as PostgreSQL writes them.
+///
+/// They are in the order of the index, so that neighbours in it are written one after the other.
+pub(super) fn postings(written: &[(i64, &Piece<'_>)]) -> [String; 4] {
+    let mut rows: Vec<(&str, i64, u32, u32)> = written
         .iter()
         .flat_map(|(id, piece)| {
             piece.counted.stems.iter().map(|(stem, count)| (stem.as_str(), *id, *count, piece.counted.length))
         })
         .collect();
     rows.sort_unstable();
-    let (mut stems, mut chunks, mut frequencies, mut lengths) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (stem, chunk, frequency, length) in rows {
-        stems.push(stem);
-        chunks.push(chunk);
-        frequencies.push(frequency);
-        lengths.push(length);
-    }
-    json!([stems, chunks, frequencies, lengths]).to_string()
+    let stems = rows.iter().map(|row| row.0).collect::<Vec<_>>().join(" ");
+    let array = |number: fn(&(&str, i64, u32, u32)) -> i64| {
+        let numbers: Vec<String> = rows.iter().map(|row| number(row).to_string()).collect();
+        format!("{{{}}}", numbers.join(","))
+    };
+    [stems, array(|row| row.1), array(|row| row.2.into()), array(|row| row.3.into())]
 }
 
-/// Writes the postings of a shelf (`$1`) into PostgreSQL: `$2` is four arrays of one length.
+/// Writes postings of a shelf (`$1`) into PostgreSQL.
 pub(super) const POSTINGS_ADD: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
-    SELECT $1, w.stem, CAST(w.chunk AS BIGINT), CAST(w.frequency AS BIGINT), CAST(w.length AS BIGINT)
-    FROM (SELECT CAST($2 AS json) AS j) p, ROWS FROM (
-        json_array_elements_text(p.j->0), json_array_elements_text(p.j->1),
-        json_array_elements_text(p.j->2), json_array_elements_text(p.j->3)
-    ) AS w (stem, chunk, frequency, length)";
+    SELECT $1, w.stem, w.chunk_id, w.frequency, w.length FROM UNNEST(string_to_array($2, ' '), CAST($3 AS BIGINT[]),
+        CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[])) AS w (stem, chunk_id, frequency, length)";
 
-/// Writes a slice of [`crate::row::chunks`] with its words and its vectors.
+/// Chunks whose postings are one statement on PostgreSQL.
+pub(super) const AT_ONCE: usize = 256;
+
+/// Writes chunks with their words and their vectors.
 macro_rules! pieces_add {
-    ($tx:ident, $Db:ident, $pieces:expr, $memory:expr, $shelf:expr, $model:expr, $postgres:expr) => {{
-        let mut sql = sqlx::QueryBuilder::<$Db>::new("INSERT INTO chunks (memory_id, ordinal, content, words) ");
-        sql.push_values($pieces, |mut row, piece| {
-            row.push_bind($memory).push_bind(piece.ordinal);
-            row.push_bind(&*piece.content).push_bind(i64::from(piece.counted.length));
-        });
-        sql.push(" RETURNING ordinal, id");
-        let mut ids: Vec<(i64, i64)> = sql.build_query_as().fetch_all(&mut *$tx).await?;
-        // Neither database says in which order they come back.
-        ids.sort_unstable();
-        let written: Vec<(i64, &$crate::memory::piece::Piece<'_>)> =
-            ids.into_iter().map(|(_, id)| id).zip($pieces).collect();
-        if $postgres {
-            let postings = $crate::memory::piece::postings(&written);
-            let query = sqlx::query($crate::memory::piece::POSTINGS_ADD).bind($shelf).bind(postings);
-            query.execute(&mut *$tx).await?;
-        } else {
-            let mut sql = sqlx::QueryBuilder::<$Db>::new("INSERT INTO words (rowid, stems) ");
-            sql.push_values(&written, |mut row, (id, piece)| {
-                row.push_bind(*id).push_bind(piece.tokens($shelf));
-            });
-            sql.build().execute(&mut *$tx).await?;
+    ($tx:ident, $Db:ident, $pieces:expr, $memory:expr, $shelf:expr, $model:expr, $postgres:expr) => {
+        for pieces in $pieces.chunks(piece::AT_ONCE) {
+            let mut ids: Vec<(i64, i64)> = Vec::with_capacity(pieces.len());
+            for pieces in chunks(pieces) {
+                let mut sql = QueryBuilder::<$Db>::new("INSERT INTO chunks (memory_id, ordinal, content, words) ");
+                sql.push_values(pieces, |mut row, piece| {
+                    row.push_bind($memory).push_bind(piece.ordinal);
+                    row.push_bind(&*piece.content).push_bind(i64::from(piece.counted.length));
+                });
+                sql.push(" RETURNING ordinal, id");
+                ids.extend(sql.build_query_as::<(i64, i64)>().fetch_all(&mut *$tx).await?);
+            }
+            // Neither database says in which order they come back.
+            ids.sort_unstable();
+            let written: Vec<(i64, &Piece<'_>)> = ids.into_iter().map(|(_, id)| id).zip(pieces).collect();
+            if $postgres {
+                let [stems, chunks, frequencies, lengths] = piece::postings(&written);
+                let query = sqlx::query(piece::POSTINGS_ADD).bind($shelf).bind(stems).bind(chunks);
+                query.bind(frequencies).bind(lengths).execute(&mut *$tx).await?;
+            }
+            for written in chunks(&written) {
+                if !$postgres {
+                    let mut sql = QueryBuilder::<$Db>::new("INSERT INTO words (rowid, stems) ");
+                    sql.push_values(written, |mut row, (id, piece)| {
+                        row.push_bind(*id).push_bind(piece.tokens($shelf));
+                    });
+                    sql.build().execute(&mut *$tx).await?;
+                }
+                let mut sql = QueryBuilder::<$Db>::new("INSERT INTO vectors (chunk_id, model, dimensions, vector) ");
+                sql.push_values(written, |mut row, (id, piece)| {
+                    let (model, vector) = match (&$model, &piece.vector) {
+                        (Some(model), Some(vector)) => (model.as_str(), vector.as_slice()),
+                        _ => (NOT_EMBEDDED, &[][..]),
+                    };
+                    row.push_bind(*id).push_bind(model).push_bind(limit(vector.len() / 2)).push_bind(vector);
+                });
+                sql.build().execute(&mut *$tx).await?;
+            }
         }
-        let mut sql = sqlx::QueryBuilder::<$Db>::new("INSERT INTO vectors (chunk_id, model, dimensions, vector) ");
-        sql.push_values(&written, |mut row, (id, piece)| {
-            let (model, vector) = match (&$model, &piece.vector) {
-                (Some(model), Some(vector)) => (model.as_str(), vector.as_slice()),
-                _ => ($crate::passage::vector::NOT_EMBEDDED, &[][..]),
-            };
-            row.push_bind(*id).push_bind(model);
-            row.push_bind($crate::row::limit(vector.len() / 2)).push_bind(vector);
-        });
-        sql.build().execute(&mut *$tx).await?;
-    }};
+    };
 }
 pub(super) use pieces_add;

@@ -2,12 +2,13 @@
 
 use domain::ids::SpaceId;
 use domain::{Digest, Timestamp};
-use sqlx::FromRow;
+use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
 
-use super::piece::{Piece, pieces_add};
+use super::piece::{self, Piece, pieces_add};
 use super::{MemoryPut, Put, json, spaces_of};
 use crate::error::{During, StoreError};
+use crate::passage::vector::NOT_EMBEDDED;
 use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
 
@@ -89,9 +90,7 @@ impl Store {
                     }
                 };
                 if let Some((memories, chunks_gone, words_gone)) = gone {
-                    for pieces in chunks(&pieces) {
-                        pieces_add!(tx, Db, pieces, memory, turn.number, model, postgres);
-                    }
+                    pieces_add!(tx, Db, pieces, memory, turn.number, model, postgres);
                     sqlx::query(COUNT)
                         .bind(turn.number)
                         .bind(memories)
