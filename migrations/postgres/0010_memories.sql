@@ -89,7 +89,7 @@ CREATE INDEX vectors_by_model ON vectors (model, chunk_id);
 CREATE TABLE words (
     shelf BIGINT NOT NULL,
     stem TEXT COLLATE "C" NOT NULL,
-    -- Whoever deletes the chunk deletes these first: to have the database look after each single one doubles the work of adding.
+    -- No foreign key, which would be checked for every single posting: whoever deletes a chunk deletes its postings first.
     chunk_id BIGINT NOT NULL,
     -- How often it is there, in the title weighted.
     frequency BIGINT NOT NULL,

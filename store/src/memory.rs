@@ -5,6 +5,7 @@
 //! ([`crate::passage`]).
 
 mod delete;
+mod piece;
 mod put;
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};

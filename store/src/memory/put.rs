@@ -1,15 +1,15 @@
 //! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
 
 use domain::ids::SpaceId;
-use domain::words::counted;
 use domain::{Digest, Timestamp};
-use sqlx::FromRow;
+use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
 
+use super::piece::{self, Piece, pieces_add};
 use super::{MemoryPut, Put, json, spaces_of};
 use crate::error::{During, StoreError};
-use crate::passage::vector::{NOT_EMBEDDED, packed};
-use crate::row::{bytes, storable};
+use crate::passage::vector::NOT_EMBEDDED;
+use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
 
 impl Store {
@@ -19,14 +19,15 @@ impl Store {
         let postgres = self.pool.is_postgres();
         let (title, content) = (storable(put.title), storable(put.content));
         let url = put.url.map(storable);
-        let pieces: Vec<Piece> = put.chunks.iter().map(|chunk| Piece::of(&title, chunk)).collect();
+        let pieces: Vec<Piece> =
+            (0..).zip(put.chunks).map(|(ordinal, chunk)| Piece::of(&title, ordinal, chunk)).collect();
         let version = version(put);
-        let chunks = i64::try_from(pieces.len()).unwrap_or(i64::MAX);
+        let count = limit(pieces.len());
         let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
         let model = put.model.map(ToString::to_string);
         in_transaction!(
             &self.pool,
-            |tx| {
+            |tx: Db| {
                 let next: Option<ShelfRow> =
                     sqlx::query_as(NEXT).bind(put.account.as_str()).fetch_optional(&mut *tx).await?;
                 let turn = match next {
@@ -58,7 +59,7 @@ impl Store {
                             .bind(&*content)
                             .bind(&version.as_bytes()[..])
                             .bind(&spaces)
-                            .bind(chunks)
+                            .bind(count)
                             .bind(words)
                             .bind(turn.changes)
                             .bind(now)
@@ -79,7 +80,7 @@ impl Store {
                             .bind(&put.dedupe.as_bytes()[..])
                             .bind(&version.as_bytes()[..])
                             .bind(&spaces)
-                            .bind(chunks)
+                            .bind(count)
                             .bind(words)
                             .bind(turn.changes)
                             .bind(now)
@@ -89,13 +90,11 @@ impl Store {
                     }
                 };
                 if let Some((memories, chunks_gone, words_gone)) = gone {
-                    for (ordinal, piece) in (0_i64..).zip(&pieces) {
-                        piece_add!(tx, piece, memory, ordinal, turn.number, model, postgres);
-                    }
+                    pieces_add!(tx, Db, pieces, memory, turn.number, model, postgres);
                     sqlx::query(COUNT)
                         .bind(turn.number)
                         .bind(memories)
-                        .bind(chunks - chunks_gone)
+                        .bind(count - chunks_gone)
                         .bind(words - words_gone)
                         .execute(&mut *tx)
                         .await?;
@@ -146,71 +145,6 @@ fn version(put: &MemoryPut<'_>) -> Digest {
     let parts: Vec<&[u8]> = parts.iter().flat_map(|(length, text)| [&length[..], text]).collect();
     Digest::of_parts(&parts)
 }
-
-/// A chunk, ready to be written.
-struct Piece<'a> {
-    content: std::borrow::Cow<'a, str>,
-    counted: domain::words::Counted,
-    vector: Option<Vec<u8>>,
-}
-
-impl<'a> Piece<'a> {
-    fn of(title: &str, chunk: &super::ChunkPut<'a>) -> Self {
-        let content = storable(chunk.content);
-        Self { counted: counted(title, &content), vector: chunk.vector.map(packed), content }
-    }
-
-    /// Its stems as the database's table of words takes them.
-    fn words(&self, shelf_number: i64, postgres: bool) -> String {
-        if postgres {
-            let counted = &self.counted;
-            return serde_json::json!({ "shelf": shelf_number, "length": counted.length, "stems": counted.stems })
-                .to_string();
-        }
-        let mut text = String::new();
-        for (stem, count) in &self.counted.stems {
-            for _ in 0..*count {
-                text.push_str(&crate::passage::words::token(shelf_number, stem));
-                text.push(' ');
-            }
-        }
-        text
-    }
-}
-
-/// Writes a chunk with its words and its vector.
-macro_rules! piece_add {
-    ($tx:ident, $piece:expr, $memory:expr, $ordinal:expr, $shelf:expr, $model:expr, $postgres:expr) => {{
-        let id: i64 = sqlx::query_scalar(
-            "INSERT INTO chunks (memory_id, ordinal, content, words) VALUES ($1, $2, $3, $4) RETURNING id",
-        )
-        .bind($memory)
-        .bind($ordinal)
-        .bind(&*$piece.content)
-        .bind(i64::from($piece.counted.length))
-        .fetch_one(&mut *$tx)
-        .await?;
-        let words = if $postgres { WORDS_ADD_POSTGRES } else { WORDS_ADD_SQLITE };
-        sqlx::query(words).bind(id).bind($piece.words($shelf, $postgres)).execute(&mut *$tx).await?;
-        let (model, vector) = match (&$model, &$piece.vector) {
-            (Some(model), Some(vector)) => (model.as_str(), vector.as_slice()),
-            _ => (NOT_EMBEDDED, &[][..]),
-        };
-        sqlx::query("INSERT INTO vectors (chunk_id, model, dimensions, vector) VALUES ($1, $2, $3, $4)")
-            .bind(id)
-            .bind(model)
-            .bind(i64::try_from(vector.len() / 2).unwrap_or(0))
-            .bind(vector)
-            .execute(&mut *$tx)
-            .await?;
-    }};
-}
-use piece_add;
-
-const WORDS_ADD_SQLITE: &str = "INSERT INTO words (rowid, stems) VALUES ($1, $2)";
-const WORDS_ADD_POSTGRES: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
-    SELECT CAST(p.j->>'shelf' AS BIGINT), w.key, $1, CAST(w.value AS BIGINT), CAST(p.j->>'length' AS BIGINT)
-    FROM (SELECT CAST($2 AS json) AS j) p, json_each_text(p.j->'stems') w";
 
 /// Links a memory to a space that it was not in.
 macro_rules! link_add {

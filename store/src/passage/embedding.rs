@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use domain::memory::ModelId;
-use sqlx::FromRow;
+use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
 
 use super::ChunkId;
 use super::vector::packed;
 use crate::error::{During, StoreError};
 use crate::memory::json;
-use crate::row::limit;
+use crate::row::{chunks, limit};
 use crate::{Store, in_transaction, on_reader};
 
 /// A chunk that waits for its vector.
@@ -50,8 +50,6 @@ impl Store {
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
             ORDER BY m.shelf, m.id";
         const NEXT: &str = "UPDATE shelves SET changes = changes + $2 WHERE number = $1 RETURNING changes";
-        const SET: &str = "UPDATE vectors SET model = $2, dimensions = $3, vector = $4 WHERE chunk_id = $1";
-        const CHANGED: &str = "UPDATE memories SET changed = $2 WHERE id = $1";
         const DO: &str = "keep vectors";
         let sql = if self.pool.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
         let ids = json(&vectors.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>());
@@ -64,7 +62,7 @@ impl Store {
         // A transaction per shelf: nobody holds one shelf while waiting for another.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
-            kept += in_transaction!(&self.pool, |tx| {
+            kept += in_transaction!(&self.pool, |tx: Db| {
                 // A number for each memory: whoever follows them must be able to stop after any one.
                 let last: Option<i64> = sqlx::query_scalar(NEXT)
                     .bind(places[0].0)
@@ -73,19 +71,26 @@ impl Store {
                     .await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;
                 let mut kept = 0;
-                for (change, chunks) in (first..).zip(&memories) {
-                    for (_, _, chunk) in *chunks {
+                for places in chunks(places) {
+                    let mut sql = QueryBuilder::<Db>::new("WITH given (chunk_id, dimensions, vector) AS (");
+                    sql.push_values(places, |mut row, (_, _, chunk)| {
                         let vector = vectors.get(chunk).copied().unwrap_or_default();
-                        let done = sqlx::query(SET)
-                            .bind(chunk)
-                            .bind(&name)
-                            .bind(limit(vector.len()))
-                            .bind(packed(vector))
-                            .execute(&mut *tx)
-                            .await?;
-                        kept += usize::from(done.rows_affected() == 1);
-                    }
-                    sqlx::query(CHANGED).bind(chunks[0].1).bind(change).execute(&mut *tx).await?;
+                        row.push_bind(*chunk).push_bind(limit(vector.len())).push_bind(packed(vector));
+                    });
+                    sql.push(") UPDATE vectors SET model = ").push_bind(&name);
+                    sql.push(", dimensions = given.dimensions, vector = given.vector FROM given");
+                    sql.push(" WHERE vectors.chunk_id = given.chunk_id");
+                    let done = sql.build().execute(&mut *tx).await?;
+                    kept += usize::try_from(done.rows_affected()).unwrap_or(0);
+                }
+                let changes: Vec<(Uuid, i64)> = memories.iter().map(|chunks| chunks[0].1).zip(first..).collect();
+                for changes in chunks(&changes) {
+                    let mut sql = QueryBuilder::<Db>::new("WITH given (id, changed) AS (");
+                    sql.push_values(changes, |mut row, (memory, change)| {
+                        row.push_bind(*memory).push_bind(*change);
+                    });
+                    sql.push(") UPDATE memories SET changed = given.changed FROM given WHERE memories.id = given.id");
+                    sql.build().execute(&mut *tx).await?;
                 }
                 Ok(kept)
             })
