@@ -24,7 +24,7 @@ pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, run(address, request.into(), streams, length))?.print()
+    LocalSet::new().block_on(&runtime, run(address, request, streams, length))?.print()
 }
 
 /// What the streams share.

@@ -117,7 +117,7 @@ impl Spread {
     }
 
     fn show(self, decimals: usize) -> String {
-        if self.median.is_nan() {
+        if !self.median.is_finite() {
             return "–".to_owned();
         }
         format!("{:.decimals$} ({:.decimals$}–{:.decimals$})", self.median, self.min, self.max)

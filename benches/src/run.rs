@@ -31,8 +31,8 @@ pub fn everything(options: &Options) -> Result<()> {
     if let Some(unknown) = options.names.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(format!("no scenario {unknown}; there are: {}", names.join(", ")).into());
     }
-    let named = |name: &str| options.names.iter().any(|other| other == name);
-    let wanted = |name: &str| options.names.is_empty() || named(name);
+    let asked_for = |name: &str| options.names.iter().any(|other| other == name);
+    let wanted = |name: &str| options.names.is_empty() || asked_for(name);
 
     let mut report = Report::new(options)?;
     if options.floors_only {
@@ -43,7 +43,7 @@ pub fn everything(options: &Options) -> Result<()> {
             report.sections.push(compare(scenario.as_mut(), options)?);
         }
         for trial in
-            knowledge_api::ALL.iter().filter(|trial| named(trial.name) || !trial.named_only && wanted(trial.name))
+            knowledge_api::ALL.iter().filter(|trial| asked_for(trial.name) || (!trial.named_only && wanted(trial.name)))
         {
             say(&format!("· {}", trial.name));
             (trial.run)(trial.name, options, &mut report)?;

@@ -1,5 +1,7 @@
 //! F5: the exact cosine with every vector.
 
+#![expect(clippy::inline_always, reason = "what is not inlined is compiled without the instructions that were chosen")]
+
 use std::time::{Duration, Instant};
 
 use pulp::{Arch, Simd, WithSimd};
@@ -15,7 +17,6 @@ const LANES: usize = 32;
 const BEST: usize = 50;
 
 /// A vector of length 1 that is always the same for a row: near one of a few hundred places, as texts of as many subjects are.
-#[expect(clippy::cast_precision_loss, reason = "numbers of one byte")]
 pub fn vector(row: usize, seed: u64) -> Vec<f32> {
     const PLACES: u64 = 300;
     let numbers = |stream: u64| {

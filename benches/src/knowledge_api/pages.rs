@@ -68,10 +68,11 @@ fn html_below(folder: &Path, depth: usize, into: &mut Vec<PathBuf>) {
 }
 
 fn made_up(words: &Words) -> String {
-    let paragraphs: String = (0..10).map(|_| format!("<p>{}</p>\n", words.text(500))).collect();
+    let paragraphs: Vec<String> = (0..10).map(|_| words.text(500)).collect();
+    let paragraphs = paragraphs.join("</p>\n<p>");
     let title = words.text(30);
     format!(
-        "<!doctype html><html><head><title>{title}</title></head><body><article><h1>{title}</h1>{paragraphs}</article></body></html>"
+        "<!doctype html><html><head><title>{title}</title></head><body><article><h1>{title}</h1><p>{paragraphs}</p></article></body></html>"
     )
 }
 
