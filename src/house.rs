@@ -28,7 +28,7 @@ use domain::{Chance, Clock};
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
-use knowledge::fetch::{Fetcher, SystemLookup};
+use knowledge::fetch::{Fetcher, FetcherError, Surroundings};
 use knowledge::filter::Filter;
 use knowledge::prepare::Stations;
 use knowledge::search::Search;
@@ -360,13 +360,17 @@ impl Ground<'_> {
             None => WorkerCommand::of_this_program(&[EXTRACT_WORKER]).map_err(|error| failed(&error))?,
         };
         Ok(Pipeline::new(Stations {
-            fetcher: Fetcher::new(knowledge.fetch.clone(), self.base_url, Arc::new(SystemLookup))
-                .map_err(|error| failed(&error))?,
+            fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
             extractor: Extractor::new(command, knowledge.extract.clone()),
             filter: Filter::new(&knowledge.llm).map_err(|error| failed(&error))?,
             chunk: knowledge.chunk.clone(),
             embedder: Embedder::new(&knowledge.embedding, self.chance).map_err(|error| failed(&error))?,
         }))
+    }
+
+    fn fetcher(&self) -> Result<Fetcher, FetcherError> {
+        let surroundings = Surroundings::system(self.base_url, self.clock.clone(), self.chance.clone());
+        Fetcher::new(self.settings.knowledge.fetch.clone(), surroundings)
     }
 
     fn ingestion(&self, pipeline: &Pipeline, rag_url: &str) -> Ingestion {
@@ -393,6 +397,7 @@ impl Ground<'_> {
             base_url: self.base_url.to_owned(),
             create_account: self.settings.signin.create_account,
             codes_per_hour: self.settings.signin.codes_per_hour,
+            codes_per_hour_total: self.settings.signin.codes_per_hour_total,
             session_valid_for: self.settings.sessions.valid_for,
         })
     }

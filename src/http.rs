@@ -104,9 +104,10 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/checkpoint", NONE, get(audit::checkpoint)),
         Route::get("/api/v1/audit/consistency", NONE, get(audit::consistency)),
         Route::get("/api/v1/audit/keys", NONE, get(audit::keys)),
-        Route::post("/api/v1/keys", PERSON, post(api_keys::create)),
+        // What an agent made or ended would outlive the agent, so its account token does not do.
+        Route::post("/api/v1/keys", Accepts::SESSION, post(api_keys::create)),
         Route::get("/api/v1/keys", PERSON, get(api_keys::list)),
-        Route::delete("/api/v1/keys/{id}", PERSON, delete(api_keys::revoke)),
+        Route::delete("/api/v1/keys/{id}", Accepts::SESSION, delete(api_keys::revoke)),
         Route::get("/.well-known/jwks.json", NONE, get(discovery::jwks)),
     ]
 }

@@ -8,7 +8,6 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use domain::api_key::ApiKeyScope;
 use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
@@ -18,7 +17,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::error::Answer;
-use super::{KeyHolder, large_body, parse, says_json};
+use super::{Key, ToWrite, large_body, parse, says_json};
 use crate::house::House;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
@@ -41,8 +40,7 @@ pub struct NoteRequest {
 }
 
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
-pub async fn add(State(house): State<House>, key: KeyHolder, request: Request) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
     let body: AddRequest = parse(&large_body(request.into_body(), &house).await?)?;
     let named = body.spaces.unwrap_or_default();
@@ -74,8 +72,12 @@ pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uu
 }
 
 /// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`.
-pub async fn join(State(house): State<House>, key: KeyHolder, Path(id): Path<String>, headers: HeaderMap) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn join(
+    State(house): State<House>,
+    Key(reader, _): Key<ToWrite>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
     Ok(told(join_as(&house, &reader, &id, &headers).await?, &house)?)
 }
 
@@ -97,8 +99,7 @@ pub async fn join_as(house: &House, reader: &Reader, id: &str, headers: &HeaderM
 }
 
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
-pub async fn cancel(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
     cancel_as(&house, &reader, &id).await?;
     Ok(axum::Json(json!({ "ok": true })).into_response())
 }

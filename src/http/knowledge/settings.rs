@@ -2,26 +2,23 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
-use domain::api_key::ApiKeyScope;
 use domain::filter::{FilterSettings, FilterUpdate};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
 use super::error::Answer;
-use super::{Json, KeyHolder};
+use super::{Json, Key, ToSet};
 use crate::house::House;
 use crate::http::error::ApiError;
 use crate::knowledge::Reader;
 
 /// `PUT /v1/settings`: replaces them all; `{message, settings, warnings}`.
-pub async fn replace(State(house): State<House>, key: KeyHolder, Json(body): Json<FilterUpdate>) -> Answer {
-    let reader = key.may(ApiKeyScope::Settings)?;
+pub async fn replace(State(house): State<House>, Key(reader, _): Key<ToSet>, Json(body): Json<FilterUpdate>) -> Answer {
     changed(&house, &set(&house, &reader, body).await?)
 }
 
 /// `GET /v1/settings`: `{settings, warnings}`
-pub async fn show(State(house): State<House>, key: KeyHolder) -> Answer {
-    let reader = key.may(ApiKeyScope::Settings)?;
+pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSet>) -> Answer {
     let settings = house.store.filter_settings(&reader.account).await?;
     let warnings = settings.warnings(house.has_language_model());
     Ok(axum::Json(json!({ "settings": settings, "warnings": warnings })).into_response())
@@ -49,8 +46,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 }
 
 /// `PATCH /v1/settings`: changes some; `{message, settings, warnings}`.
-pub async fn change(State(house): State<House>, key: KeyHolder, Json(body): Json<PatchRequest>) -> Answer {
-    let reader = key.may(ApiKeyScope::Settings)?;
+pub async fn change(State(house): State<House>, Key(reader, _): Key<ToSet>, Json(body): Json<PatchRequest>) -> Answer {
     let now = house.store.filter_settings(&reader.account).await?;
     let update = FilterUpdate {
         categories: body.categories.map_or(now.categories, Option::unwrap_or_default),

@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
-use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
+use super::{COMPUTERS_MAX, Owner};
 use crate::house::House;
-use crate::http::api_keys::{KEYS_LISTED_MAX, end};
+use crate::http::api_keys::end;
 use crate::web::{Answer, Frame, PageForm, Shown, SignedIn, Trouble, page};
 
 /// Forms that only say yes.
@@ -82,9 +82,12 @@ pub async fn detach(
 
 /// `GET /account/agents/{id}/revoke`
 pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
-    let agents = house.store.agents_of_account(&owner.account, AGENTS_MAX).await.map_err(Trouble::store(&house))?;
-    let known = agents.iter().any(|agent| agent.id.to_string() == id && agent.revoked_at.is_none());
-    if !known {
+    let agent: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let agent = house.store.registration_by_id(agent).await.map_err(Trouble::store(&house))?;
+    let theirs = agent.is_some_and(|(agent, _)| {
+        agent.revoked_at.is_none() && agent.claim.is_some_and(|claim| claim.account == owner.account)
+    });
+    if !theirs {
         return Err(gone(&house, &owner.visitor));
     }
     let frame = Frame::new(&house, Some(&owner.visitor));
@@ -125,10 +128,9 @@ pub async fn revoke(
 /// `GET /account/keys/{id}/revoke`
 pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
     let now = house.clock.now();
-    let keys =
-        house.store.api_keys_of_account(&owner.account, KEYS_LISTED_MAX).await.map_err(Trouble::store(&house))?;
-    let key = keys.into_iter().find(|key| key.id.to_string() == id && key.is_good(now));
-    let key = key.ok_or_else(|| gone(&house, &owner.visitor))?;
+    let key: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let key = house.store.api_key_of_account(key, &owner.account).await.map_err(Trouble::store(&house))?;
+    let key = key.filter(|key| key.is_good(now)).ok_or_else(|| gone(&house, &owner.visitor))?;
     let frame = Frame::new(&house, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,

@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use domain::token::TokenScope;
 use store::held::{HeldFilter, HeldQuotas, Sender};
 use store::janitor::{PurgeSettings, Purged};
+use store::signin::{Asking, CodeLimits};
 
 use crate::held::new_held;
 use crate::world::{World, at, laws, now};
@@ -17,7 +18,8 @@ laws! {
         let person = world.person("ada@example.com").await;
         world.session(person.id, now(), at(DAY)).await;
         let ticket = world.new_ticket("ada@example.com", now());
-        store.signin_start(&ticket, 10, TimeDelta::hours(1), now()).await.unwrap();
+        let limits = CodeLimits { per_network: 10, total: 10, window: TimeDelta::hours(1) };
+        store.signin_start(&ticket, &Asking { network: "here", instead_of: None }, &limits, now()).await.unwrap();
         let (sent, waiting) = (world.new_mail("ada@example.com"), world.new_mail("ada@example.com"));
         store.mail_write(&sent, now()).await.unwrap();
         store.mail_write(&waiting, now()).await.unwrap();
