@@ -23,6 +23,9 @@ async fn closed_network() -> World {
         knowledge.fetch.allow_private = vec!["127.0.0.1/32".parse().unwrap()];
         knowledge.fetch.ports = (1..=u16::MAX).collect();
         knowledge.fetch.host_interval = Duration::ZERO;
+        // What waits for the test to look is not too slow.
+        knowledge.fetch.stall_timeout = Duration::from_mins(2);
+        knowledge.fetch.timeout = Duration::from_mins(2);
     })
     .await
 }
@@ -252,8 +255,8 @@ pages! {
         for path in [format!("/knowledge/batches/{batch}"), format!("/knowledge/memories/{memory}"), format!("/knowledge/memories/{memory}/delete"), "/knowledge/spaces/x".into()] {
             browser.visit(&path).await;
             browser.sees("There is nothing like this here").await;
+            browser.look("nothing").await;
         }
-        browser.look("nothing").await;
         browser.visit("/knowledge/search?q=nobody").await;
         browser.sees("Nothing of yours answers this").await;
         browser.look("no-answer").await;
