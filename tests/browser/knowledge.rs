@@ -25,7 +25,7 @@ async fn closed_network() -> World {
         knowledge.fetch.host_interval = Duration::ZERO;
         // What waits for the test to look is not too slow.
         knowledge.fetch.stall_timeout = Duration::from_mins(2);
-        knowledge.fetch.timeout = Duration::from_mins(2);
+        knowledge.fetch.total_timeout = Duration::from_mins(2);
     })
     .await
 }
