@@ -20,7 +20,7 @@ async fn closed_network() -> World {
     World::with(|settings| {
         let knowledge = &mut settings.knowledge;
         knowledge.worker = Some(env!("CARGO_BIN_EXE_attache").into());
-        knowledge.fetch.allow_private = vec!["127.0.0.1/32".parse().unwrap()];
+        knowledge.fetch.allow_private = ["127.0.0.1/32", "::1/128"].map(|network| network.parse().unwrap()).to_vec();
         knowledge.fetch.ports = (1..=u16::MAX).collect();
         knowledge.fetch.host_interval = Duration::ZERO;
         // What waits for the test to look is not too slow.
@@ -59,12 +59,12 @@ pages! {
         browser.sees("Nothing is here yet").await;
         browser.look("empty").await;
 
-        // `/knowledge/add`: three pages, a note, and a file that becomes one.
+        // `/knowledge/add`: three pages, the last of another host, so that none waits for it; a note, and a file that becomes one.
         let file = world.dir.path().join("Tide <tables>.md");
         fs::write(&file, "# Tides\n\nLow water comes *six hours* after high water & the sandbank shows.").unwrap();
         let picture = world.dir.path().join("beach.png");
         fs::write(&picture, [0x89, 0x50]).unwrap();
-        browser.fill("Addresses of pages", &format!("http://{address}/harbour\nhttp://{address}/nothing http://{address}/gated")).await;
+        browser.fill("Addresses of pages", &format!("http://{address}/harbour\nhttp://{address}/nothing http://localhost:{}/gated", address.port())).await;
         browser.fill("Title of a note", "Keys").await;
         browser.fill("Note", "The key of the boathouse hangs behind the <b>green</b> door.").await;
         let files = browser.find(Role::Field, "Text and Markdown files").await;
