@@ -19,7 +19,6 @@ mod event;
 mod world;
 
 #[path = "../api/knowledge/site.rs"]
-#[expect(dead_code, reason = "what the black-box tests need besides")]
 mod site;
 
 mod access;

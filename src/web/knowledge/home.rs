@@ -60,12 +60,7 @@ struct Searched {
 }
 
 struct SpaceRow {
-    id: String,
-    name: String,
-    is_default: bool,
-    is_public: bool,
-    is_favorite: bool,
-    is_writable: bool,
+    space: Space,
     /// Whose it is, if it is not theirs.
     owner: Option<String>,
 }
@@ -117,10 +112,10 @@ pub(super) async fn draw(house: &House, owner: &Owner, status: StatusCode, askin
         store.memories_kept(&owner.account),
     );
     let spaces = spaces.map_err(&trouble)?;
-    let ours = |space: &&Space| space.is_default && space.owner == owner.account;
-    let default = spaces.iter().find(ours).map_or(domain::space::DEFAULT_NAME, |space| space.name.as_str()).to_owned();
-    let mut spaces: Vec<SpaceRow> = spaces.iter().map(|space| SpaceRow::of(space, owner)).collect();
-    spaces.sort_by_key(|space| !space.is_favorite);
+    let mut spaces: Vec<SpaceRow> = spaces.into_iter().map(|space| SpaceRow::of(space, owner)).collect();
+    let default = spaces.iter().find(|row| row.is_default());
+    let default = default.map_or(domain::space::DEFAULT_NAME, |row| row.space.name.as_str()).to_owned();
+    spaces.sort_by_key(|row| !row.space.is_favorite);
     let batch = |batch: BatchSummary| BatchRow {
         id: batch.id.to_string(),
         total: batch.total,
@@ -147,17 +142,19 @@ pub(super) async fn draw(house: &House, owner: &Owner, status: StatusCode, askin
 }
 
 impl SpaceRow {
-    fn of(space: &Space, owner: &Owner) -> Self {
-        let is_ours = space.owner == owner.account;
-        Self {
-            id: space.id.to_string(),
-            name: space.name.as_str().to_owned(),
-            is_default: space.is_default && is_ours,
-            is_public: space.is_public,
-            is_favorite: space.is_favorite,
-            is_writable: space.access >= AccessType::Edit,
-            owner: (!is_ours).then(|| space.owner_name.clone().unwrap_or_else(|| "somebody else".into())),
-        }
+    fn of(space: Space, owner: &Owner) -> Self {
+        let others = space.owner != owner.account;
+        let name = others.then(|| space.owner_name.clone().unwrap_or_else(|| "somebody else".into()));
+        Self { space, owner: name }
+    }
+
+    /// Whether this is where things go that name no space.
+    fn is_default(&self) -> bool {
+        self.space.is_default && self.owner.is_none()
+    }
+
+    fn is_writable(&self) -> bool {
+        self.space.access >= AccessType::Edit
     }
 }
 

@@ -121,8 +121,8 @@ async fn draw(
         is_kept: filed.verdict.keep,
         reason: capitalised(&filed.verdict.reason),
         by: match filed.verdict.by {
-            VerdictBy::Llm => "by the language model",
-            VerdictBy::Rules => "by your words",
+            VerdictBy::Llm => "judged by the language model",
+            VerdictBy::Rules => "judged by your words",
             VerdictBy::Unfiltered => "not judged",
         },
         at: Moment::new(filed.created_at, now),
@@ -183,7 +183,9 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
             "categories",
             "categories",
             "Categories",
-            format!("One a line, each of at most {CATEGORY_CHARS_MAX} characters. What fits none is left out.{model}"),
+            format!(
+                "One a line, each of at most {CATEGORY_CHARS_MAX} characters. A language model sorts what is kept into them.{model}"
+            ),
             3,
             &form.categories,
         ),

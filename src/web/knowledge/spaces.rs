@@ -24,20 +24,23 @@ const NAME_FAULT: &str = "Give it a name of 1 to 100 characters, in one line.";
 struct SpacePage {
     frame: Frame,
     tab: &'static str,
-    id: String,
-    name: String,
+    space: Space,
     /// What stands in the field for the name.
     entered: String,
-    is_public: bool,
-    is_favorite: bool,
-    is_default: bool,
-    is_owner: bool,
-    is_writable: bool,
-    owner_name: String,
     memories: u64,
     created: Moment,
     saved: Option<&'static str>,
     fault: Option<&'static str>,
+}
+
+impl SpacePage {
+    fn is_owner(&self) -> bool {
+        self.space.access == AccessType::Owner
+    }
+
+    fn is_writable(&self) -> bool {
+        self.space.access >= AccessType::Edit
+    }
 }
 
 /// What the form sends; a box that is not ticked sends nothing.
@@ -126,26 +129,21 @@ async fn shown(
     wrong: Option<(String, &'static str)>,
 ) -> Answer {
     let memories = house.store.memories_in_space(space.id).await.map_err(Trouble::store(house))?;
-    let name = space.name.as_str().to_owned();
-    let (entered, fault) = wrong.map_or_else(|| (name.clone(), None), |(entered, fault)| (entered, Some(fault)));
+    let (entered, fault) = match wrong {
+        Some((entered, fault)) => (entered, Some(fault)),
+        None => (space.name.as_str().to_owned(), None),
+    };
     Ok(page(
         status,
         &SpacePage {
             frame: Frame::new(house, Some(&owner.visitor)),
             tab: TAB,
-            id: space.id.to_string(),
-            name,
             entered,
-            is_public: space.is_public,
-            is_favorite: space.is_favorite,
-            is_default: space.is_default,
-            is_owner: space.access == AccessType::Owner,
-            is_writable: space.access >= AccessType::Edit,
-            owner_name: space.owner_name.unwrap_or_else(|| "somebody else".into()),
             memories,
             created: Moment::new(space.created_at, house.clock.now()),
             saved,
             fault,
+            space,
         },
     ))
 }
