@@ -14,7 +14,7 @@ use actors::lookup::{Lookup, SecretLedger};
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::{Usage, UsageMeter};
 use actors::outbox::Outbox;
-use actors::periodic::{Periodic, Rhythm};
+use actors::periodic::{Pass, Periodic, Rhythm};
 use actors::presence::{Presence, PresenceKeeper};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
@@ -28,7 +28,7 @@ use domain::{Chance, Clock};
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
-use knowledge::fetch::{Fetcher, SystemLookup};
+use knowledge::fetch::{Fetcher, FetcherError, Surroundings};
 use knowledge::filter::Filter;
 use knowledge::prepare::Stations;
 use knowledge::search::Search;
@@ -186,10 +186,7 @@ impl House {
         let (mail, mailer) = ground.letters()?;
         let signins = ground.signins(&mail, codes);
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
-        let pipeline = ground.pipeline()?;
-        let embedder = pipeline.stations().embedder.clone();
-        let search = Search::new(store.clone(), embedder.clone(), settings.knowledge.search.clone());
-        let ingestion = ground.ingestion(&pipeline, &rag_url);
+        let library = ground.library(&rag_url)?;
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
@@ -206,8 +203,6 @@ impl House {
         let intake =
             Intake::new(desk, settings.events.body_bytes_max, settings.agent_kinds(), settings.actors.of("intake"));
 
-        let periodic = |kind: &'static str| Periodic::<Sequence>::handle(kind, settings.actors.of(kind));
-        let rhythm = |every: Duration| Rhythm { every, deadline: Duration::from_mins(1) };
         let batch_max = settings.log.batch_max;
         let mut children = Vec::new();
         let lookup = Handle::new("lookup", settings.actors.of("lookup"));
@@ -217,8 +212,7 @@ impl House {
             let ledger = LogLedger(log.clone());
             children.push(ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())));
             let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
-            let sequencer = Periodic::new("sequence", sequence, rhythm(settings.log.checkpoint_every), chance.clone());
-            children.push(ChildSpec::singleton(&periodic("sequence"), move || (sequencer.clone(), ())));
+            children.push(keeper("sequence", sequence, settings.log.checkpoint_every, &settings, &chance));
         }
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
@@ -226,17 +220,10 @@ impl House {
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
-        children.push(ChildSpec::family(ingestion.batches(), ingestion.prototype()));
-        let drift = Periodic::new("drift", Drift(ingestion.clone()), rhythm(Duration::from_secs(1)), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("drift"), move || (drift.clone(), ())));
-        let backfill = Backfill { store: store.clone(), embedder };
-        let backfill =
-            Periodic::new("backfill", backfill, rhythm(settings.knowledge.embed_missing_every), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("backfill"), move || (backfill.clone(), ())));
+        children.extend(library.children(&settings, &chance));
         let outbox =
             Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
-        let sender = Periodic::new("outbox", outbox.clone(), rhythm(settings.consent.outbox_every), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("outbox"), move || (sender.clone(), ())));
+        children.push(keeper("outbox", outbox.clone(), settings.consent.outbox_every, &settings, &chance));
         let watch = Watch {
             store: store.clone(),
             clock: clock.clone(),
@@ -244,17 +231,11 @@ impl House {
             devices: devices.clone(),
             keep_retired_for,
         };
-        let watch = Periodic::new("watch", watch, rhythm(Duration::from_secs(1)), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("watch"), move || (watch.clone(), ())));
-        let meter = UsageMeter(usage.clone());
-        let meter = Periodic::new("meter", meter, rhythm(Duration::from_secs(1)), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("meter"), move || (meter.clone(), ())));
-        let keeper = PresenceKeeper(presence.clone());
-        let keeper = Periodic::new("presence", keeper, rhythm(Duration::from_secs(1)), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("presence"), move || (keeper.clone(), ())));
+        children.push(keeper("watch", watch, SECOND, &settings, &chance));
+        children.push(keeper("meter", UsageMeter(usage.clone()), SECOND, &settings, &chance));
+        children.push(keeper("presence", PresenceKeeper(presence.clone()), SECOND, &settings, &chance));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
-        let janitor = Periodic::new("janitor", janitor, rhythm(settings.janitor.every), chance.clone());
-        children.push(ChildSpec::singleton(&periodic("janitor"), move || (janitor.clone(), ())));
+        children.push(keeper("janitor", janitor, settings.janitor.every, &settings, &chance));
 
         let root = Root::start(settings.shutdown.root(), chance.clone(), children).await;
         let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
@@ -283,9 +264,9 @@ impl House {
             upstream,
             usage,
             presence,
-            ingestion,
-            search,
-            pipeline,
+            ingestion: library.ingestion,
+            search: library.search,
+            pipeline: library.pipeline,
             root,
         })))
     }
@@ -302,6 +283,37 @@ pub struct Urls {
 
 /// Bodies of batches, 32 MiB by default, that are read at once.
 const LARGE_BODIES_MAX: usize = 8;
+
+/// The pause of those that only look after what changed.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// An actor that does one thing again and again; a pass that takes a minute is cut off.
+fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Settings, chance: &Chance) -> ChildSpec {
+    let handle = Periodic::<P>::handle(kind, settings.actors.of(kind));
+    let rhythm = Rhythm { every, deadline: Duration::from_mins(1) };
+    let periodic = Periodic::new(kind, pass, rhythm, chance.clone());
+    ChildSpec::singleton(&handle, move || (periodic.clone(), ()))
+}
+
+/// The rooms of the knowledge API.
+struct Library {
+    pipeline: Pipeline,
+    search: Search<Embedder>,
+    ingestion: Ingestion,
+}
+
+impl Library {
+    /// What lives in them.
+    fn children(&self, settings: &Settings, chance: &Chance) -> [ChildSpec; 3] {
+        let (store, embedder) = (self.ingestion.store().clone(), self.pipeline.stations().embedder.clone());
+        let (backfill, every) = (Backfill { store, embedder }, settings.knowledge.embed_missing_every);
+        [
+            ChildSpec::family(self.ingestion.batches(), self.ingestion.prototype()),
+            keeper("drift", Drift(self.ingestion.clone()), SECOND, settings, chance),
+            keeper("backfill", backfill, every, settings, chance),
+        ]
+    }
+}
 
 /// What the rooms stand on.
 struct Ground<'g> {
@@ -351,6 +363,13 @@ impl Ground<'_> {
         DeviceCodes::new(wiring, self.settings.actors.of("devices"))
     }
 
+    fn library(&self, rag_url: &str) -> Result<Library, BuildError> {
+        let pipeline = self.pipeline()?;
+        let (embedder, settings) = (pipeline.stations().embedder.clone(), self.settings.knowledge.search.clone());
+        let ingestion = self.ingestion(&pipeline, rag_url);
+        Ok(Library { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
+    }
+
     /// The way of what is added, from an address to vectors.
     fn pipeline(&self) -> Result<Pipeline, BuildError> {
         let knowledge = &self.settings.knowledge;
@@ -360,13 +379,17 @@ impl Ground<'_> {
             None => WorkerCommand::of_this_program(&[EXTRACT_WORKER]).map_err(|error| failed(&error))?,
         };
         Ok(Pipeline::new(Stations {
-            fetcher: Fetcher::new(knowledge.fetch.clone(), self.base_url, Arc::new(SystemLookup))
-                .map_err(|error| failed(&error))?,
+            fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
             extractor: Extractor::new(command, knowledge.extract.clone()),
             filter: Filter::new(&knowledge.llm).map_err(|error| failed(&error))?,
             chunk: knowledge.chunk.clone(),
             embedder: Embedder::new(&knowledge.embedding, self.chance).map_err(|error| failed(&error))?,
         }))
+    }
+
+    fn fetcher(&self) -> Result<Fetcher, FetcherError> {
+        let surroundings = Surroundings::system(self.base_url, self.clock.clone(), self.chance.clone());
+        Fetcher::new(self.settings.knowledge.fetch.clone(), surroundings)
     }
 
     fn ingestion(&self, pipeline: &Pipeline, rag_url: &str) -> Ingestion {
@@ -393,6 +416,7 @@ impl Ground<'_> {
             base_url: self.base_url.to_owned(),
             create_account: self.settings.signin.create_account,
             codes_per_hour: self.settings.signin.codes_per_hour,
+            codes_per_hour_total: self.settings.signin.codes_per_hour_total,
             session_valid_for: self.settings.sessions.valid_for,
         })
     }

@@ -104,9 +104,10 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/checkpoint", NONE, get(audit::checkpoint)),
         Route::get("/api/v1/audit/consistency", NONE, get(audit::consistency)),
         Route::get("/api/v1/audit/keys", NONE, get(audit::keys)),
-        Route::post("/api/v1/keys", PERSON, post(api_keys::create)),
+        // What an agent made or ended would outlive the agent, so its account token does not do.
+        Route::post("/api/v1/keys", Accepts::SESSION, post(api_keys::create)),
         Route::get("/api/v1/keys", PERSON, get(api_keys::list)),
-        Route::delete("/api/v1/keys/{id}", PERSON, delete(api_keys::revoke)),
+        Route::delete("/api/v1/keys/{id}", Accepts::SESSION, delete(api_keys::revoke)),
         Route::get("/.well-known/jwks.json", NONE, get(discovery::jwks)),
     ]
 }
@@ -138,11 +139,11 @@ pub const KNOWLEDGE_PREFIX: &str = "/v1/";
 
 /// The public listener's service; the knowledge API is part of it unless that has a listener of its own.
 pub fn router(house: House) -> Router {
-    let mut routes = routes();
+    let mut table = routes();
     if house.settings.knowledge.bind.is_none() {
-        routes.extend(knowledge_routes());
+        table.extend(knowledge_routes());
     }
-    let mut router = serve(routes);
+    let mut router = serve(table);
     for Page { method: _, path, handler } in web::routes() {
         router = router.route(path, handler);
     }
@@ -154,10 +155,10 @@ pub fn knowledge_router(house: House) -> Router {
     layers::around(serve(knowledge_routes()), house)
 }
 
-fn serve(routes: Vec<Route>) -> Router<House> {
+fn serve(table: Vec<Route>) -> Router<House> {
     // Each method of a path is a route of its own, with credentials of its own.
     let add = |router: Router<House>, Route { path, accepts, handler, .. }| {
         router.route(path, handler.layer(axum::Extension(accepts)))
     };
-    routes.into_iter().fold(Router::new(), add)
+    table.into_iter().fold(Router::new(), add)
 }

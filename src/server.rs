@@ -71,7 +71,7 @@ impl Server {
         let rag_url = rag_url.or_else(|| own.is_some().then(|| format!("http://{knowledge_address}")));
         let urls = Urls { rag: rag_url.unwrap_or_else(|| base_url.clone()), base: base_url };
         let (stop, stopping) = watch::channel(false);
-        let house = House::build(settings, urls, clock, chance, stopping.clone()).await?;
+        let house = Box::pin(House::build(settings, urls, clock, chance, stopping.clone())).await?;
         let limits = Limits {
             connections: Arc::new(Semaphore::new(house.settings.http.connections_max.min(Semaphore::MAX_PERMITS))),
             head_deadline: house.settings.http.head_deadline,

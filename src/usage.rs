@@ -16,6 +16,9 @@ pub enum UsageOwner {
     Account(UserAccountId),
     /// One identity that no account is linked to; it has the plan FREE.
     Identity(UserCuid),
+    /// A computer whose identity belongs to an account that it is not attached to. Nothing that it sends is recorded, and what the
+    /// account used is not its to see: the plan FREE, untouched.
+    Outsider,
 }
 
 /// `UsageBar`
@@ -60,6 +63,7 @@ pub async fn usage_bar(house: &House, owner: &UsageOwner) -> Result<Option<Usage
             let Some(found) = store.identity(user_cuid).await? else { return Ok(None) };
             (Plan::Free, 0, found.created_at, vec![found.user_cuid])
         }
+        UsageOwner::Outsider => (Plan::Free, 0, house.clock.now(), Vec::new()),
     };
     let allowance = house.settings.plans.of(plan);
     let window = Window::at(since, house.clock.now(), allowance.window_days);

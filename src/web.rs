@@ -11,6 +11,7 @@ pub(crate) mod cookie;
 pub mod device;
 mod form;
 mod frame;
+pub mod knowledge;
 mod moment;
 pub mod signin;
 mod trouble;
@@ -57,6 +58,20 @@ pub fn routes() -> Vec<Page> {
         form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),
         show("/account/agents/{id}/revoke", get(account::undo::revoke_question)),
         form("/account/agents/{id}/revoke", post(account::undo::revoke)),
+        show("/knowledge", get(knowledge::home::show)),
+        show("/knowledge/search", get(knowledge::home::search)),
+        form("/knowledge/add", post(knowledge::add::add)),
+        show("/knowledge/batches/{id}", get(knowledge::batch::show)),
+        show("/knowledge/batches/{id}/stream", get(knowledge::live::stream)),
+        form("/knowledge/batches/{id}/cancel", post(knowledge::batch::cancel)),
+        form("/knowledge/spaces", post(knowledge::spaces::make)),
+        show("/knowledge/spaces/{id}", get(knowledge::spaces::show)),
+        form("/knowledge/spaces/{id}", post(knowledge::spaces::change)),
+        show("/knowledge/settings", get(knowledge::settings::show)),
+        form("/knowledge/settings", post(knowledge::settings::save)),
+        show("/knowledge/memories/{id}", get(knowledge::memory::show)),
+        show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
+        form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
         show("/claim", get(claim::show)),
         form("/claim", post(claim::confirm)),
         show("/device", get(device::show)),

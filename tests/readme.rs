@@ -53,6 +53,10 @@ fn every_command_of_the_walk_works_as_printed() {
         "\"status\": \"claimed\"",
         "the proof holds",
         "\"unclassified\": []",
+        "\"message\": \"Space created successfully\"",
+        "\"type\":\"complete\"",
+        "\"title\": \"Roses\"",
+        "Settings updated successfully",
     ] {
         assert!(out.contains(shown), "{shown} is missing in\n{out}");
     }

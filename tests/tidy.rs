@@ -127,7 +127,7 @@ fn both_migration_folders_have_the_same_files() {
 fn every_route_is_named_in_a_black_box_test() {
     let tests: String =
         sources(&root().join("tests/api")).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    for route in attache::http::routes() {
+    for route in attache::http::routes().into_iter().chain(attache::http::knowledge_routes()) {
         let fixed = route.path.split("/{").next().unwrap();
         assert!(tests.contains(fixed), "no test mentions {} {}", route.method, route.path);
     }

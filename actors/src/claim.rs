@@ -5,7 +5,7 @@
 //!
 //! 1. An agent registers: the row is committed, and only then answered.
 //! 2. It starts a claim and shows a person the link and the code. A newer link kills the older one.
-//! 3. It polls with the claim grant. Polls are answered from the ceremony's memory.
+//! 3. It polls with the claim grant. Polls are answered from the ceremony's memory; twice a minute the row is read again.
 //! 4. A signed-in person completes. Wrong codes are counted in the store, the last burns the attempt.
 //! 5. The next exchange gives an account token and a fresh identity assertion.
 //!

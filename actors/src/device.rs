@@ -4,7 +4,8 @@
 //! [`DeviceCodes`] is what HTTP talks to; behind it lives one [`DevicePoller`] per device code that somebody polls or answers:
 //!
 //! 1. A registered computer asks for a code. The row is committed, the code that it had before is superseded, and only then answered.
-//! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there.
+//! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there;
+//!    twice a minute the row is read again.
 //! 3. A signed-in person types the user code, sees who asks, and approves or denies. Wrong codes are counted in the store.
 //! 4. The approval attaches the computer in one guarded transaction; the next poll learns of it.
 //! 5. A code that nobody answered ends when its computer next polls, in the store too, so that no later approval can undo what it

@@ -64,6 +64,11 @@ impl Ingestion {
         Self { wiring: Arc::new(wiring), batches: Directory::new("batches", settings) }
     }
 
+    /// The rows.
+    pub fn store(&self) -> &Store {
+        &self.wiring.store
+    }
+
     /// The living batches.
     pub fn batches(&self) -> &Directory<BatchId, BatchAdd> {
         &self.batches

@@ -16,7 +16,7 @@ use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::UserCuid;
 use domain::{Chance, Clock};
 use serde::Deserialize;
-use statistics::contract::{Outcome, Scope, Submission};
+use statistics::contract::{Outcome, Passed, Scope, Submission};
 use store::outbox::OutboxEvent;
 use store::{Store, StoreError};
 
@@ -86,13 +86,21 @@ impl Outbox {
             let mut refused = None;
             for event in waiting {
                 domain::failpoint!("outbox.before");
-                match self.send(identity, &event).await? {
+                let sealed = open(&event)?;
+                let epoch = sealed.envelope.chain_epoch;
+                match self.send(identity, &event, sealed).await? {
                     Outcome::Receipt(_) => {
                         domain::failpoint!("outbox.after");
                         self.store.outbox_done(event.id).await?;
                     }
+                    // It took this report before, on an epoch that we have left since and with an answer that never came. The report is
+                    // there, which is all that matters; what follows finds out about the chain.
+                    Outcome::PassThrough(passed) if is_taken(&passed) => {
+                        tracing::warn!(event.id = %event.id, "the statistics service has an event of ours from before");
+                        self.store.outbox_done(event.id).await?;
+                    }
                     Outcome::PassThrough(passed) if may_rechain && matches!(passed.status.as_u16(), 409 | 422) => {
-                        refused = Some(next_epoch(&passed.body));
+                        refused = Some((epoch, next_epoch(&passed.body)));
                         break;
                     }
                     Outcome::PassThrough(passed) => {
@@ -105,13 +113,15 @@ impl Outbox {
                 }
             }
             match refused {
-                Some(epoch) => {
+                Some((refused, epoch)) => {
                     may_rechain = false;
-                    let moved = self.store.outbox_rechain(identity, epoch).await?;
-                    tracing::warn!(
-                        events = moved,
-                        "the statistics service knows another end of a chain of ours: a new epoch begins"
-                    );
+                    let moved = self.store.outbox_rechain(identity, refused, epoch).await?;
+                    if moved > 0 {
+                        tracing::warn!(
+                            events = moved,
+                            "the statistics service knows another end of a chain of ours: a new epoch begins"
+                        );
+                    }
                 }
                 None if whole => return Ok(()),
                 None => {}
@@ -119,9 +129,7 @@ impl Outbox {
         }
     }
 
-    async fn send(&self, identity: &UserCuid, event: &OutboxEvent) -> Result<Outcome, NotForwarded> {
-        let sealed = Sealed::open(&event.body, BODY_BYTES_MAX, &AgentKinds::new([]))
-            .map_err(|_| NotForwarded::Upstream("an event in the outbox cannot be read".into()))?;
+    async fn send(&self, identity: &UserCuid, event: &OutboxEvent, sealed: Sealed) -> Result<Outcome, NotForwarded> {
         let scope = Scope {
             account: event.account.clone(),
             identities: vec![identity.clone()],
@@ -131,6 +139,21 @@ impl Outbox {
         let submission = Submission::new(event.body.clone().into(), sealed, scope);
         Ok(self.upstream.submit(submission, self.chance.uuid_v7(now).into(), now).await?)
     }
+}
+
+fn open(event: &OutboxEvent) -> Result<Sealed, NotForwarded> {
+    Sealed::open(&event.body, BODY_BYTES_MAX, &AgentKinds::new([]))
+        .map_err(|_| NotForwarded::Upstream("an event in the outbox cannot be read".into()))
+}
+
+/// Whether another form of the event has its id already. Ids of ours are drawn by us alone, so it is the same report.
+fn is_taken(passed: &Passed) -> bool {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+    }
+    passed.status == 409
+        && serde_json::from_slice::<Refusal>(&passed.body).is_ok_and(|refusal| refusal.error == "event_id_conflict")
 }
 
 /// The epoch that a refusal leaves free, as far as it says.

@@ -3,12 +3,13 @@
 //! 1. A browser asks for a code. It is given a ticket, and the code goes to the address, whether somebody has an account there or not:
 //!    nobody learns from here who has one.
 //! 2. Somebody types a code in that browser. A try is spent in the store before anything is compared.
-//! 3. With the right one the ticket is used up, person and account are found or made, and the browser gets a new session; the one that it
-//!    had ends, so that a session from before can never become a signed-in one.
+//! 3. With the right one person and account are found or made. Then, in one transaction, the ticket is used up and the browser gets a new
+//!    session; the one that it had ends, so that a session from before can never become a signed-in one.
 //!
 //! A person whom an OpenID provider vouches for enters at step 3. Nothing lives here: every step is a guarded write, run apart from the
 //! request so that a browser that hangs up does not cut it in half.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ use domain::ids::Email;
 use domain::letter;
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::signin::{CODE_SECONDS, Next, SignInCode, SignInRefusal, TRIES_MAX, Ticket, TicketState, Via};
-use domain::{Chance, Clock};
+use domain::{Chance, Clock, Timestamp};
 use store::session::NewSession;
-use store::signin::TicketStart;
+use store::signin::{Asking, CodeLimits, TicketStart};
 use store::{Store, StoreError};
 
 use crate::detached::detached;
@@ -46,8 +47,10 @@ pub struct Wiring {
     pub base_url: String,
     /// Whether a first sign-in makes an account.
     pub create_account: bool,
-    /// Codes for one address within an hour.
+    /// Codes for one address within an hour, asked for from one network.
     pub codes_per_hour: u32,
+    /// Codes for one address within an hour, whoever asks.
+    pub codes_per_hour_total: u32,
     /// How long a session lives after it was last used.
     pub session_valid_for: Duration,
 }
@@ -89,10 +92,16 @@ impl SignIns {
         Self(Arc::new(wiring))
     }
 
-    /// Mails a code to `email` and gives the ticket that the browser keeps for it.
-    pub async fn ask(&self, email: Email, next: Option<Next>) -> Result<Result<Secret, TooMany>, Trouble> {
-        let wiring = Arc::clone(&self.0);
-        detached(async move { wiring.ask(email, next).await }).await?
+    /// Mails a code to `email` and gives the ticket that the browser keeps for it, instead of the one that it had.
+    pub async fn ask(
+        &self,
+        email: Email,
+        next: Option<Next>,
+        address: IpAddr,
+        before: Option<&Secret>,
+    ) -> Result<Result<Secret, TooMany>, Trouble> {
+        let (wiring, before) = (Arc::clone(&self.0), before.map(Secret::hash));
+        detached(async move { wiring.ask(email, next, address, before).await }).await?
     }
 
     /// The ticket of a browser, whatever became of it.
@@ -119,7 +128,13 @@ impl SignIns {
 }
 
 impl Wiring {
-    async fn ask(&self, email: Email, next: Option<Next>) -> Result<Result<Secret, TooMany>, Trouble> {
+    async fn ask(
+        &self,
+        email: Email,
+        next: Option<Next>,
+        address: IpAddr,
+        before: Option<SecretHash>,
+    ) -> Result<Result<Secret, TooMany>, Trouble> {
         let now = self.clock.now();
         let secret = Secret::mint(SecretKind::SignInTicket, &self.chance);
         let code = SignInCode::draw(&self.chance);
@@ -134,7 +149,10 @@ impl Wiring {
             tries: 0,
             state: TicketState::Live,
         };
-        match self.store.signin_start(&ticket, self.codes_per_hour, WINDOW, now).await? {
+        let network = network(address);
+        let asking = Asking { network: &network, instead_of: before.as_ref() };
+        let limits = CodeLimits { per_network: self.codes_per_hour, total: self.codes_per_hour_total, window: WINDOW };
+        match self.store.signin_start(&ticket, &asking, &limits, now).await? {
             TicketStart::TooMany { retry_after } => {
                 Ok(Err(TooMany { retry_after: retry_after.to_std().unwrap_or_default() }))
             }
@@ -160,17 +178,33 @@ impl Wiring {
         if let Err(refusal) = ticket.opens(&code, &self.codes) {
             return Ok(Err(refusal));
         }
-        if !self.store.signin_use(&token, now).await? {
+        // Before the code is used up: whatever fails here can be tried again.
+        let (new, session) = self.session(&ticket.email, Via::Code, &browser, now).await?;
+        if !self.store.signin_use(&token, &new, browser.session.as_ref(), now).await? {
             return Ok(Err(SignInRefusal::Expired));
         }
-        let session = self.enter(ticket.email, Via::Code, browser).await?;
+        entered(&new);
         Ok(Ok(Entered { session, next: ticket.next }))
     }
 
     async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, Trouble> {
-        let Self { store, clock, chance, .. } = self;
-        let now = clock.now();
-        let person = store.person_sign_in(&email, self.create_account, now, chance).await?;
+        let now = self.clock.now();
+        let (new, session) = self.session(&email, via, &browser, now).await?;
+        self.store.session_create(&new, browser.session.as_ref(), now).await?;
+        entered(&new);
+        Ok(session)
+    }
+
+    /// Finds or makes the person behind a verified address, and draws a session for them.
+    async fn session<'b>(
+        &self,
+        email: &Email,
+        via: Via,
+        browser: &'b Browser,
+        now: Timestamp,
+    ) -> Result<(NewSession<'b>, Secret), Trouble> {
+        let Self { store, chance, .. } = self;
+        let person = store.person_sign_in(email, self.create_account, now, chance).await?;
         let secret = Secret::mint(SecretKind::Session, chance);
         let new = NewSession {
             token: secret.hash(),
@@ -181,8 +215,33 @@ impl Wiring {
             user_agent: browser.user_agent.as_deref(),
             expires_at: now + TimeDelta::from_std(self.session_valid_for).unwrap_or_default(),
         };
-        store.session_create(&new, browser.session.as_ref(), now).await?;
-        tracing::info!(session.id = %new.id, session.via = %new.via, "a person signed in");
-        Ok(secret)
+        Ok((new, secret))
+    }
+}
+
+fn entered(new: &NewSession<'_>) {
+    tracing::info!(session.id = %new.id, session.via = %new.via, "a person signed in");
+}
+
+/// The part of the internet that one customer of a provider may have: 256 addresses of IPv4, a /48 of IPv6.
+fn network(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => format!("{}/24", Ipv4Addr::from_bits(v4.to_bits() & 0xffff_ff00)),
+        IpAddr::V6(v6) => format!("{}/48", Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_one_network() {
+        let network = |text: &str| network(text.parse().unwrap());
+        assert_eq!(network("192.0.2.77"), "192.0.2.0/24");
+        assert_eq!(network("::ffff:192.0.2.1"), "192.0.2.0/24");
+        assert_eq!(network("2001:db8:1:2:3::4"), "2001:db8:1::/48");
+        assert_ne!(network("192.0.3.77"), network("192.0.2.77"));
+        assert_ne!(network("2001:db8:2::"), network("2001:db8:1::"));
     }
 }

@@ -68,6 +68,31 @@ impl Answer {
     }
 }
 
+/// Sends a request whose answer is a stream of server-sent events, and hears it to its end: the messages, each with its id.
+pub fn hear(address: SocketAddr, request: &[u8]) -> Result<Vec<(String, String)>> {
+    let mut stream = connect(address)?;
+    stream.write_all(request)?;
+    let (mut bytes, mut chunk) = (Vec::new(), [0; 16 * 1024]);
+    while !bytes.ends_with(STREAM_END) {
+        let count = stream.read(&mut chunk)?;
+        if count == 0 {
+            return Err(format!("no whole stream: {}", String::from_utf8_lossy(&bytes)).into());
+        }
+        bytes.extend_from_slice(&chunk[..count]);
+        if bytes.len() == count && !bytes.starts_with(b"HTTP/1.1 200") {
+            return Err(format!("no stream: {}", String::from_utf8_lossy(&bytes)).into());
+        }
+    }
+    // Messages are short lines, so each chunk of the transfer holds whole ones.
+    let text = String::from_utf8(bytes)?;
+    let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    Ok(ids.map(str::to_owned).zip(data.map(str::to_owned)).collect())
+}
+
+/// How an answer in chunks ends.
+pub const STREAM_END: &[u8] = b"\r\n0\r\n\r\n";
+
 /// Sends many requests over several connections at once; answers come back in the order of the requests.
 pub fn send_all(address: SocketAddr, requests: &[Bytes], connections: usize) -> Result<Vec<Answer>> {
     let next = AtomicUsize::new(0);

@@ -1,9 +1,13 @@
 //! The floors: what this machine, this driver and this client do when nothing else is asked of them.
 
 mod disk;
+mod embed;
+mod fetch;
+pub mod scan;
+pub mod stream;
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,7 +15,7 @@ use axum::body::Bytes;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::serve::ListenerExt;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use domain::envelope::{AgentKinds, Sealed};
 use tokio::net::TcpListener;
 
@@ -26,6 +30,46 @@ pub enum Floor {
     Hash,
     /// F3: group-committed append of 1.1 KB rows through the product's driver and pragmas, without HTTP.
     Disk,
+    /// F4: the sentence model alone, on as many threads as there are connections, on texts from standard input.
+    Embed,
+    /// F4 as a search needs it: one text after the other, on one thread.
+    Query,
+    /// F5: the exact cosine with every vector, 32-bit floats in one tight loop on one thread.
+    Scan,
+    /// The HTTP client of the fetcher alone, on addresses from standard input.
+    Fetch,
+    /// A bare handler that tells a stream of messages from a file in its folder.
+    Stream,
+}
+
+/// How much a floor is asked to do. Each floor takes of it what it needs.
+#[derive(Debug, Clone, Args)]
+pub struct Size {
+    /// Folder of the disk, and of the messages of the stream.
+    #[arg(long)]
+    pub folder: Option<PathBuf>,
+    /// Senders, threads, or fetches at once.
+    #[arg(long, default_value_t = 64)]
+    pub connections: usize,
+    /// How long.
+    #[arg(long, default_value_t = 4.0)]
+    pub seconds: f64,
+    /// Vectors that are scanned.
+    #[arg(long, default_value_t = 100_000)]
+    pub rows: usize,
+    /// Seed of those vectors.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Size {
+    fn length(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    fn folder(&self) -> Result<&PathBuf> {
+        Ok(self.folder.as_ref().ok_or("this floor needs a folder")?)
+    }
 }
 
 impl Floor {
@@ -35,6 +79,11 @@ impl Floor {
             Self::Bare => "F1 bare",
             Self::Hash => "F2 hash",
             Self::Disk => "F3 disk",
+            Self::Embed => "F4 embed",
+            Self::Query => "F4 embed, one query at a time",
+            Self::Scan => "F5 scan",
+            Self::Fetch => "fetch",
+            Self::Stream => "bare stream",
         }
     }
 
@@ -44,33 +93,44 @@ impl Floor {
             Self::Bare => "bare",
             Self::Hash => "hash",
             Self::Disk => "disk",
+            Self::Embed => "embed",
+            Self::Query => "query",
+            Self::Scan => "scan",
+            Self::Fetch => "fetch",
+            Self::Stream => "stream",
         }
     }
 
     /// What it answers when all is well; 0 where there is no HTTP.
     pub fn status(self) -> u16 {
         match self {
-            Self::Bare => 200,
+            Self::Bare | Self::Fetch | Self::Stream => 200,
             Self::Hash => 202,
-            Self::Disk => 0,
+            Self::Disk | Self::Embed | Self::Query | Self::Scan => 0,
         }
     }
 
-    /// Serves until killed (F1, F2), or measures and prints (F3).
-    pub fn run(self, folder: Option<&Path>, connections: usize, length: Duration) -> Result<()> {
+    /// Serves until killed (F1, F2, the stream), or measures and prints.
+    pub fn run(self, size: &Size) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match self {
                 // A fallback takes every path, so that a floor can be sent the very bytes that the product is sent.
                 Self::Bare => serve(Router::new().fallback(bare)).await,
                 Self::Hash => serve(Router::new().fallback(hash)).await,
-                Self::Disk => disk::measure(folder.ok_or("the disk floor needs a folder")?, connections, length).await,
+                Self::Disk => disk::measure(size.folder()?, size.connections, size.length()).await,
+                Self::Embed => embed::together(size.connections),
+                Self::Query => embed::one_by_one(size.length()),
+                Self::Scan => scan::measure(size.rows, size.seed, size.length()),
+                Self::Fetch => fetch::measure(size.connections).await,
+                Self::Stream => serve(stream::router(&size.folder()?.join(stream::FILE))?).await,
             }
         })
     }
 }
 
-async fn serve(router: Router) -> Result<()> {
+/// Serves on a free port, and says where.
+pub async fn serve(router: Router) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("{}", listener.local_addr()?);
     // Nothing waits for a fuller packet: the product does the same.

@@ -7,15 +7,20 @@
 //! attache-bench ──starts──▶ attache serve            the product, own folder, own configuration   ─┐ in turn,
 //!      │       ──starts──▶ attache-bench floor …     what the same machine does at the least      ─┘ A B A B …
 //!      │       ──starts──▶ attache-bench upstream    a statistics service that answers at once
-//!      └──pipes a plan──▶ attache-bench load         the only client: sends it, prints what came back
+//!      │       ──starts──▶ attache-bench pages       a web server whose pages are fetched
+//!      ├──pipes a plan──▶ attache-bench load         the only client: sends it, prints what came back
+//!      └──pipes a request──▶ attache-bench listen    the same for streams: joins it many times at once
 //! ```
 //!
 //! With two cores the generator competes with the server, so CPU per request is the steadier figure beside the rate.
-//! A new path is one `impl Scenario` (see [`scenario`]).
+//! A new path is one `impl Scenario` (see [`scenario`]); what is no exchange of requests and answers is a trial
+//! (see [`knowledge_api`]).
 
 mod client;
 mod event;
 mod floor;
+mod knowledge_api;
+mod listen;
 mod load;
 mod outcome;
 mod plan;
@@ -95,14 +100,25 @@ enum Part {
         /// Which.
         #[arg(value_enum)]
         floor: floor::Floor,
-        /// Folder of the disk floor.
+        #[command(flatten)]
+        size: floor::Size,
+    },
+    /// Serves the pages of a folder, to be fetched.
+    #[command(hide = true)]
+    Pages {
+        /// Files whose names are numbers.
+        folder: PathBuf,
+    },
+    /// Reads a request from standard input, joins that stream many times at once, prints the outcome.
+    #[command(hide = true)]
+    Listen {
+        /// The server.
+        address: SocketAddr,
+        /// Streams at once.
         #[arg(long)]
-        folder: Option<PathBuf>,
-        /// Senders of the disk floor.
-        #[arg(long, default_value_t = 64)]
-        connections: usize,
-        /// Length of the disk floor.
-        #[arg(long, default_value_t = 4.0)]
+        streams: usize,
+        /// How long.
+        #[arg(long)]
         seconds: f64,
     },
     /// Reads a plan from standard input, sends it, prints the outcome.
@@ -124,8 +140,10 @@ fn main() -> ExitCode {
     let Arguments { part, options } = Arguments::parse();
     let done = match part {
         None => run::everything(&options.quickened()),
-        Some(Part::Floor { floor, folder, connections, seconds }) => {
-            floor.run(folder.as_deref(), connections, Duration::from_secs_f64(seconds))
+        Some(Part::Floor { floor, size }) => floor.run(&size),
+        Some(Part::Pages { folder }) => knowledge_api::pages::serve(&folder),
+        Some(Part::Listen { address, streams, seconds }) => {
+            listen::from_standard_input(address, streams, Duration::from_secs_f64(seconds))
         }
         Some(Part::Load { address }) => load::from_standard_input(address),
         Some(Part::Upstream { delay_ms }) => upstream::run(Duration::from_millis(delay_ms)),

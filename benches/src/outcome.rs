@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Result;
+use crate::process::Usage;
+
 /// The result of one run, as it is printed by one process and read by another.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
@@ -57,14 +60,35 @@ impl Answers {
 }
 
 impl Outcome {
+    /// A run in which every answer had one status.
+    pub fn of(status: u16, answers: Answers, seconds: f64, own: Usage) -> Self {
+        Self {
+            seconds,
+            answers_total: answers.count,
+            statuses: BTreeMap::from([(status, answers)]),
+            lanes_done: Vec::new(),
+            failures: 0,
+            first_failure: None,
+            late: 0,
+            own_cpu_seconds: own.cpu_seconds,
+            own_peak_bytes: own.peak_bytes,
+        }
+    }
+
+    /// For the process that reads it.
+    pub fn print(&self) -> Result<()> {
+        println!("{}", serde_json::to_string(self)?);
+        Ok(())
+    }
+
     /// Answers of one status per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn rate(&self, status: u16) -> f64 {
-        self.of(status).map_or(0.0, |answers| answers.count as f64 / self.seconds.max(f64::MIN_POSITIVE))
+        self.answers(status).map_or(0.0, |answers| answers.count as f64 / self.seconds.max(f64::MIN_POSITIVE))
     }
 
     /// The answers of one status.
-    pub fn of(&self, status: u16) -> Option<&Answers> {
+    pub fn answers(&self, status: u16) -> Option<&Answers> {
         self.statuses.get(&status)
     }
 

@@ -87,7 +87,7 @@ fn overload(options: &Options) -> Result<Vec<Finding>> {
             format!("{} → {}", megabytes(before.peak_bytes), megabytes(after.peak_bytes)),
         ),
     ];
-    findings.push(match outcome.of(TEMPORARILY_UNAVAILABLE) {
+    findings.push(match outcome.answers(TEMPORARILY_UNAVAILABLE) {
         Some(refused) => Finding::of(
             "overload: time to refuse",
             format!("p50 {:.1} ms, p99 {:.1} ms", refused.p50_us / 1e3, refused.p99_us / 1e3),
@@ -218,7 +218,7 @@ fn again(options: &Options, rate: Option<f64>) -> Pace {
 }
 
 fn of(outcome: &Outcome, status: u16) -> Result<&Answers> {
-    outcome.of(status).ok_or_else(|| format!("no answer {status}: {:?}", outcome.surprises(&[status])).into())
+    outcome.answers(status).ok_or_else(|| format!("no answer {status}: {:?}", outcome.surprises(&[status])).into())
 }
 
 fn megabytes(bytes: u64) -> String {

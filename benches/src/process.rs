@@ -27,12 +27,19 @@ pub struct Server {
 /// What a process has cost so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
-    /// User and system.
+    /// User and system, children included that have ended.
     pub cpu_seconds: f64,
     /// Resident memory now.
     pub resident_bytes: u64,
     /// Most resident memory ever.
     pub peak_bytes: u64,
+}
+
+impl Usage {
+    /// What has been spent since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self { cpu_seconds: self.cpu_seconds - before.cpu_seconds, ..self }
+    }
 }
 
 impl Server {
@@ -96,6 +103,13 @@ pub fn measure(arguments: &[&str]) -> Result<Outcome> {
     outcome(myself(arguments)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
 }
 
+/// The same with something to read.
+pub fn measure_with(arguments: &[&str], input: &[u8]) -> Result<Outcome> {
+    let mut child = myself(arguments)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    child.stdin.take().ok_or("no standard input")?.write_all(input)?;
+    outcome(child)
+}
+
 /// This program, with another command.
 pub fn myself(arguments: &[&str]) -> Result<Command> {
     let mut command = roomy(&env::current_exe()?);
@@ -124,9 +138,10 @@ fn outcome(mut child: Child) -> Result<Outcome> {
 /// What the process with this number has cost so far.
 pub fn usage(process: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in brackets, may itself hold brackets and spaces. User and system time are the 12th and 13th after it.
+    // The name, in brackets, may itself hold brackets and spaces. User and system time are the 12th and 13th after it,
+    // those of ended children the 14th and 15th.
     let after_name = stat.rsplit_once(')').ok_or("/proc/…/stat has no name")?.1;
-    let ticks: f64 = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    let ticks: f64 = after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum();
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let bytes = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

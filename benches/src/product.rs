@@ -47,6 +47,11 @@ pub struct Product {
 impl Product {
     /// Starts it on a fresh folder.
     pub fn start(options: &Options, upstream: Upstream) -> Result<Self> {
+        Self::start_with(options, upstream, "")
+    }
+
+    /// Starts it with some more sections of configuration.
+    pub fn start_with(options: &Options, upstream: Upstream, more: &str) -> Result<Self> {
         let program = program(options)?;
         let folder = make_folder(options)?;
         let (service, upstream) = match upstream {
@@ -59,7 +64,7 @@ impl Product {
             }
         };
         let (address, admin) = (free_address()?, free_address()?);
-        fs::write(folder.path().join("config.toml"), configuration(folder.path(), address, admin, upstream))?;
+        fs::write(folder.path().join("config.toml"), configuration(folder.path(), address, admin, upstream) + more)?;
         let server = serve(&program, folder.path())?;
         Ok(Self { server, address, upstream, program, folder, _upstream: service })
     }
@@ -104,8 +109,18 @@ impl Product {
 
     /// Signs a person in, as an operator does; gives the cookie.
     pub fn sign_in(&self, email: &str) -> Result<String> {
+        self.admin(&["session", "create", "--email", email])
+    }
+
+    /// Makes a key of the knowledge API, and the account that it opens.
+    pub fn api_key(&self, email: &str) -> Result<String> {
+        self.admin(&["api-key", "create", "--email", email])
+    }
+
+    /// What an operator's command prints.
+    fn admin(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
-        command.args(["admin", "session", "create", "--email", email, "--config"]);
+        command.arg("admin").args(arguments).arg("--config");
         let done = command.arg(self.folder.path().join("config.toml")).current_dir(self.folder.path()).output()?;
         if !done.status.success() {
             return Err(String::from_utf8_lossy(&done.stderr).into());

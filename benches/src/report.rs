@@ -26,7 +26,7 @@ pub struct Section {
     pub name: &'static str,
     /// Its goals.
     pub goals: Vec<(Floor, f64)>,
-    /// In the order of the goals.
+    /// In the order of the goals, where there are any.
     pub floors: Vec<Contestant>,
     /// Absent when only floors were measured.
     pub product: Option<Contestant>,
@@ -47,7 +47,7 @@ pub struct Sample {
     pub rate: f64,
     /// CPU time of the server per answer, in microseconds.
     pub cpu_us: f64,
-    /// Median latency in microseconds.
+    /// Median latency in microseconds; not a number where single latencies mean nothing.
     pub p50_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
@@ -84,6 +84,11 @@ impl Contestant {
         Self { name, samples: Vec::new() }
     }
 
+    /// Median over the rounds.
+    pub fn median(&self, of: impl Fn(&Sample) -> f64) -> f64 {
+        self.spread(of).median
+    }
+
     fn spread(&self, of: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().map(of).collect())
     }
@@ -112,6 +117,9 @@ impl Spread {
     }
 
     fn show(self, decimals: usize) -> String {
+        if !self.median.is_finite() {
+            return "–".to_owned();
+        }
         format!("{:.decimals$} ({:.decimals$}–{:.decimals$})", self.median, self.min, self.max)
     }
 }
@@ -195,7 +203,7 @@ impl Section {
                 contestant.peak_megabytes(),
             );
         }
-        if let Some(product) = &self.product {
+        if let Some(product) = self.product.as_ref().filter(|_| !self.goals.is_empty()) {
             text.push_str(&self.ratios(product));
         }
         text

@@ -13,15 +13,17 @@ use crate::process::{self, Server, myself, say};
 use crate::product::{Product, make_folder};
 use crate::report::{Contestant, Report, Sample, Section};
 use crate::scenario::{self, Scenario};
-use crate::{Options, Result, probe};
+use crate::{Options, Result, knowledge_api, probe};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the command line asked for.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
-    let names: Vec<&str> =
-        scenarios.iter().map(|scenario| scenario.name()).chain(probe::ALL.iter().map(|(name, _)| *name)).collect();
+    let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
+        .chain(knowledge_api::ALL.iter().map(|trial| trial.name))
+        .chain(probe::ALL.iter().map(|(name, _)| *name))
+        .collect();
     if options.list {
         println!("{}", names.join("\n"));
         return Ok(());
@@ -29,7 +31,8 @@ pub fn everything(options: &Options) -> Result<()> {
     if let Some(unknown) = options.names.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(format!("no scenario {unknown}; there are: {}", names.join(", ")).into());
     }
-    let wanted = |name: &str| options.names.is_empty() || options.names.iter().any(|other| other == name);
+    let asked_for = |name: &str| options.names.iter().any(|other| other == name);
+    let wanted = |name: &str| options.names.is_empty() || asked_for(name);
 
     let mut report = Report::new(options)?;
     if options.floors_only {
@@ -38,6 +41,12 @@ pub fn everything(options: &Options) -> Result<()> {
         for scenario in scenarios.iter_mut().filter(|scenario| wanted(scenario.name())) {
             say(&format!("· {}", scenario.name()));
             report.sections.push(compare(scenario.as_mut(), options)?);
+        }
+        for trial in
+            knowledge_api::ALL.iter().filter(|trial| asked_for(trial.name) || (!trial.named_only && wanted(trial.name)))
+        {
+            say(&format!("· {}", trial.name));
+            (trial.run)(trial.name, options, &mut report)?;
         }
         for (name, probe) in probe::ALL.iter().filter(|(name, _)| wanted(name)) {
             say(&format!("· {name}"));
@@ -137,12 +146,13 @@ pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -
     sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
 }
 
+/// The figures of one measurement that cost so much.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
+pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
     if let Some(surprises) = outcome.surprises(&[status]) {
         say(&format!("  SURPRISES: {surprises}"));
     }
-    let answers = outcome.of(status).ok_or_else(|| format!("no answer {status}"))?;
+    let answers = outcome.answers(status).ok_or_else(|| format!("no answer {status}"))?;
     Ok(Sample {
         rate: outcome.rate(status),
         cpu_us: cpu_seconds * 1e6 / outcome.answers_total.max(1) as f64,

@@ -180,6 +180,16 @@ impl Journal {
         self.finished.len()
     }
 
+    /// What became of those, by their index, in the order in which they got their outcome.
+    pub fn finished(&self) -> &[(usize, Outcome)] {
+        &self.finished
+    }
+
+    /// How it ended, if it has.
+    pub fn ending(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
     /// Whether the last message is known.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()

@@ -148,8 +148,18 @@ pub struct MachineFacts {
     pub user_cuid: UserCuid,
     /// The account that it is attached to.
     pub account: Option<UserAccountId>,
+    /// The account that the identity is linked to.
+    pub identity_account: Option<UserAccountId>,
     /// What the person set for this identity.
     pub consent: Vec<ConsentRule>,
+}
+
+impl MachineFacts {
+    /// Whether its identity belongs to an account that it is not attached to. Anybody may register a computer under any identity,
+    /// so until a person of that account approves it, it speaks for itself alone.
+    pub fn is_outsider(&self) -> bool {
+        self.identity_account.is_some() && self.identity_account != self.account
+    }
 }
 
 /// Decides whether an event may be forwarded. Runs every check in the documented order and stops at the first that fails.
@@ -208,6 +218,11 @@ fn attribute<'s>(envelope: &Envelope, standing: &'s Standing) -> Result<&'s Mach
     if machine.user_cuid != scope.user_id {
         return Err(mismatch("/scope/user_id: not the identity of that computer"));
     }
+    if machine.is_outsider() {
+        return Err(mismatch(
+            "/scope/user_id: this identity belongs to an account that this computer is not attached to",
+        ));
+    }
     if scope.user_account_id.is_some() && scope.user_account_id != machine.account {
         return Err(mismatch("/scope/user_account_id: not the account that the computer is attached to"));
     }
@@ -233,6 +248,7 @@ mod tests {
             machine_uuid: event["scope"]["machine_id"].as_str().unwrap().parse().unwrap(),
             user_cuid: event["scope"]["user_id"].as_str().unwrap().parse().unwrap(),
             account: Some("account1".parse().unwrap()),
+            identity_account: Some("account1".parse().unwrap()),
             consent: vec![],
         }
     }
@@ -286,7 +302,11 @@ mod tests {
         assert!(held(&event, named(Some(MachineFacts { account: None, ..machine.clone() }))));
         assert!(held(&event, named(Some(MachineFacts { account: Some(stranger), ..machine.clone() }))));
         assert!(held(&with_account("account2"), Standing::Machine(machine.clone())));
-        assert!(held(&with_account("account1"), Standing::Machine(MachineFacts { account: None, ..machine.clone() })));
+        let unattached = |identity_account| MachineFacts { account: None, identity_account, ..machine.clone() };
+        assert!(held(&with_account("account1"), Standing::Machine(unattached(None))));
+        // A fresh computer of a fresh identity records; one that only claims to be of a linked identity does not.
+        assert!(!held(&event, Standing::Machine(unattached(None))));
+        assert!(held(&event, Standing::Machine(unattached(machine.account.clone()))));
         // The right account changes the hash, so the event is held for that reason and not for its scope.
         assert_eq!(reason(&with_account("account1"), &Standing::Machine(machine)), Some(HoldReason::HashMismatch));
     }

@@ -22,6 +22,7 @@
 //! | [`batch`] | what is added at once, and the stream that tells of it |
 //! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
 //! | [`filter`] | what new content has to be like, and what was decided |
+//! | [`web_url`] | addresses of web pages, and when two of them are the same |
 //! | [`words`] | words as they are searched for |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
@@ -52,6 +53,7 @@ pub mod signin;
 pub mod space;
 pub mod token;
 pub mod usage;
+pub mod web_url;
 pub mod words;
 
 pub use chance::Chance;

@@ -78,14 +78,35 @@ pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
     counts
 }
 
+/// A text in pieces that make it up again, each with whether it is a word of which a stem is among `asked`: what a reader wants to see
+/// marked.
+pub fn marked<'t>(asked: &[String], text: &'t str) -> Vec<(&'t str, bool)> {
+    let mut pieces = Vec::new();
+    let (mut unmarked, mut at) = (0, 0);
+    while at < text.len() {
+        let end = text[at..].find(is_between_words).map_or(text.len(), |length| at + length);
+        let mut is_asked = false;
+        each_stem(&text[at..end], |_| true, |stem| is_asked |= asked.iter().any(|asked| asked == stem));
+        if is_asked {
+            if unmarked < at {
+                pieces.push((&text[unmarked..at], false));
+            }
+            pieces.push((&text[at..end], true));
+            unmarked = end;
+        }
+        at = end + text[end..].chars().next().map_or(0, char::len_utf8);
+    }
+    if unmarked < text.len() {
+        pieces.push((&text[unmarked..], false));
+    }
+    pieces
+}
+
 /// Calls `take` with the stem of each word that `keep` wants.
 fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)) {
     let stemmer = Stemmer::create(Algorithm::English);
     let mut word = String::new();
-    for piece in text
-        .split(|c: char| !c.is_alphanumeric() && (c.is_ascii() || !is_combining_mark(c)))
-        .filter(|piece| !piece.is_empty())
-    {
+    for piece in text.split(is_between_words).filter(|piece| !piece.is_empty()) {
         word.clear();
         if piece.is_ascii() {
             word.extend(piece.chars().take(WORD_CHARS_MAX).map(|c| c.to_ascii_lowercase()));
@@ -111,6 +132,11 @@ fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)
             }
         }
     }
+}
+
+/// Accents that stand alone belong to the word before them.
+fn is_between_words(c: char) -> bool {
+    !c.is_alphanumeric() && (c.is_ascii() || !is_combining_mark(c))
 }
 
 fn stem<'a>(stemmer: &Stemmer, word: &'a str) -> Cow<'a, str> {
@@ -174,7 +200,31 @@ mod tests {
         assert_eq!((counted.stems["wing"], counted.length), (2 + TITLE_WEIGHT, 5 + TITLE_WEIGHT));
     }
 
+    #[test]
+    fn words_of_a_query_are_marked_in_every_form() {
+        let asked = asked("heated café", 9);
+        let pieces = marked(&asked, "Heating the Cafés, not cafe\u{301}-heaters.");
+        let expected = [
+            ("Heating", true),
+            (" the ", false),
+            ("Cafés", true),
+            (", not ", false),
+            ("cafe\u{301}", true),
+            ("-heaters.", false),
+        ];
+        assert_eq!(pieces, expected);
+        assert_eq!(marked(&[], "nothing"), [("nothing", false)]);
+        assert!(marked(&asked, "").is_empty());
+    }
+
     proptest! {
+        #[test]
+        fn marked_pieces_make_up_the_text(text in ".{0,200}", query in ".{0,40}") {
+            let pieces = marked(&asked(&format!("{query} {}", text.chars().take(20).collect::<String>()), 50), &text);
+            prop_assert_eq!(pieces.iter().map(|(piece, _)| *piece).collect::<String>(), text.as_str());
+            prop_assert!(pieces.iter().all(|(piece, _)| !piece.is_empty()));
+        }
+
         #[test]
         fn counting_some_stems_agrees_with_counting_all(title in ".{0,20}", content in ".{0,200}", query in ".{0,40}") {
             let asked = asked(&format!("{query} {content}"), 50);

@@ -1,275 +1,281 @@
-//! Pages from the web, without letting whoever adds an address reach anything but the web (decisions, section 13).
+//! Fetching of web pages, for servers that must not be led where only they can go (decisions, section 13).
 //!
-//! 1. An address is parsed and judged: scheme, port, and its host if that is an address ([`WebUrl`], [`address`]).
-//! 2. `robots.txt` of its origin is asked for, by the same rules.
-//! 3. The host's turn comes: one request at a time, with a pause between two ([`pace`]).
-//! 4. The name is resolved by our own resolver, which leaves out forbidden addresses ([`resolver`]), and connected to what it gave.
-//! 5. A redirect begins at 1 again. What fails for now is tried again a little later.
-//! 6. The type is judged before the body is read, and the body is counted as it comes, after decompression.
+//! The way of a page, anew for each redirect:
+//!
+//! 1. [`address`] judges port and host: literal hosts here, names in `resolver` at the moment of connecting. The HTTP library connects
+//!    to nothing that was not judged, knows no proxies and follows no redirects by itself.
+//! 2. `robots` says whether the site wants us there.
+//! 3. `pace` waits for the host's turn: one request at a time, with a pause in between.
+//! 4. `exchange` asks; `body` counts what comes out of the decompression. What may pass is tried again.
+//! 5. `redirect` says whether and where to go on.
+//!
+//! All time but the wait for the host's turn comes out of one `budget`. A dropped future gives everything back.
 
-mod address;
-mod fault;
-mod media;
+pub mod address;
+mod body;
+mod budget;
+mod error;
+mod exchange;
+mod media_type;
 mod pace;
+mod redirect;
 mod resolver;
 mod robots;
 mod settings;
-mod url;
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backoff::backoff::Backoff;
-use bytes::{Bytes, BytesMut};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, redirect};
+use bytes::Bytes;
+use domain::web_url::WebUrl;
+use domain::{Chance, Clock};
+use reqwest::Certificate;
+use reqwest::dns::Resolve;
+use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use url::Host;
 
-pub use self::address::AddressRules;
-pub use self::fault::FetchError;
-use self::media::MediaType;
-use self::pace::Pacing;
-use self::resolver::GuardedResolver;
-pub use self::resolver::{Lookup, SystemLookup};
-use self::robots::{RobotsCache, Rules};
-pub use self::settings::{FetchSettings, RobotsPolicy};
-pub use self::url::{NotAWebUrl, WebUrl};
+use address::AddressRules;
+use budget::Budget;
+use exchange::{Again, Answer, Content, Failure, Wanted, exchange};
+use pace::Pace;
+use redirect::Trail;
+use resolver::JudgingResolver;
+use robots::{Known, Robots, Ruling};
 
-/// What came from the web.
-#[derive(Debug, Clone)]
+pub use error::FetchError;
+pub use media_type::MediaType;
+pub use resolver::SystemResolver;
+pub use settings::{FetchSettings, RobotsRule};
+
+/// Fetches pages. There is one in a process: it is what keeps the pace of the hosts over all batches.
+pub struct Fetcher {
+    http: reqwest::Client,
+    settings: FetchSettings,
+    rules: Arc<AddressRules>,
+    robots: Robots,
+    pace: Pace,
+    /// Requests in progress.
+    slots: Semaphore,
+    clock: Clock,
+    chance: Chance,
+}
+
+/// What a [`Fetcher`] is given of the world.
+pub struct Surroundings {
+    /// How this server is reached from outside: web servers are told.
+    pub base_url: String,
+    /// Who turns names into addresses; its answers are judged.
+    pub resolver: Arc<dyn Resolve>,
+    /// Certificates that are trusted beside those of the system.
+    pub roots: Vec<Certificate>,
+    /// For dates in `Retry-After`.
+    pub clock: Clock,
+    /// For jitter.
+    pub chance: Chance,
+}
+
+impl Surroundings {
+    /// The machine's own resolver and certificates.
+    pub fn system(base_url: &str, clock: Clock, chance: Chance) -> Self {
+        Self {
+            base_url: base_url.to_owned(),
+            resolver: Arc::new(SystemResolver::default()),
+            roots: Vec::new(),
+            clock,
+            chance,
+        }
+    }
+}
+
+/// A fetcher that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum FetcherError {
+    /// A user agent that no header takes.
+    #[error("knowledge.fetch.user_agent does not fit a header")]
+    UserAgent,
+    /// The HTTP library.
+    #[error("making the HTTP client: {0}")]
+    Http(#[from] reqwest::Error),
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// Where it came from in the end.
+    /// The address that was asked for.
+    pub requested: WebUrl,
+    /// The address that answered, after all redirects.
     pub url: WebUrl,
-    /// What it is, in lower case and without parameters.
-    pub media_type: String,
-    /// The charset that the web server named.
+    /// What the content is.
+    pub media_type: MediaType,
+    /// The charset that the header names, in lower case; nobody has checked it.
     pub charset: Option<String>,
-    /// The decompressed bytes.
+    /// The content, decompressed.
     pub body: Bytes,
 }
 
-/// Fetches. Clones share limits, turns and connections.
-#[derive(Debug, Clone)]
-pub struct Fetcher(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    client: Client,
-    rules: Arc<AddressRules>,
-    settings: FetchSettings,
-    pacing: Pacing,
-    robots: RobotsCache,
-    in_flight: Semaphore,
-}
-
-/// What is accepted, best first.
-const ACCEPTED: HeaderValue = HeaderValue::from_static(
-    "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.9, application/pdf;q=0.9, */*;q=0.5",
-);
-
 impl Fetcher {
-    /// `base_url` tells web servers whom to complain to.
-    pub fn new(settings: FetchSettings, base_url: &str, lookup: Arc<dyn Lookup>) -> Result<Self, reqwest::Error> {
-        // The client asks the process for its TLS provider; a second choice of the same one is refused, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    /// A fetcher under these settings; nothing is sent yet.
+    pub fn new(settings: FetchSettings, surroundings: Surroundings) -> Result<Self, FetcherError> {
+        let Surroundings { base_url, resolver, roots, clock, chance } = surroundings;
+        let (user_agent, product) = settings.agent(&base_url).ok_or(FetcherError::UserAgent)?;
         let rules = Arc::new(AddressRules::new(settings.allow_private.clone()));
-        let agent = settings.user_agent.clone();
-        let agent = agent.unwrap_or_else(|| format!("{}/{} (+{base_url})", robots::PRODUCT, env!("CARGO_PKG_VERSION")));
-        let client = Client::builder()
-            .user_agent(agent)
-            .dns_resolver(GuardedResolver::new(lookup, Arc::clone(&rules)))
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .http1_only()
-            .referer(false)
+        // Fails when the process has chosen one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .dns_resolver(Arc::new(JudgingResolver { inner: resolver, rules: Arc::clone(&rules) }))
+            .tls_certs_merge(roots)
+            .user_agent(user_agent)
             .connect_timeout(settings.connect_timeout)
-            .read_timeout(settings.stall_timeout)
-            // A connection that is kept was judged when it was made, but hosts get one request a second at most anyway.
-            .pool_idle_timeout(Duration::from_secs(5))
+            .redirect(Policy::none())
+            .referer(false)
+            .no_proxy()
+            // Decompressed by ourselves, whatever the library has learned for others.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
+            .http1_only()
+            .pool_max_idle_per_host(1)
+            .pool_idle_timeout(settings.stall_timeout)
             .build()?;
-        let in_flight = Semaphore::new(settings.in_flight_max.clamp(1, Semaphore::MAX_PERMITS));
-        let (pacing, robots) = (Pacing::default(), RobotsCache::default());
-        Ok(Self(Arc::new(Shared { client, rules, settings, pacing, robots, in_flight })))
+        Ok(Self {
+            http,
+            robots: Robots::new(product, &settings),
+            rules,
+            pace: Pace::default(),
+            slots: Semaphore::new(settings.in_flight_max),
+            settings,
+            clock,
+            chance,
+        })
     }
 
-    /// Fetches a page. Waiting for the host's turn has no limit of its own: drop the future to give up.
+    /// The page at this address. Takes as long as its host's queue is, and then at most `total_timeout` and what the host asked us to
+    /// wait; drop the future to give up.
     pub async fn fetch(&self, url: &WebUrl) -> Result<Fetched, FetchError> {
-        let shared = &*self.0;
-        let response = shared.follow(url, true).await?;
-        let Answered { url, response, until } = response;
-        if !response.status().is_success() {
-            return Err(FetchError::Status(response.status().as_u16()));
-        }
-        let declared = MediaType::declared(response.headers().get(CONTENT_TYPE));
-        if declared.as_ref().is_some_and(|declared| !declared.is_read()) {
-            return Err(FetchError::Unsupported);
-        }
-        let body = read(response, shared.settings.body_bytes_max, until).await?;
-        let media = MediaType::settled(declared, &body).ok_or(FetchError::Unsupported)?;
-        Ok(Fetched { url, media_type: media.essence, charset: media.charset, body })
-    }
-}
-
-/// An answer that is no redirect and nothing to try again, its body not read yet.
-struct Answered {
-    url: WebUrl,
-    response: Response,
-    until: Instant,
-}
-
-impl Shared {
-    /// Follows redirects, each of them judged like the first address.
-    async fn follow(&self, begun: &WebUrl, ask_robots: bool) -> Result<Answered, FetchError> {
-        let mut url = begun.clone();
-        let mut left = self.settings.timeout;
-        for _ in 0..=self.settings.redirects_max {
-            self.judge(&url)?;
-            let rules = if ask_robots { Box::pin(self.rules_of(&url)).await? } else { Rules::Everything };
-            if !rules.allow(url.as_str()) {
-                return Err(FetchError::RobotsDisallowed);
-            }
-            let answered = self.request(&url, rules.delay(), &mut left).await?;
-            let Some(location) = redirected(&answered.response) else { return Ok(answered) };
-            let next = url.join(&location).map_err(|_| FetchError::BadRedirect)?;
-            if url.as_url().scheme() == "https" && next.as_url().scheme() == "http" {
-                return Err(FetchError::Downgraded);
-            }
-            url = next;
-        }
-        Err(FetchError::TooManyRedirects)
+        let (here, Content { media_type, charset, body }) =
+            self.walk(url, Wanted::Page, self.settings.total_timeout).await?;
+        Ok(Fetched { requested: url.clone(), url: here, media_type, charset, body })
     }
 
-    /// Names are judged when they are resolved.
+    async fn walk(&self, start: &WebUrl, wanted: Wanted, total: Duration) -> Result<(WebUrl, Content), FetchError> {
+        let mut budget = Budget::new(total);
+        let mut trail = Trail::new(start.clone(), self.settings.redirects_max);
+        loop {
+            let here = trail.here();
+            self.judge(here)?;
+            let interval = match wanted {
+                Wanted::Page => self.ask_robots(here).await?.max(self.settings.host_interval),
+                Wanted::Robots => self.settings.host_interval,
+            };
+            match self.visit(here, wanted, interval, &mut budget).await? {
+                Answer::Content(content) => return Ok((here.clone(), content)),
+                Answer::Redirect(location) => trail.follow(&location)?,
+            }
+        }
+    }
+
+    /// Whether an address may be connected to, as far as it can be told without asking for the host's name.
     fn judge(&self, url: &WebUrl) -> Result<(), FetchError> {
         if !self.settings.ports.contains(&url.port()) {
             return Err(FetchError::BlockedPort(url.port()));
         }
-        if url.literal().is_some_and(|address| !self.rules.allows(address)) {
-            return Err(FetchError::BlockedAddress);
-        }
-        Ok(())
-    }
-
-    /// What the origin of an address allows. One that cannot be asked cannot be fetched from either, for the same reason.
-    async fn rules_of(&self, url: &WebUrl) -> Result<Rules, FetchError> {
-        if self.settings.robots == RobotsPolicy::Ignore {
-            return Ok(Rules::Everything);
-        }
-        let origin = url.origin();
-        if let Some(rules) = self.robots.get(&origin) {
-            return Ok(rules);
-        }
-        let rules = self.ask_for_rules(url).await?;
-        self.robots.put(origin, rules.clone(), self.settings.robots_cached_for);
-        Ok(rules)
-    }
-
-    async fn ask_for_rules(&self, url: &WebUrl) -> Result<Rules, FetchError> {
-        let robots = url.join("/robots.txt").map_err(|_| FetchError::BadRedirect)?;
-        let answered = match self.follow(&robots, false).await {
-            Ok(answered) => answered,
-            // It leads to where nothing is fetched from: it has none.
-            Err(FetchError::TooManyRedirects | FetchError::BadRedirect | FetchError::Downgraded) => {
-                return Ok(Rules::Everything);
-            }
-            Err(error) => return Err(error),
+        let literal = match url.host() {
+            Some(Host::Ipv4(address)) => IpAddr::V4(address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(address),
+            Some(Host::Domain(_)) => return Ok(()),
+            None => return Err(FetchError::BlockedAddress),
         };
-        match answered.response.status() {
-            status if status.is_success() => {
-                let (text, _) = read_up_to(answered.response, robots::BYTES_MAX, answered.until).await?;
-                Ok(Rules::read(&text))
-            }
-            // RFC 9309, sections 2.3.1.3 and 2.3.1.4.
-            status if status.is_server_error() => Ok(Rules::Nothing),
-            _ => Ok(Rules::Everything),
-        }
+        if self.rules.allow(literal) { Ok(()) } else { Err(FetchError::BlockedAddress) }
     }
 
-    /// One request, tried again while that makes sense. `left` is what all requests of this page may still take.
-    async fn request(&self, url: &WebUrl, delay: Duration, left: &mut Duration) -> Result<Answered, FetchError> {
-        let mut pauses = backoff::ExponentialBackoff {
-            initial_interval: Duration::from_millis(500),
-            max_elapsed_time: None,
-            ..backoff::ExponentialBackoff::default()
+    /// Asks for leave to fetch a page; the pause that the site wants between requests.
+    async fn ask_robots(&self, page: &WebUrl) -> Result<Duration, FetchError> {
+        if self.settings.robots == RobotsRule::Ignore {
+            return Ok(Duration::ZERO);
+        }
+        let text = match self.robots.known(&page.origin(), self.fetch_robots(page)).await {
+            Known::NoRules => return Ok(Duration::ZERO),
+            Known::Unreachable(why) => return Err(FetchError::RobotsUnreachable(Box::new(why))),
+            Known::Rules(text) => text,
         };
-        for tries_left in (0..=self.settings.retries).rev() {
-            let interval = self.settings.host_interval.max(delay);
-            let turn = self.pacing.turn(url.host(), interval).await;
-            // A closed semaphore would mean that nothing is bounded any more; it never is.
-            let _place = self.in_flight.acquire().await.map_err(|_| FetchError::Connect)?;
-            let (begun, until) = (Instant::now(), Instant::now() + *left);
-            let sent = timeout_at(until, self.client.get(url.as_url().clone()).header(ACCEPT, ACCEPTED).send()).await;
-            *left = left.saturating_sub(begun.elapsed());
-            let outcome = match sent {
-                Ok(Ok(response)) => Ok(Answered { url: url.clone(), response, until }),
-                Ok(Err(error)) => Err(FetchError::of(&error)),
-                Err(_elapsed) => Err(FetchError::Timeout),
-            };
-            let pause = pauses.next_backoff().unwrap_or_default();
-            let wait = match &outcome {
-                Ok(answered) => match wait_after(&answered.response) {
-                    None => return outcome,
-                    Some(asked) if asked > self.settings.retry_after_max => return Err(FetchError::RateLimited),
-                    Some(asked) => asked.max(pause),
-                },
-                Err(error) if error.is_passing() => pause,
-                Err(_) => return outcome,
-            };
-            if tries_left == 0 {
-                let limited =
-                    matches!(&outcome, Ok(answered) if answered.response.status() == StatusCode::TOO_MANY_REQUESTS);
-                return if limited { Err(FetchError::RateLimited) } else { outcome };
-            }
-            // The host keeps its turn: others would only meet the same trouble.
-            tokio::time::sleep(wait).await;
-            drop(turn);
+        let Ruling { is_allowed, crawl_delay_seconds } = self.robots.ruling(text, page.to_string()).await;
+        if !is_allowed {
+            return Err(FetchError::RobotsDisallowed);
         }
-        Err(FetchError::Connect)
+        let delay = crawl_delay_seconds.map(|seconds| Duration::try_from_secs_f32(seconds).unwrap_or(Duration::MAX));
+        Ok(delay.unwrap_or_default().min(self.settings.crawl_delay_max))
     }
-}
 
-/// How long to wait before an answer is asked for again; `None` for one that stands.
-fn wait_after(response: &Response) -> Option<Duration> {
-    let status = response.status();
-    let passing = matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504);
-    let seconds = || {
-        let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
-        // A date would be judged by a clock that need not be ours: it counts as longer than we wait.
-        value.trim().parse().map_or(Some(Duration::MAX), |seconds| Some(Duration::from_secs(seconds)))
-    };
-    passing.then(|| seconds().unwrap_or_default())
-}
-
-fn redirected(response: &Response) -> Option<String> {
-    let redirects = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
-    let location = response.headers().get(LOCATION).filter(|_| redirects)?;
-    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
-}
-
-/// The whole body; too much of it is an error.
-async fn read(response: Response, bytes_max: usize, until: Instant) -> Result<Bytes, FetchError> {
-    match read_up_to(response, bytes_max, until).await? {
-        (body, true) => Ok(body),
-        (_, false) => Err(FetchError::TooLarge(bytes_max)),
+    /// RFC 9309, section 2.3.1: what is not there forbids nothing, and so does what hides behind too many redirects; what cannot be
+    /// asked forbids everything.
+    async fn fetch_robots(&self, page: &WebUrl) -> Known {
+        let fetched = match page.join("/robots.txt") {
+            // The way to a robots.txt asks for no other, so this goes one level deep.
+            Ok(url) => Box::pin(self.walk(&url, Wanted::Robots, self.settings.robots_timeout)).await,
+            Err(fault) => Err(fault.into()),
+        };
+        match fetched {
+            Ok((_, content)) => Known::Rules(content.body),
+            Err(FetchError::Status(status)) if status < 500 => Known::NoRules,
+            Err(FetchError::TooManyRedirects(_) | FetchError::RedirectLoop | FetchError::Downgrade) => Known::NoRules,
+            Err(why) => Known::Unreachable(why),
+        }
     }
-}
 
-/// At most so many decompressed bytes, and whether that was all.
-async fn read_up_to(mut response: Response, bytes_max: usize, until: Instant) -> Result<(Bytes, bool), FetchError> {
-    let mut body = BytesMut::new();
-    loop {
-        match timeout_at(until, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => {
-                let room = bytes_max - body.len();
-                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room {
-                    return Ok((body.freeze(), false));
+    /// One address, with as many tries as its failures deserve.
+    async fn visit(
+        &self,
+        url: &WebUrl,
+        wanted: Wanted,
+        interval: Duration,
+        budget: &mut Budget,
+    ) -> Result<Answer, FetchError> {
+        let mut retries = 0;
+        loop {
+            let Failure { error, again } = match self.attempt(url, wanted, interval, budget).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if retries >= self.settings.retries_max {
+                return Err(error);
+            }
+            match again {
+                Again::Never => return Err(error),
+                Again::AfterPause(pause) => self.pace.hold(url.host_str(), pause),
+                Again::Soon => {
+                    let pause = self.settings.retry_pause.saturating_mul(1 << retries);
+                    let pause = pause.mul_f64(0.5 + self.chance.fraction());
+                    if !budget.covers(pause) {
+                        return Err(error);
+                    }
+                    budget.spend(Duration::MAX, tokio::time::sleep(pause)).await?;
                 }
             }
-            Ok(Ok(None)) => return Ok((body.freeze(), true)),
-            Ok(Err(error)) => return Err(FetchError::of(&error)),
-            Err(_elapsed) => return Err(FetchError::Timeout),
+            retries += 1;
         }
+    }
+
+    async fn attempt(
+        &self,
+        url: &WebUrl,
+        wanted: Wanted,
+        interval: Duration,
+        budget: &mut Budget,
+    ) -> Result<Answer, Failure> {
+        let turn = self.pace.turn(url.host_str()).await;
+        // Never closed, so there always is a slot.
+        let _slot = self.slots.acquire().await;
+        turn.start(interval);
+        exchange(&self.http, url, wanted, &self.settings, || self.clock.now(), budget).await
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher").field("settings", &self.settings).finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@ use domain::filter::{FilterSettings, Verdict, VerdictBy};
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
+use domain::web_url::WebUrl;
 use domain::{Digest, Timestamp};
 use store::memory::{ChunkPut, MemoryPut, Put};
 use store::{Store, StoreError};
@@ -17,7 +18,7 @@ use crate::backfill::text_of;
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
 use crate::extract::{Extracted, Extractor, Source};
-use crate::fetch::{FetchError, Fetcher, WebUrl};
+use crate::fetch::{FetchError, Fetcher};
 use crate::filter::{Candidate, Filter};
 
 /// The way of an item. Clones share every limit.
@@ -28,7 +29,7 @@ pub struct Pipeline(Arc<Stations>);
 #[derive(Debug)]
 pub struct Stations {
     /// From the web.
-    pub fetcher: Fetcher,
+    pub fetcher: Arc<Fetcher>,
     /// From bytes to Markdown.
     pub extractor: Extractor,
     /// What is left out.
@@ -155,18 +156,19 @@ impl Pipeline {
             None => Left::Skipped("robots_disallowed"),
         })?;
         let source = Source {
-            media_type: fetched.media_type,
+            media_type: fetched.media_type.as_str().to_owned(),
             charset: fetched.charset,
             url: Some(fetched.url.as_str().to_owned()),
             body: fetched.body,
         };
         let extracted = self.0.extractor.extract(source).await.map_err(|error| fault(error.fault(), &error))?;
         let Extracted { title, markdown, kind } = extracted;
+        let canonical = url.canonical();
         Ok(Raw {
             kind,
-            title: title.unwrap_or_else(|| url.host().to_owned()),
-            dedupe: Digest::of(url.as_str().as_bytes()),
-            url: Some(url.as_str().to_owned()),
+            title: title.unwrap_or_else(|| url.host_str().to_owned()),
+            dedupe: Digest::of(canonical.as_str().as_bytes()),
+            url: Some(canonical.as_str().to_owned()),
             content: markdown,
         })
     }

@@ -14,8 +14,10 @@ pub struct SigninSettings {
     /// How recent a sign-in must be to attach a computer.
     #[serde(with = "humantime_serde")]
     pub fresh_within: Duration,
-    /// Codes that are mailed to one address within an hour.
+    /// Codes that are mailed to one address within an hour because one network (IPv4 /24, IPv6 /48) asked.
     pub codes_per_hour: u32,
+    /// Codes that are mailed to one address within an hour, whoever asked.
+    pub codes_per_hour_total: u32,
     /// How long an OpenID provider may take for each answer.
     #[serde(with = "humantime_serde")]
     pub provider_timeout: Duration,
@@ -32,6 +34,7 @@ impl Default for SigninSettings {
             create_account: true,
             fresh_within: Duration::from_mins(15),
             codes_per_hour: 10,
+            codes_per_hour_total: 60,
             provider_timeout: Duration::from_secs(10),
             provider_cached_for: Duration::from_hours(1),
             oidc: Vec::new(),
@@ -73,6 +76,7 @@ impl SigninSettings {
             }
         };
         rule(self.codes_per_hour > 0, "codes_per_hour", "must be at least 1");
+        rule(self.codes_per_hour_total > 0, "codes_per_hour_total", "must be at least 1");
         rule(!self.provider_timeout.is_zero(), "provider_timeout", "must be longer than 0s");
         let mut names: Vec<&str> = self.oidc.iter().map(|provider| provider.name.as_str()).collect();
         names.sort_unstable();

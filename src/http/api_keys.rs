@@ -52,7 +52,7 @@ pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): 
     Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
 }
 
-/// `GET /api/v1/keys`: `{keys: […]}`, ended ones too, newest first, without the keys themselves.
+/// `GET /api/v1/keys`: `{keys: […]}`, newest first and revoked ones last, without the keys themselves.
 pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
     let keys = house.store.api_keys_of_account(caller.require_account()?, KEYS_LISTED_MAX).await?;
     let keys: Vec<Value> = keys.iter().map(described).collect();

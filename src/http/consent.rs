@@ -63,6 +63,9 @@ pub async fn write(
     let (identities, machine) = match (&caller, machine) {
         (Caller::Machine { facts, .. }, machine) => {
             own_machine(facts, machine)?;
+            if facts.is_outsider() {
+                return Err(Code::MachineNotOwned.into());
+            }
             (vec![facts.user_cuid.clone()], Some(facts.machine_uuid))
         }
         (_, Some(machine)) => {

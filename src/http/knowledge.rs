@@ -10,12 +10,14 @@ pub mod search;
 pub mod settings;
 pub mod spaces;
 
+use std::marker::PhantomData;
+
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use domain::api_key::{ApiKey, ApiKeyScope};
+use domain::api_key::ApiKeyScope;
 use serde::de::DeserializeOwned;
 
 use self::error::KnowledgeError;
@@ -25,29 +27,51 @@ use super::error::{ApiError, Code};
 use crate::house::House;
 use crate::knowledge::Reader;
 
-/// Whoever presented a good key.
+/// Whoever presented a good key with the scope `S`. It is asked for before anything of the body is read.
 #[derive(Debug)]
-pub struct KeyHolder(pub ApiKey);
+pub struct Key<S>(pub Reader, PhantomData<S>);
 
-impl FromRequestParts<House> for KeyHolder {
+/// A scope, as the type of a handler's argument says it.
+pub trait Scope {
+    /// The scope.
+    const SCOPE: ApiKeyScope;
+}
+
+/// [`ApiKeyScope::Search`]
+#[derive(Debug)]
+pub struct ToSearch;
+
+/// [`ApiKeyScope::Write`]
+#[derive(Debug)]
+pub struct ToWrite;
+
+/// [`ApiKeyScope::Settings`]
+#[derive(Debug)]
+pub struct ToSet;
+
+impl Scope for ToSearch {
+    const SCOPE: ApiKeyScope = ApiKeyScope::Search;
+}
+
+impl Scope for ToWrite {
+    const SCOPE: ApiKeyScope = ApiKeyScope::Write;
+}
+
+impl Scope for ToSet {
+    const SCOPE: ApiKeyScope = ApiKeyScope::Settings;
+}
+
+impl<S: Scope> FromRequestParts<House> for Key<S> {
     type Rejection = KnowledgeError;
 
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, KnowledgeError> {
-        match Caller::from_request_parts(parts, house).await {
-            Ok(Caller::Key(key)) => Ok(Self(key)),
-            Ok(_) => Err(unauthorized(Code::Unauthorized, true, house).into()),
-            Err(error) => Err(error.into()),
+        let Caller::Key(key) = Caller::from_request_parts(parts, house).await? else {
+            return Err(unauthorized(Code::Unauthorized, true, house).into());
+        };
+        if !key.scopes.contains(&S::SCOPE) {
+            return Err(ApiError::new(Code::InsufficientScope).with("scope", S::SCOPE.as_str().into()).into());
         }
-    }
-}
-
-impl KeyHolder {
-    /// What the key opens, if it has this scope.
-    pub fn may(self, scope: ApiKeyScope) -> Result<Reader, KnowledgeError> {
-        if !self.0.scopes.contains(&scope) {
-            return Err(ApiError::new(Code::InsufficientScope).with("scope", scope.as_str().into()).into());
-        }
-        Ok(Reader { account: self.0.account, within: self.0.spaces })
+        Ok(Self(Reader { account: key.account, within: key.spaces }, PhantomData))
     }
 }
 
@@ -81,10 +105,10 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, KnowledgeError> {
 }
 
 /// The body of a batch, which may be larger than others and take longer. So few are read at once that they fit into memory.
-async fn large_body(request_body: Body, house: &House) -> Result<Bytes, KnowledgeError> {
+pub(crate) async fn large_body(request_body: Body, house: &House) -> Result<Bytes, ApiError> {
     let settings = &house.settings.knowledge.batch;
     let Ok(_place) = house.large_bodies.try_acquire() else {
-        return Err(ApiError::unavailable("overloaded", std::time::Duration::from_secs(1)).into());
+        return Err(ApiError::unavailable("overloaded", std::time::Duration::from_secs(1)));
     };
-    Ok(body::read(request_body, settings.body_bytes_max, settings.body_deadline).await?)
+    body::read(request_body, settings.body_bytes_max, settings.body_deadline).await
 }

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
@@ -43,6 +44,9 @@ impl LimitSettings {
     }
 }
 
+/// After so many tries the addresses that have not tried for long are forgotten.
+const FORGET_EVERY: u64 = 4096;
+
 /// The limiters, each with its own count per address.
 #[derive(Debug)]
 pub struct Limits {
@@ -82,32 +86,28 @@ impl Limits {
     pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
         self.sign_ins.check(address)
     }
-
-    /// Forgets addresses that have not tried for long.
-    pub fn forget_old(&self) {
-        for limiter in [&self.registrations, &self.claim_starts, &self.code_guesses, &self.sign_ins] {
-            if let Some(limiter) = &limiter.limiter {
-                limiter.retain_recent();
-            }
-        }
-    }
 }
 
 #[derive(Debug)]
 struct Limiter {
     reason: &'static str,
-    limiter: Option<DefaultKeyedRateLimiter<IpAddr>>,
+    counts: Option<DefaultKeyedRateLimiter<IpAddr>>,
+    tries: AtomicU64,
 }
 
 impl Limiter {
     fn new(reason: &'static str, per_minute: u32) -> Self {
         let quota = NonZeroU32::new(per_minute).map(Quota::per_minute);
-        Self { reason, limiter: quota.map(RateLimiter::keyed) }
+        Self { reason, counts: quota.map(RateLimiter::keyed), tries: AtomicU64::new(0) }
     }
 
     fn check(&self, address: IpAddr) -> Result<(), ApiError> {
-        let Some(limiter) = &self.limiter else { return Ok(()) };
-        limiter.check_key(&network(address)).map_err(|until| {
+        let Some(counts) = &self.counts else { return Ok(()) };
+        if self.tries.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
+            counts.retain_recent();
+            counts.shrink_to_fit();
+        }
+        counts.check_key(&network(address)).map_err(|until| {
             let wait = until.wait_time_from(DefaultClock::default().now());
             ApiError::unavailable(self.reason, wait.max(Duration::from_secs(1)))
         })
@@ -136,6 +136,18 @@ mod tests {
         assert_eq!(limits.code_guess(one).unwrap_err().code(), Code::TemporarilyUnavailable);
         assert!(limits.code_guess(other).is_ok());
         assert!(limits.claim_start(one).is_ok());
+    }
+
+    #[test]
+    fn addresses_that_have_not_tried_for_long_are_forgotten() {
+        // So generous that whoever tried once may try as if never before.
+        let settings = LimitSettings { registrations_per_minute: u32::MAX, ..LimitSettings::default() };
+        let limits = Limits::new(&settings);
+        for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {
+            assert!(limits.registration(std::net::Ipv4Addr::from_bits(address).into()).is_ok());
+        }
+        let remembered = limits.registrations.counts.as_ref().unwrap().len();
+        assert!(remembered <= 2 * usize::try_from(FORGET_EVERY).unwrap(), "{remembered}");
     }
 
     #[test]

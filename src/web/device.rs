@@ -134,9 +134,9 @@ pub async fn decide(
         return Ok(Redirect::to(&sign_in_path(&house, &back)).into_response());
     };
     match answered.map_err(Trouble::of(&house))? {
-        Ok(()) => Ok(Redirect::to(&format!("{}{back}", house.root_path())).into_response()),
-        Err(AnswerError::CodeConsumed) => {
-            Ok(draw(&house, &visitor, user_code.shown(), StatusCode::GONE, View::Consumed))
+        // Answered already, perhaps by the same person a moment ago: the page tells how.
+        Ok(()) | Err(AnswerError::CodeConsumed) => {
+            Ok(Redirect::to(&format!("{}{back}", house.root_path())).into_response())
         }
         Err(why) => Ok(draw(&house, &visitor, user_code.shown(), StatusCode::CONFLICT, View::Conflict { why })),
     }

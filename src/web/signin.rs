@@ -103,6 +103,7 @@ pub async fn ask(
     State(house): State<House>,
     Visitor(visitor): Visitor,
     ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
     PageForm(asked): PageForm<Asked>,
 ) -> Answer {
     house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
@@ -112,7 +113,8 @@ pub async fn ask(
         let shown = sign_in_page(&house, Frame::new(&house, visitor.as_ref()), asked.email, next, fault);
         return Ok(page(StatusCode::BAD_REQUEST, &shown));
     };
-    match house.signins.ask(email, next).await.map_err(Trouble::of(&house))? {
+    let before = ticket_cookie(&headers, &house);
+    match house.signins.ask(email, next, address, before.as_ref()).await.map_err(Trouble::of(&house))? {
         Ok(ticket) => {
             let mut response = elsewhere(&house, "/signin/code");
             Cookie::Ticket.set(&mut response, ticket.expose(), &house);
@@ -252,7 +254,7 @@ fn over(why: SignInRefusal) -> CodeView {
     let (title, text) = match why {
         SignInRefusal::Superseded => (
             "A newer code was sent",
-            "Only the newest code works, and only in the browser that asked for it. If that was you in another browser, \
+            "This browser asked for another code since, and only the newest of a browser works. If that was in another window, \
              go on there.",
         ),
         SignInRefusal::Burnt | SignInRefusal::Wrong { .. } => (

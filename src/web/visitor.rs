@@ -75,6 +75,7 @@ impl FromRequestParts<House> for SignedIn {
             let back = match parts.method {
                 Method::GET => parts.uri.path_and_query().map_or(path, PathAndQuery::as_str),
                 _ if path.starts_with("/account") => "/account",
+                _ if path.starts_with("/knowledge") => "/knowledge",
                 _ => path,
             };
             Trouble::elsewhere(&sign_in_path(house, back))

@@ -72,7 +72,7 @@ impl Store {
         .during("make an API key")
     }
 
-    /// The keys of an account, ended ones too, newest first.
+    /// The keys of an account, newest first; revoked ones come after all others.
     pub async fn api_keys_of_account(
         &self,
         account: &UserAccountId,
@@ -80,12 +80,25 @@ impl Store {
     ) -> Result<Vec<ApiKey>, StoreError> {
         const SQL: &str =
             "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
-            FROM api_keys WHERE account_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2";
+            FROM api_keys WHERE account_id = $1
+            ORDER BY (revoked_at IS NOT NULL), created_at DESC, id DESC LIMIT $2";
         let rows: Vec<KeyRow> = on_reader!(&self.pool, |db| {
             sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
         })
         .during("list the API keys of an account")?;
         Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// One key of an account; nobody else's.
+    pub async fn api_key_of_account(&self, id: ApiKeyId, owner: &UserAccountId) -> Result<Option<ApiKey>, StoreError> {
+        const SQL: &str =
+            "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
+            FROM api_keys WHERE id = $1 AND account_id = $2";
+        let row: Option<KeyRow> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
+        })
+        .during("read an API key")?;
+        Ok(row.map(ApiKey::try_from).transpose()?)
     }
 
     /// Keys for operators, newest first.

@@ -277,7 +277,7 @@ impl Store {
         Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
     }
 
-    /// The agents that an account claimed, revoked ones too, newest first.
+    /// The agents that an account claimed, newest first; revoked ones come after all that live.
     pub async fn agents_of_account(
         &self,
         account: &UserAccountId,
@@ -285,7 +285,8 @@ impl Store {
     ) -> Result<Vec<Registration>, StoreError> {
         const SQL: &str = concat!(
             row::select_registration!(),
-            " WHERE r.account_id = $1 ORDER BY r.created_at DESC, r.id DESC LIMIT $2"
+            " WHERE r.account_id = $1
+                ORDER BY (r.revoked_at IS NOT NULL), r.created_at DESC, r.id DESC LIMIT $2"
         );
         let rows: Vec<RegistrationRow> = on_reader!(&self.pool, |db| {
             sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)

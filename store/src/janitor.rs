@@ -38,6 +38,12 @@ pub struct PurgeSettings {
     /// Letters, after they were sent or given up.
     #[serde(with = "humantime_serde")]
     pub mails_kept: Duration,
+    /// Batches of the knowledge API, after they ended: how long their stream can be joined again.
+    #[serde(with = "humantime_serde")]
+    pub batches_kept: Duration,
+    /// What filters left out, and why.
+    #[serde(with = "humantime_serde")]
+    pub verdicts_kept: Duration,
     /// Rows of one batch.
     pub batch_rows: u32,
     /// Batches of one kind at one call; the next call goes on.
@@ -56,6 +62,8 @@ impl Default for PurgeSettings {
             held_kept: days(30),
             signin_codes_kept: days(1),
             mails_kept: days(7),
+            batches_kept: days(1),
+            verdicts_kept: days(30),
             batch_rows: 500,
             batches_max: 100,
         }
@@ -83,6 +91,10 @@ pub struct Purged {
     pub signin_codes: u64,
     /// Letters.
     pub mails: u64,
+    /// Batches, each with its items.
+    pub batches: u64,
+    /// Verdicts of filters.
+    pub verdicts: u64,
 }
 
 impl Store {
@@ -108,6 +120,8 @@ impl Store {
             held: self.purge_kind(HELD, before(settings.held_kept), settings).await?,
             signin_codes: self.purge_kind(SIGNIN_TICKETS, codes_before, settings).await?,
             mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,
+            batches: self.purge_kind(BATCHES, before(settings.batches_kept), settings).await?,
+            verdicts: self.purge_kind(VERDICTS, before(settings.verdicts_kept), settings).await?,
         })
     }
 
@@ -171,3 +185,10 @@ const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
 /// By the time when they were written, which both databases have an index for; what is still to be sent stays.
 const MAILS: &str = "DELETE FROM mails WHERE id IN
     (SELECT id FROM mails WHERE created_at < $1 AND (sent_at < $1 OR given_up_at < $1) LIMIT $2)";
+
+/// Items go with their batch. By the time when it came, which both databases have an index for.
+const BATCHES: &str = "DELETE FROM batches WHERE id IN
+    (SELECT id FROM batches WHERE created_at < $1 AND finished_at < $1 LIMIT $2)";
+
+const VERDICTS: &str = "DELETE FROM verdicts WHERE id IN
+    (SELECT id FROM verdicts WHERE created_at < $1 LIMIT $2)";

@@ -198,8 +198,11 @@ impl Store {
         if seen.is_empty() {
             return Ok(());
         }
+        // In one order everywhere: rows are locked in the order in which they come, and two nodes must not wait for each other.
+        let mut seen = seen.to_vec();
+        seen.sort_unstable();
         in_transaction!(&self.pool, |tx: Db| {
-            for chunk in chunks(seen) {
+            for chunk in chunks(&seen) {
                 let mut sql = QueryBuilder::<Db>::new("WITH seen (machine_uuid, at, due) AS (");
                 sql.push_values(chunk, |mut row, (machine, at)| {
                     row.push_bind(machine.as_uuid()).push_bind(*at).push_bind(*at - sparing);
@@ -260,6 +263,7 @@ macro_rules! known_sql {
     ($from:literal) => {
         concat!(
             "SELECT m.secret_hash, m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
+                (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
                 c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
                 COALESCE((SELECT TRUE FROM held_events h
                     WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
@@ -335,6 +339,7 @@ struct KnownRow {
     machine_uuid: Uuid,
     user_cuid: String,
     account_id: Option<String>,
+    identity_account_id: Option<String>,
     last_seen_at: Timestamp,
     rule_machine_uuid: Option<Uuid>,
     rule_lane: Option<String>,
@@ -352,6 +357,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
             machine_uuid: first.machine_uuid.into(),
             user_cuid: parsed("machines.user_cuid", &first.user_cuid)?,
             account: parsed_opt("machines.account_id", first.account_id.as_deref())?,
+            identity_account: parsed_opt("identities.account_id", first.identity_account_id.as_deref())?,
             consent: Vec::new(),
         },
         has_held: first.has_held,

@@ -42,9 +42,10 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Begins a new epoch, at least `epoch`, with everything that waits of an identity: the statistics service knows another end of the
-    /// chain than we do. Says how many events were moved.
-    pub async fn outbox_rechain(&self, user_cuid: &UserCuid, epoch: u64) -> Result<usize, StoreError> {
+    /// Begins a new epoch, at least `epoch`, with everything that waits of an identity: the statistics service refused an event of the
+    /// epoch `refused`, since it knows another end of the chain than we do. Says how many events were moved: none when another process has
+    /// begun a new epoch since.
+    pub async fn outbox_rechain(&self, user_cuid: &UserCuid, refused: u64, epoch: u64) -> Result<usize, StoreError> {
         const LOCK: &str = "UPDATE identities SET control_chain_epoch = control_chain_epoch WHERE user_cuid = $1
             RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";
         const WAITING: &str =
@@ -55,6 +56,9 @@ impl Store {
                 sqlx::query_as(LOCK).bind(user_cuid.as_str()).fetch_optional(&mut *tx).await?;
             let Some(chain) = chain else { return Ok(0) };
             let chain = chain.read().map_err(undecodable)?;
+            if chain.position.chain_epoch != refused {
+                return Ok(0);
+            }
             let waiting: Vec<OutboxRow> = sqlx::query_as(WAITING).bind(user_cuid.as_str()).fetch_all(&mut *tx).await?;
             let mut position = Position::genesis(epoch.max(chain.position.chain_epoch + 1));
             for row in &waiting {

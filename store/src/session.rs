@@ -77,26 +77,8 @@ impl Store {
         instead_of: Option<&SecretHash>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        const SQL: &str =
-            "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let user_agent: Option<String> =
-            new.user_agent.map(|text| storable(text).chars().take(USER_AGENT_CHARS_MAX).collect());
         in_transaction!(&self.pool, |tx| {
-            if let Some(old) = instead_of {
-                sqlx::query(REVOKE).bind(old.as_bytes()).bind(now).execute(&mut *tx).await?;
-            }
-            sqlx::query(SQL)
-                .bind(new.token.as_bytes())
-                .bind(new.id.as_uuid())
-                .bind(new.person.as_uuid())
-                .bind(new.via.to_string())
-                .bind(new.address)
-                .bind(user_agent.as_deref())
-                .bind(now)
-                .bind(new.expires_at)
-                .execute(&mut *tx)
-                .await?;
+            session_insert!(tx, new, instead_of, now);
             Ok(())
         })
         .during("create a session")
@@ -173,6 +155,22 @@ impl Store {
         .during("revoke the sessions of a person")
     }
 
+    /// Signs a person out everywhere but here; the number of sessions that this ended.
+    pub async fn sessions_revoke_others(
+        &self,
+        person: PersonId,
+        kept: SessionId,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        const SQL: &str = "UPDATE sessions SET revoked_at = $3
+            WHERE person_id = $1 AND id <> $2 AND revoked_at IS NULL AND expires_at > $3";
+        on_writer!(&self.pool, |db| async {
+            let query = sqlx::query(SQL).bind(person.as_uuid()).bind(kept.as_uuid()).bind(now);
+            query.execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("revoke the other sessions of a person")
+    }
+
     /// A person's sessions that are still good, newest first.
     pub async fn sessions_of_person(
         &self,
@@ -190,7 +188,38 @@ impl Store {
     }
 }
 
-const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
+/// Signs a browser in within a transaction that the caller holds.
+macro_rules! session_insert {
+    ($tx:ident, $new:expr, $instead_of:expr, $now:expr) => {
+        if let Some(old) = $instead_of {
+            sqlx::query($crate::session::REVOKE).bind(old.as_bytes()).bind($now).execute(&mut *$tx).await?;
+        }
+        sqlx::query($crate::session::INSERT)
+            .bind($new.token.as_bytes())
+            .bind($new.id.as_uuid())
+            .bind($new.person.as_uuid())
+            .bind($new.via.to_string())
+            .bind($new.address)
+            .bind($new.user_agent_kept())
+            .bind($now)
+            .bind($new.expires_at)
+            .execute(&mut *$tx)
+            .await?;
+    };
+}
+pub(crate) use session_insert;
+
+impl NewSession<'_> {
+    pub(crate) fn user_agent_kept(&self) -> Option<String> {
+        self.user_agent.map(|text| storable(text).chars().take(USER_AGENT_CHARS_MAX).collect())
+    }
+}
+
+pub(crate) const INSERT: &str =
+    "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+pub(crate) const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
 
 #[derive(FromRow)]
 struct FactsRow {

@@ -9,12 +9,13 @@ use sqlx::FromRow;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
+use crate::session::{NewSession, session_insert};
 use crate::{Store, in_transaction, on_reader, on_writer};
 
 /// What became of the wish for a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketStart {
-    /// The code works, and any earlier one for the address does not.
+    /// The code works, and the one that the browser had before does not.
     Started,
     /// Too many were asked for in the window.
     TooMany {
@@ -23,44 +24,73 @@ pub enum TicketStart {
     },
 }
 
+/// Who asks for a code.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// The part of the internet that the browser is in.
+    pub network: &'a str,
+    /// The ticket that the browser had before: its code stops working.
+    pub instead_of: Option<&'a SecretHash>,
+}
+
+/// How many codes one address may be sent. Counted by network, so that nobody elsewhere can use up what its owner may ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeLimits {
+    /// For one network that asks.
+    pub per_network: u32,
+    /// For all together.
+    pub total: u32,
+    /// Before now.
+    pub window: TimeDelta,
+}
+
 impl Store {
-    /// Takes down a code in place of the address's live one, unless `codes_max` were asked for within `window` before `now`.
+    /// Takes down a code, unless as many as `limits` allows were asked for.
     pub async fn signin_start(
         &self,
         ticket: &Ticket,
-        codes_max: u32,
-        window: TimeDelta,
+        asking: &Asking<'_>,
+        limits: &CodeLimits,
         now: Timestamp,
     ) -> Result<TicketStart, StoreError> {
         const LOCK: &str = "INSERT INTO signin_addresses (email, asked_at) VALUES ($1, $2)
             ON CONFLICT (email) DO UPDATE SET asked_at = $2";
         // Of those in the window, the one whose leaving makes room.
-        const FULL: &str = "SELECT created_at FROM signin_tickets WHERE email = $1 AND created_at > $2
+        const FULL: &str = "SELECT created_at FROM signin_tickets
+            WHERE email = $1 AND created_at > $2 AND ($4 IS NULL OR network = $4)
             ORDER BY created_at DESC LIMIT 1 OFFSET $3";
-        const SUPERSEDE: &str = "UPDATE signin_tickets SET state = 'superseded' WHERE email = $1 AND state = 'live'";
-        const INSERT: &str =
-            "INSERT INTO signin_tickets (ticket_hash, email, sealed_code, next, created_at, expires_at, tries, state)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        const SUPERSEDE: &str =
+            "UPDATE signin_tickets SET state = 'superseded' WHERE ticket_hash = $1 AND state = 'live'";
+        const INSERT: &str = "INSERT INTO signin_tickets
+                (ticket_hash, email, network, sealed_code, next, created_at, expires_at, tries, state)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+        let window = limits.window;
         let email = ticket.email.as_str();
         in_transaction!(
             &self.pool,
             |tx| {
                 sqlx::query(LOCK).bind(email).bind(now).execute(&mut *tx).await?;
-                let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
-                    .bind(email)
-                    .bind(now - window)
-                    .bind(i64::from(codes_max.saturating_sub(1)))
-                    .fetch_optional(&mut *tx)
-                    .await?;
-                match oldest {
-                    _ if codes_max == 0 => return Ok(TicketStart::TooMany { retry_after: window }),
-                    Some(oldest) => return Ok(TicketStart::TooMany { retry_after: oldest + window - now }),
-                    None => {}
+                for (codes_max, network) in [(limits.per_network, Some(asking.network)), (limits.total, None)] {
+                    let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
+                        .bind(email)
+                        .bind(now - window)
+                        .bind(i64::from(codes_max.saturating_sub(1)))
+                        .bind(network)
+                        .fetch_optional(&mut *tx)
+                        .await?;
+                    match oldest {
+                        _ if codes_max == 0 => return Ok(TicketStart::TooMany { retry_after: window }),
+                        Some(oldest) => return Ok(TicketStart::TooMany { retry_after: oldest + window - now }),
+                        None => {}
+                    }
                 }
-                sqlx::query(SUPERSEDE).bind(email).execute(&mut *tx).await?;
+                if let Some(before) = asking.instead_of {
+                    sqlx::query(SUPERSEDE).bind(before.as_bytes()).execute(&mut *tx).await?;
+                }
                 sqlx::query(INSERT)
                     .bind(ticket.token.as_bytes())
                     .bind(email)
+                    .bind(asking.network)
                     .bind(&ticket.sealed_code[..])
                     .bind(ticket.next.as_ref().map(Next::as_str))
                     .bind(ticket.created_at)
@@ -107,16 +137,30 @@ impl Store {
         Ok(row.map(Ticket::try_from).transpose()?)
     }
 
-    /// Uses up a live ticket. Exactly one of any number of calls gives `true`.
-    pub async fn signin_use(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
+    /// Uses up a live ticket and signs its browser in, both or neither. Exactly one of any number of calls gives `true`. `instead_of` is
+    /// the session that this browser had before: it ends.
+    pub async fn signin_use(
+        &self,
+        token: &SecretHash,
+        new: &NewSession<'_>,
+        instead_of: Option<&SecretHash>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE signin_tickets SET state = 'used'
             WHERE ticket_hash = $1 AND state = 'live' AND expires_at > $2";
-        let done = on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(token.as_bytes()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("use a sign-in code")?;
-        Ok(done == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let used = sqlx::query(SQL).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if used.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                session_insert!(tx, new, instead_of, now);
+                Ok(true)
+            },
+            commit if |used| *used
+        )
+        .during("use a sign-in code")
     }
 }
 

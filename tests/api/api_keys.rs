@@ -18,13 +18,17 @@ both! {
         let made = make(&world, &person.cookie, json!({ "name": " search box ", "scopes": ["search"], "spaces": [space] })).await.expect(201);
         assert!(made["key"].as_str().unwrap().starts_with("ak_"));
         assert_eq!((&made["name"], &made["scopes"], &made["spaces"]), (&json!("search box"), &json!(["search"]), &json!([space])));
-        let all = make(&world, &agent.token, json!({ "name": "all", "expires_at": "2099-01-01T00:00:00Z" })).await.expect(201);
+        let all = make(&world, &person.cookie, json!({ "name": "all", "expires_at": "2099-01-01T00:00:00Z" })).await.expect(201);
         assert_eq!((&all["scopes"], &all["spaces"]), (&json!(["search", "write", "settings"]), &Value::Null));
         let listed = world.get(KEYS, &person.cookie).await;
         let body = listed.expect(200);
         assert_eq!(body["keys"].as_array().unwrap().len(), 2);
         assert!(!String::from_utf8_lossy(&listed.body).contains("ak_"), "a key is shown once");
         let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
+        // An agent sees the keys, and neither makes nor ends any: they would outlive it.
+        assert_eq!(&world.get(KEYS, &agent.token).await.expect(200), &body);
+        make(&world, &agent.token, json!({ "name": "x" })).await.refused(401, "unauthorized");
+        world.delete(&path, &agent.token).await.refused(401, "unauthorized");
         let stranger = world.person("bob@example.com").await;
         world.delete(&path, &stranger.cookie).await.refused(404, "not_found");
         assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use harness::upstream::{Answer as UpstreamAnswer, Reply, TOKEN, Upstream};
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
 use crate::event::Chain;
 use crate::world::{Credential, World, both};
 
@@ -106,6 +107,34 @@ both! {
         assert_eq!(world.get(CONSENT, &person.cookie).await.expect(200)["levels"].as_array().unwrap().len(), 2);
     }
 
+    async fn what_the_page_shows_is_what_holds_after_saving_it(world: World) {
+        let person = world.person("ada@example.com").await;
+        let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
+        let browser = Browser::new(&world);
+        browser.put("attache.session_token", pair.split_once('=').unwrap().1);
+        let machine = world.attached_machine(&person).await;
+        // A lane that is stricter for all computers stays so when one computer's other lanes change.
+        set(&world, browser.credential(), json!({ "level": "full" })).await;
+        set(&world, browser.credential(), json!({ "level": "off", "lane": "llm" })).await;
+        let shown = [("memory", "full"), ("llm", "off"), ("skill", "full"), ("security", "full"), ("squad", "full"), ("rsi", "full")];
+        let row = |scope, all| [&[("scope", scope), ("all", all)], &shown[..]].concat();
+        browser.submit("/account/consent", &row(&machine.uuid, "full")).await.goes_to("/account/consent?saved=0");
+        browser.submit("/account/consent", &row(&machine.uuid, "metadata-only")).await.goes_to("/account/consent?saved=2");
+        assert_eq!(level(&world, &machine, "?lane=llm").await, "off");
+        assert_eq!(level(&world, &machine, "?lane=memory").await, "metadata-only");
+
+        // Two identities that hold different levels: the strictest is shown, and saving it makes both hold it.
+        let second = world.attached_machine(&person).await;
+        assert_eq!(level(&world, &second, "").await, "metadata-only");
+        let everywhere = [("scope", "all"), ("all", "full"), ("memory", "full"), ("llm", "off")];
+        browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=2");
+        assert_eq!((level(&world, &second, "").await, level(&world, &second, "?lane=llm").await), ("full".into(), "off".into()));
+        browser.submit("/account/consent", &everywhere).await.goes_to("/account/consent?saved=0");
+        // What is not chosen is sent empty.
+        let empty = [("scope", second.uuid.as_str()), ("all", ""), ("rsi", "")];
+        browser.submit("/account/consent", &empty).await.goes_to("/account/consent?saved=0");
+    }
+
     async fn every_change_is_in_the_record_with_a_proof(world: World) {
         let person = world.person("ada@example.com").await;
         let machine = world.attached_machine(&person).await;
@@ -189,6 +218,19 @@ async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
     assert_eq!(set(&world, &machines[0], json!({ "level": "full" })).await, 1);
     assert_eq!(upstream.taken().len(), 3);
     upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_the_service_took_before_is_not_sent_for_ever() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let taken = json!({ "error": "event_id_conflict" });
+    upstream.next(UpstreamAnswer::reply(Reply::json(409, &taken)));
+    assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
+    let store = &world.server.house.store;
+    assert_eq!(store.outbox_identities(10).await.unwrap(), []);
+    assert_eq!(upstream.requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,10 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("GET", "/api/v1/audit/verify", &["machine", "account", "session"]),
     ("GET", "/api/v1/consent", &["machine", "account", "session"]),
     ("POST", "/api/v1/consent", &["machine", "account", "session"]),
+    // Beyond the specification: what an agent may read but must not make, since it would outlive the agent.
+    ("GET", "/api/v1/keys", &["account", "session"]),
+    ("POST", "/api/v1/keys", &["session"]),
+    ("DELETE", "/api/v1/keys/{id}", &["session"]),
     ("POST", "/api/v1/events", &["machine", "account", "session", "pre_claim"]),
 ];
 

@@ -7,6 +7,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use store::account::Provision;
 
+use crate::browser::Browser;
 use crate::event::Machine;
 use crate::world::{Answer, Credential, DEVICE_GRANT, World, both};
 
@@ -221,6 +222,21 @@ both! {
         world.device_approve(&nobody, &user_code).await.expect(200);
         assert_eq!(world.device_token(&device_code).await.expect(200)["user_account_id"], account);
         assert_eq!(attached_to(&world, &machine).await, Some(account));
+    }
+
+    async fn pressing_the_button_twice_tells_what_became_of_it(world: World) {
+        let person = world.person("ada@example.com").await;
+        let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
+        let browser = Browser::new(&world);
+        browser.put("attache.session_token", pair.split_once('=').unwrap().1);
+        for (decision, told) in [("approve", "is attached"), ("deny", "was denied")] {
+            let (_, user_code) = asking_anew(&world).await;
+            let page = format!("/device?user_code={}", user_code.replace('-', "%2D"));
+            for _ in 0..2 {
+                browser.submit("/device", &[("user_code", &user_code), ("decision", decision)]).await.goes_to(&page);
+            }
+            assert!(browser.get(&page).await.page(200).contains(told), "{told}");
+        }
     }
 
     async fn a_code_that_does_not_wait_is_consumed(world: World) {

@@ -120,7 +120,7 @@ both! {
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
-        for kind in ["lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "outbox", "watch", "meter", "presence", "janitor"] {
+        for kind in ["lookup", "append", "sequence", "hold", "mail", "claims", "devices", "intake", "batches", "drift", "backfill", "outbox", "watch", "meter", "presence", "janitor"] {
             assert!(tree.contains(&format!("\"{kind}\"")), "{kind} in {tree}");
         }
     }

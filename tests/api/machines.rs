@@ -1,10 +1,10 @@
 //! Computers register and are detached (decisions, section 3).
 
 use attache::config::MachineRegistration;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::event::Chain;
-use crate::world::{Credential, World, both};
+use crate::world::{Credential, Person, World, both};
 
 const UUID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
 
@@ -32,6 +32,45 @@ both! {
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
         world.delete("/api/v1/machines/nonsense", &person.cookie).await.refused(404, "not_found");
     }
+
+    async fn a_computer_that_only_claims_an_identity_records_nothing_for_its_owner(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        world.event(&machine, &Chain::new(&machine).next()).await.receipt();
+        world.delete(&format!("/api/v1/machines/{}", machine.uuid), &person.cookie).await.expect(200);
+        let before = owners_view(&world, &person).await;
+
+        // Whoever knows the identity can register under it; the detached computer itself, for one.
+        let back = world.machine_of(&machine.user_cuid).await;
+        let event = Chain::new(&back).next();
+        let warning = world.event(&back, &event).await.held("identity_mismatch");
+        assert!(warning.contains("/scope/user_id") && warning.contains("not attached to"), "{warning}");
+        assert_eq!(owners_view(&world, &person).await, before);
+        // It sees itself alone, and changes nothing of the owner's.
+        let own = world.activity(&back, "").await.expect(200);
+        assert_eq!((&own["events"], own["unclassified"].as_array().unwrap().len()), (&json!([]), 1));
+        let bar = world.get("/api/v1/usage/bar", &Credential::from(&back)).await.expect(200);
+        assert_eq!((&bar["plan"], &bar["memory"]["percent_left"]), (&json!("FREE"), &json!(100.0)));
+        let level = json!({ "level": "full" });
+        world.post("/api/v1/consent", &Credential::from(&back), &level).await.refused(403, "machine_not_owned");
+        world.get("/api/v1/consent", &Credential::from(&back)).await.expect(200);
+
+        // Once a person approves it, what was held goes through.
+        let code = world.device_code(&back).await.expect(200);
+        world.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
+        world.event(&back, &event).await.receipt();
+        world.included(person.cookie.clone(), event["event_id"].as_str().unwrap()).await;
+        assert_eq!(world.activity(person.cookie.clone(), "").await.expect(200)["unclassified"], json!([]));
+        world.post("/api/v1/consent", &Credential::from(&back), &level).await.expect(200);
+    }
+}
+
+/// All that an owner sees of what was recorded and used.
+async fn owners_view(world: &World, person: &Person) -> [Value; 3] {
+    let activity = world.activity(person.cookie.clone(), "").await.expect(200);
+    let bar = world.get("/api/v1/usage/bar", &person.cookie).await.expect(200);
+    let ids = activity["events"].as_array().unwrap().iter().map(|event| event["event_id"].clone()).collect();
+    [ids, activity["unclassified"].clone(), bar]
 }
 
 #[tokio::test(flavor = "multi_thread")]

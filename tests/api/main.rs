@@ -19,6 +19,7 @@ mod credentials;
 mod device;
 mod events;
 mod http;
+mod knowledge;
 mod machines;
 mod mail;
 mod oidc;

@@ -1,5 +1,8 @@
 //! Signing in with a real OpenID provider.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use attache::config::OidcSettings;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
 use reqwest::Url;
@@ -92,6 +95,57 @@ async fn signing_in_with_a_provider_ends_the_session_before() {
     assert!(authorization.contains("max_age=900"), "a recent sign-in there, too: {authorization}");
     back(&browser, &provider.sign_in(&authorization, "ada").await).await.goes_to("/account");
     world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_means_a_recent_sign_in_there() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    // Whether somebody is signed in here or not.
+    let browser = Browser::new(&world);
+    let authorization = begin(&browser, "").await;
+    assert!(authorization.contains("max_age=900"), "{authorization}");
+    // Somebody takes it out of the link, so that the provider does not say when its person signed in.
+    let unasked = provider.sign_in(&authorization.replace("&max_age=900", ""), "ada").await;
+    assert!(back(&browser, &unasked).await.page(403).contains("You were not signed in"));
+    assert_eq!(browser.cookie(SESSION), None);
+    // Longer ago than was asked for; clocks may differ by a minute.
+    let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
+    world.advance(Duration::from_mins(15));
+    back(&browser, &returned).await.goes_to("/account");
+    let late = Browser::new(&world);
+    let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
+    world.advance(Duration::from_mins(2));
+    back(&late, &returned).await.page(403);
+    assert_eq!(late.cookie(SESSION), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_hangs_is_asked_once_for_all_who_wait() {
+    let hole = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let issuer = format!("http://{}", hole.local_addr().unwrap());
+    let world = World::with(|all| {
+        all.signin.provider_timeout = Duration::from_millis(500);
+        all.signin.oidc = vec![settings(&issuer)];
+    })
+    .await;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let taken = Arc::clone(&asked);
+    let hanging = tokio::spawn(async move {
+        loop {
+            let connection = hole.accept().await.unwrap();
+            taken.lock().unwrap().push(connection);
+        }
+    });
+    let browser = Browser::new(&world);
+    let answers =
+        futures_util::future::join_all((0..15).map(|_| browser.get("/signin/oidc/work?next=%2Fdevice"))).await;
+    for answer in &answers {
+        // Whoever tries again is still on the way.
+        assert!(answer.page(424).contains("/signin?next=%2Fdevice"), "{}", answer.page(424));
+    }
+    hanging.abort();
+    assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

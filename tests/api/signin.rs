@@ -116,20 +116,28 @@ both! {
         assert!(page.page(200).contains("has expired") && page.page(200).contains("Send a new code"));
     }
 
-    async fn only_the_newest_code_of_an_address_works_and_only_where_it_was_asked_for(world: World) {
+    async fn only_the_newest_code_of_a_browser_works_and_only_there(world: World) {
         let (first, second, stranger) = (Browser::new(&world), Browser::new(&world), Browser::new(&world));
         first.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
         let old = world.code_to(ADA, 0).await;
         second.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
         let new = world.code_to(ADA, 1).await;
+        first.submit("/signin/code", &[("code", &new)]).await.goes_to("/signin/code");
         for code in [&old, &new] {
-            first.submit("/signin/code", &[("code", code)]).await.goes_to("/signin/code");
             stranger.submit("/signin/code", &[("code", code)]).await.goes_to("/signin");
         }
-        assert!(first.get("/signin/code").await.page(200).contains("newer code was sent"));
         stranger.get("/signin/code").await.goes_to("/signin");
+        // Whoever asks for codes elsewhere takes nobody's away.
+        let ticket = first.cookie(TICKET).unwrap();
+        first.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+        let newest = world.code_to(ADA, 2).await;
+        let window = Browser::new(&world);
+        window.put(TICKET, &ticket);
+        window.submit("/signin/code", &[("code", &old)]).await.goes_to("/signin/code");
+        assert!(window.get("/signin/code").await.page(200).contains("newer code was sent"));
         second.submit("/signin/code", &[("code", &new)]).await.goes_to("/account");
-        assert_eq!((first.cookie(SESSION), stranger.cookie(SESSION)), (None, None));
+        first.submit("/signin/code", &[("code", &newest)]).await.goes_to("/account");
+        assert_eq!((window.cookie(SESSION), stranger.cookie(SESSION)), (None, None));
     }
 
     async fn signing_in_gives_a_new_session_and_ends_the_one_before(world: World) {
@@ -272,6 +280,21 @@ async fn codes_are_limited_by_address_of_mail_and_of_machine() {
     ask("bob@example.com").await.goes_to("/signin/code");
     world.advance(Duration::from_hours(1));
     ask(ADA).await.goes_to("/signin/code");
+
+    let world = World::with(|settings| {
+        settings.signin.codes_per_hour_total = 3;
+        settings.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    })
+    .await;
+    let from = async |network: &str| {
+        let headers = [("x-forwarded-for", network.to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
+        Browser::new(&world).send(Method::POST, "/signin", &headers, Some(&[("email", ADA)])).await.status
+    };
+    let mut answers = Vec::new();
+    for network in ["192.0.2.1", "192.0.2.2", "198.51.100.1", "2001:db8::1"] {
+        answers.push(from(network).await);
+    }
+    assert_eq!(answers, [303, 303, 303, 424]);
 
     let world = World::with(|settings| settings.limits.sign_ins_per_minute = 2).await;
     let ask = async |email: &str| Browser::new(&world).submit("/signin", &[("email", email)]).await;

@@ -19,9 +19,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// More things to focus than a page has.
 const TABS_MAX: usize = 60;
 
-/// Shows each law on a desk and on a phone, each with a server of its own.
+/// Shows each law on a desk and on a phone, each with a server of its own: `World::new()`, or what is named after `in`.
 macro_rules! pages {
-    ($($(#[$meta:meta])* async fn $name:ident($world:ident: World, $browser:ident: Browser) $body:block)*) => {$(
+    (in $world_of:path; $($(#[$meta:meta])* async fn $name:ident($world:ident: World, $browser:ident: Browser) $body:block)*) => {$(
         mod $name {
             use super::*;
 
@@ -29,7 +29,7 @@ macro_rules! pages {
             async fn law($world: &World, $browser: &Browser) $body
 
             async fn on(screen: crate::browser::Screen) {
-                let world = World::new().await;
+                let world = $world_of().await;
                 if let Some(browser) = Browser::open(&world, screen, stringify!($name)).await {
                     law(&world, &browser).await;
                     browser.close().await;
@@ -47,6 +47,7 @@ macro_rules! pages {
             }
         }
     )*};
+    ($($laws:tt)*) => { $crate::browser::pages! { in World::new; $($laws)* } };
 }
 pub(crate) use pages;
 

@@ -19,7 +19,18 @@ pages! {
         browser.visit("/account").await;
         browser.follow("Consent").await;
         browser.sees("How much your computers may record").await;
+        browser.sees("Where nothing is chosen, nothing is kept back").await;
+        browser.sees("Not chosen").await;
         browser.look("default").await;
+        // To save what nobody chose chooses nothing, and the default can be chosen.
+        browser.press("Save All computers").await;
+        browser.sees("nothing was changed").await;
+        assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], serde_json::json!([]));
+        browser.select("All computers, rsi", "No content").await;
+        browser.press("Save All computers").await;
+        browser.sees("Saved, and in force").await;
+        let levels = world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"].clone();
+        assert_eq!((levels.as_array().unwrap().len(), &levels[0]["level"]), (1, &serde_json::json!("metadata-only")));
         assert_eq!(level(world, &machine, "").await, "metadata-only");
 
         browser.select("All computers, all lanes", "Nothing").await;

@@ -18,10 +18,15 @@ mod event;
 #[expect(dead_code, unused_imports, unused_macros, reason = "what the black-box tests need besides")]
 mod world;
 
+#[path = "../api/knowledge/site.rs"]
+#[expect(dead_code, reason = "what the black-box tests need besides")]
+mod site;
+
 mod access;
 mod account;
 mod claim;
 mod consent;
 mod device;
 mod judging;
+mod knowledge;
 mod signin;

@@ -6,14 +6,18 @@
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 
+mod batches;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod client;
 #[path = "../api/event.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod event;
 mod ledger;
+mod library;
 mod oracle;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod process;
 mod sender;
 mod soak;
+#[path = "../api/knowledge/stream.rs"]
+mod stream;

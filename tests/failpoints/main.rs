@@ -8,6 +8,7 @@
 //! | `hold.before`, `hold.after` | the committer of held events, around its transaction |
 //! | `claims.exchange`, `claims.complete` | a claim ceremony: polled, and before a claim is committed |
 //! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |
+//! | `batches.taken`, `batches.ready`, `batches.put`, `batches.finished` | a batch is committed; an item is ready, kept, and its outcome written |
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
 //! | `meter.pass`, `presence.pass`, `outbox.pass` | and of these |
@@ -22,10 +23,15 @@ mod event;
 #[path = "../cli/flow.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod flow;
+#[path = "../crash/library.rs"]
+mod library;
 #[path = "../crash/process.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod process;
+#[path = "../api/knowledge/stream.rs"]
+mod stream;
 
+mod batches;
 mod death;
 mod panics;
 mod races;

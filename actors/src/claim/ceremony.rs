@@ -1,6 +1,7 @@
 //! The actor behind one registration.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Claim, ClaimGrant, Registration, UserCode, WRONG_TRIES_MAX};
@@ -10,6 +11,7 @@ use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
 use ractor::{ActorProcessingErr, ActorRef};
 use store::claim::AttemptStart;
+use tokio::time::Instant;
 
 use super::{
     CompleteError, Confirmer, ExchangeError, StartError, StartedClaim, Tokens, Trouble, Wiring, delta, draw_attempt,
@@ -19,6 +21,9 @@ use crate::mail::queued;
 
 /// The window of `claims.starts_per_hour`.
 const START_WINDOW: TimeDelta = TimeDelta::hours(1);
+
+/// A poll whose answer would be older than this reads the row again, in case nobody told of a change.
+const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// An answer of the law within an answer of the actor.
 type Outcome<T, E> = Result<Result<T, E>, Trouble>;
@@ -77,6 +82,8 @@ pub struct CeremonyState {
     registration: Registration,
     /// The newest attempt.
     attempt: Option<Attempt>,
+    /// When both were last read.
+    read_at: Instant,
 }
 
 impl ClaimCeremony {
@@ -93,7 +100,7 @@ impl ClaimCeremony {
         _myself: ActorRef<ClaimMessage>,
         (registration, attempt): (Registration, Option<Attempt>),
     ) -> Result<CeremonyState, ActorProcessingErr> {
-        Ok(CeremonyState { registration, attempt })
+        Ok(CeremonyState { registration, attempt, read_at: Instant::now() })
     }
 
     #[ractor::message(ClaimMessage::Start { email, reply })]
@@ -122,6 +129,11 @@ impl ClaimCeremony {
     async fn on_exchange_claim(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
         domain::failpoint!("claims.exchange");
         let now = self.wiring.clock.now();
+        if state.registration.claim.is_none() && state.read_at.elapsed() >= READ_EVERY {
+            // Memory is good enough for another while when the store is away.
+            state.read_at = Instant::now();
+            Box::pin(self.refresh(state)).await;
+        }
         reply.send(match state.registration.claim_grant(state.attempt.as_ref(), now) {
             ClaimGrant::Pending => Ok(Err(ExchangeError::Pending)),
             ClaimGrant::Expired => Ok(Err(ExchangeError::Expired)),
@@ -148,9 +160,7 @@ impl ClaimCeremony {
 
     #[ractor::message(ClaimMessage::Refresh)]
     async fn on_refresh(&self, state: &mut CeremonyState) {
-        if let Err(error) = Box::pin(self.reload(state)).await {
-            tracing::warn!(registration.id = %state.registration.id, error = %error, "a changed registration could not be read");
-        }
+        Box::pin(self.refresh(state)).await;
     }
 }
 
@@ -260,9 +270,15 @@ impl ClaimCeremony {
         Ok(revoked)
     }
 
+    async fn refresh(&self, state: &mut CeremonyState) {
+        if let Err(error) = self.reload(state).await {
+            tracing::warn!(registration.id = %state.registration.id, error = %error, "a changed registration could not be read");
+        }
+    }
+
     async fn reload(&self, state: &mut CeremonyState) -> Result<(), Trouble> {
         if let Some((registration, attempt)) = self.wiring.store.registration_by_id(state.registration.id).await? {
-            (state.registration, state.attempt) = (registration, attempt);
+            *state = CeremonyState { registration, attempt, read_at: Instant::now() };
         }
         Ok(())
     }

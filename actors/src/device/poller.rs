@@ -1,6 +1,7 @@
 //! The actor behind one device code.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
@@ -40,6 +41,9 @@ pub enum DeviceMessage {
     Refresh,
 }
 
+/// A poll whose answer would be older than this reads the row again, in case nobody told of a change.
+const READ_EVERY: Duration = Duration::from_secs(30);
+
 /// The actor: wiring only.
 #[derive(Debug, Clone)]
 pub struct DevicePoller {
@@ -51,6 +55,8 @@ pub struct DevicePoller {
 pub struct PollerState {
     code: DeviceCode,
     pacing: Pacing,
+    /// When the row was last read.
+    read_at: Instant,
     /// When a poll was last accepted. Pacing must not hang on a wall clock that somebody sets.
     accepted_at: Option<Instant>,
 }
@@ -69,13 +75,18 @@ impl DevicePoller {
         _myself: ActorRef<DeviceMessage>,
         code: DeviceCode,
     ) -> Result<PollerState, ActorProcessingErr> {
-        Ok(PollerState { code, pacing: Pacing::default(), accepted_at: None })
+        Ok(PollerState { code, read_at: Instant::now(), pacing: Pacing::default(), accepted_at: None })
     }
 
     #[ractor::message(DeviceMessage::Poll { reply })]
     async fn on_poll(&self, reply: Reply<Result<Poll, Trouble>>, state: &mut PollerState) {
         domain::failpoint!("devices.poll");
         let now = self.wiring.clock.now();
+        if state.code.state == DeviceState::Pending && state.read_at.elapsed() >= READ_EVERY {
+            // Memory is good enough for another while when the store is away.
+            state.read_at = Instant::now();
+            Box::pin(self.refresh(state)).await;
+        }
         if state.code.state == DeviceState::Pending
             && state.code.standing(now) == Standing::Expired
             && let Err(trouble) = Box::pin(self.expire(state, now)).await
@@ -107,9 +118,7 @@ impl DevicePoller {
         if state.code.state != DeviceState::Pending {
             return;
         }
-        if let Err(error) = Box::pin(self.reload(state)).await {
-            tracing::warn!(machine.uuid = %state.code.machine, error = %error, "a changed device code could not be read");
-        }
+        Box::pin(self.refresh(state)).await;
     }
 }
 
@@ -175,9 +184,16 @@ impl DevicePoller {
         self.reload(state).await
     }
 
+    async fn refresh(&self, state: &mut PollerState) {
+        if let Err(error) = self.reload(state).await {
+            tracing::warn!(machine.uuid = %state.code.machine, error = %error, "a changed device code could not be read");
+        }
+    }
+
     async fn reload(&self, state: &mut PollerState) -> Result<(), Trouble> {
         if let Some(code) = self.wiring.store.device_by_code(&state.code.code).await? {
             state.code = code;
+            state.read_at = Instant::now();
         }
         Ok(())
     }

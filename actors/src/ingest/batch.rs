@@ -3,6 +3,8 @@
 //! Whoever holds the lease leads: it has items prepared side by side, commits what becomes of each, one after the other, and tells. Without
 //! the lease it follows: it reads what another process commits, and stands ready to take over.
 
+#![expect(clippy::unused_self, reason = "the form of a message handler")]
+
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -106,7 +108,7 @@ impl BatchAdd {
     #[ractor::message(BatchMessage::Cancel { reply })]
     async fn on_cancel(&self, myself: ActorRef<BatchMessage>, reply: Reply<()>, state: &mut BatchState) {
         if state.leads() {
-            self.settle(&myself, self.cancel(state).await, state);
+            Self::settle(&myself, self.cancel(state).await, state);
         }
         reply.send(());
     }
@@ -114,7 +116,7 @@ impl BatchAdd {
     #[ractor::message(BatchMessage::Tick)]
     async fn on_tick(&self, myself: ActorRef<BatchMessage>, state: &mut BatchState) {
         let kept = self.keep(&myself, state).await;
-        self.settle(&myself, kept, state);
+        Self::settle(&myself, kept, state);
         let pause = if state.leads() { self.wiring.settings.lease / 3 } else { FOLLOW_EVERY };
         // The timer's task ends by itself when the actor does.
         drop(myself.send_after(pause, || BatchMessage::Tick));
@@ -149,13 +151,13 @@ impl BatchAdd {
                 Err(error)
             }
         };
-        self.settle(&myself, done, state);
+        Self::settle(&myself, done, state);
     }
 }
 
 impl BatchAdd {
     /// Ends the actor with its batch, and tells of trouble.
-    fn settle(&self, myself: &ActorRef<BatchMessage>, done: Result<(), StoreError>, state: &BatchState) {
+    fn settle(myself: &ActorRef<BatchMessage>, done: Result<(), StoreError>, state: &BatchState) {
         if let Err(error) = done {
             tracing::warn!(batch.id = %state.batch.id, error = %error, "a batch will be tried again");
         }

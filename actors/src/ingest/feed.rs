@@ -1,6 +1,6 @@
 //! The stream of one batch, as one reader hears it.
 
-use domain::batch::{Journal, MessageId};
+use domain::batch::{Journal, Message, MessageId};
 use domain::ids::BatchId;
 use tokio::sync::watch;
 
@@ -34,8 +34,16 @@ impl Feed {
 
     /// The next message, with its id; `None` after the last one. An error means that the reader should join again later.
     pub async fn next(&mut self) -> Result<Option<(MessageId, String)>, Trouble> {
+        self.next_with(|_, message| message.data()).await
+    }
+
+    /// The next message as `tell` puts it, who sees everything that is known by then.
+    pub async fn next_with<T>(
+        &mut self,
+        tell: impl Fn(&Journal, &Message<'_>) -> T,
+    ) -> Result<Option<(MessageId, T)>, Trouble> {
         loop {
-            if let Some(message) = self.ready() {
+            if let Some(message) = self.ready_with(&tell) {
                 return Ok(Some(message));
             }
             if self.told.borrow().has_ended() {
@@ -55,9 +63,16 @@ impl Feed {
 
     /// The next message, if it is known already.
     pub fn ready(&mut self) -> Option<(MessageId, String)> {
-        let data = self.told.borrow_and_update().message(self.next)?.data();
+        self.ready_with(|_, message| message.data())
+    }
+
+    fn ready_with<T>(&mut self, tell: impl Fn(&Journal, &Message<'_>) -> T) -> Option<(MessageId, T)> {
+        let told = {
+            let journal = self.told.borrow_and_update();
+            tell(&journal, &journal.message(self.next)?)
+        };
         let id = MessageId { batch: self.batch, seq: self.next };
         self.next += 1;
-        Some((id, data))
+        Some((id, told))
     }
 }

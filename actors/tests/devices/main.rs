@@ -1,7 +1,9 @@
-//! Device codes on the real store and real actors: who gets the computer when everybody answers at once, and how polls are paced.
+//! Device codes on the real store and real actors: who gets the computer when everybody answers at once, and how polls are paced. And how
+//! a claim learns of changes that nobody told.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 
 mod answers;
+mod claims;
 mod node;
 mod pacing;

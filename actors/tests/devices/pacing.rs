@@ -5,6 +5,7 @@ use std::time::Duration;
 use actors::device::{Poll, StartedDevice};
 use chrono::TimeDelta;
 use domain::{Chance, Clock};
+use store::device::Approver;
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -28,7 +29,7 @@ impl World {
         let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         let chance = Chance::seeded(1);
-        // The database lives outside of paused time: while it is waited for, no time may pass. From the first poll on it is not asked.
+        // The database lives outside of paused time: while it is waited for, no time may pass.
         let begun = Instant::now();
         let frozen = std::sync::Arc::new(std::sync::OnceLock::<Instant>::new());
         let clock = {
@@ -56,7 +57,7 @@ impl World {
     }
 
     async fn poll(&self, code: usize) -> Poll {
-        self.node.devices.poll(&self.codes[code].device_code).await.unwrap()
+        standing_still(self.node.devices.poll(&self.codes[code].device_code)).await.unwrap()
     }
 
     /// Polls after `wait`, unless the code would be over by then.
@@ -72,6 +73,16 @@ impl World {
         tokio::time::resume();
         self.node.end().await;
     }
+}
+
+/// A poll reads the row now and then, and time must not pass meanwhile: paused time stands still while a blocking task runs.
+pub async fn standing_still<T>(poll: impl Future<Output = T>) -> T {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let still = tokio::task::spawn_blocking(move || ended.recv().is_err());
+    let polled = poll.await;
+    drop(end);
+    assert!(still.await.unwrap());
+    polled
 }
 
 /// 5 s with a timer and a network that are up to 0.9 s off.
@@ -136,6 +147,23 @@ async fn a_restless_computer_waits_a_minute_at_most() {
     for _ in 0..10 {
         assert_eq!(world.poll_after(0, Duration::from_mins(1)).await, Some(Poll::Pending));
     }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
+    let world = World::with(1).await;
+    tokio::time::resume();
+    let email = "ada@example.com".parse().unwrap();
+    let person = world.store.person_sign_in(&email, true, beginning(), &Chance::seeded(2)).await.unwrap();
+    let denier = Approver { person: person.id, via: "session" };
+    assert!(world.store.device_deny(&world.codes[0].device_code.hash(), &denier, beginning()).await.unwrap());
+    tokio::time::pause();
+    // Until then polls are answered from memory.
+    for _ in 0..4 {
+        assert_eq!(world.poll_after(0, Duration::from_secs(5)).await, Some(Poll::Pending));
+    }
+    assert_eq!(world.poll_after(0, Duration::from_secs(10)).await, Some(Poll::Denied));
     world.end().await;
 }
 

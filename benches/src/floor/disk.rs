@@ -1,6 +1,5 @@
 //! F3: how fast rows become durable when senders share commits.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -51,20 +50,8 @@ pub async fn measure(folder: &Path, senders: usize, length: Duration) -> Result<
     writer.await??;
 
     let usage = process::usage(std::process::id())?;
-    let answers = Answers::of(latencies, String::new());
-    let outcome = Outcome {
-        seconds,
-        answers_total: answers.count,
-        statuses: BTreeMap::from([(0, answers)]),
-        lanes_done,
-        failures: 0,
-        first_failure: None,
-        late: 0,
-        own_cpu_seconds: usage.cpu_seconds,
-        own_peak_bytes: usage.peak_bytes,
-    };
-    println!("{}", serde_json::to_string(&outcome)?);
-    Ok(())
+    let outcome = Outcome::of(0, Answers::of(latencies, String::new()), seconds, usage);
+    Outcome { lanes_done, ..outcome }.print()
 }
 
 /// One sender; returns the latencies of its rows in nanoseconds.

@@ -1,143 +1,124 @@
-//! Which addresses may be connected to. Whoever adds a page must not make the server talk to its own neighbours.
+//! Which addresses are connected to (decisions, section 13).
+//!
+//! What the registries of special-purpose addresses (RFC 6890 and its successors) do not call globally reachable stays closed. Forms of
+//! IPv6 that carry an IPv4 address are as open as what they carry: a translator on the way would take us there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 
-/// What an address is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// The internet.
+/// Where an address leads. The order is from open to closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// Into the internet.
     Public,
-    /// A closed network; allowed if it is listed.
+    /// Into a network of the operator's own, this machine included: open when it is listed.
     Private,
-    /// Never: nothing that anyone would want remembered is there.
-    Forbidden,
+    /// Nowhere that a page could be, or to a metadata service: never open.
+    Never,
 }
 
-/// IPv4 networks that are not the internet (IANA, *Special-Purpose Address Registry*).
-const V4: [(Ipv4Net, Reach); 15] = [
-    (v4([0, 0, 0, 0], 8), Reach::Forbidden),
-    (v4([10, 0, 0, 0], 8), Reach::Private),
-    (v4([100, 64, 0, 0], 10), Reach::Private),
-    (v4([127, 0, 0, 0], 8), Reach::Private),
-    // Link-local, where clouds serve the secrets of their machines.
-    (v4([169, 254, 0, 0], 16), Reach::Forbidden),
-    (v4([172, 16, 0, 0], 12), Reach::Private),
-    (v4([192, 0, 0, 0], 24), Reach::Forbidden),
-    (v4([192, 0, 2, 0], 24), Reach::Forbidden),
-    (v4([192, 88, 99, 0], 24), Reach::Forbidden),
-    (v4([192, 168, 0, 0], 16), Reach::Private),
-    (v4([198, 18, 0, 0], 15), Reach::Private),
-    (v4([198, 51, 100, 0], 24), Reach::Forbidden),
-    (v4([203, 0, 113, 0], 24), Reach::Forbidden),
-    (v4([224, 0, 0, 0], 4), Reach::Forbidden),
-    (v4([240, 0, 0, 0], 4), Reach::Forbidden),
-];
-
-/// Single IPv4 addresses at which clouds serve the secrets of their machines, although their networks are ordinary.
-const V4_METADATA: [Ipv4Addr; 3] =
-    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
-
-/// IPv6 networks that are not the internet.
-const V6: [(Ipv6Net, Reach); 13] = [
-    (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), Reach::Private),
-    (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), Reach::Forbidden),
-    (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), Reach::Forbidden),
-    (v6([0x2001, 2, 0, 0, 0, 0, 0, 0], 48), Reach::Forbidden),
-    (v6([0x2001, 0x10, 0, 0, 0, 0, 0, 0], 28), Reach::Forbidden),
-    (v6([0x2001, 0x20, 0, 0, 0, 0, 0, 0], 28), Reach::Forbidden),
-    (v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), Reach::Forbidden),
-    (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), Reach::Forbidden),
-    // Within the private networks, but where a cloud serves the secrets of its machines.
-    (v6([0xfd00, 0xec2, 0, 0, 0, 0, 0, 0], 32), Reach::Forbidden),
-    (v6([0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254], 128), Reach::Forbidden),
-    (v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7), Reach::Private),
-    (v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10), Reach::Forbidden),
-    (v6([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10), Reach::Forbidden),
-];
-
-/// Where the internet is in IPv6: everything outside is reserved, or one of the networks above.
-const V6_GLOBAL: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
-
-const fn v4(octets: [u8; 4], prefix: u8) -> Ipv4Net {
-    Ipv4Net::new_assert(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]), prefix)
-}
-
-const fn v6(segments: [u16; 8], prefix: u8) -> Ipv6Net {
-    let of = segments;
-    let address = Ipv6Addr::new(of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]);
-    Ipv6Net::new_assert(address, prefix)
-}
-
-/// Which addresses an operator lets us fetch from.
+/// The rule for every address before it is connected to.
 #[derive(Debug, Clone, Default)]
 pub struct AddressRules {
     allow_private: Vec<IpNet>,
 }
 
 impl AddressRules {
-    /// Private networks only from this list. Link-local networks and the addresses at which clouds serve the secrets of their machines are
-    /// never allowed, listed or not.
+    /// Public addresses, and private ones in these networks.
     pub fn new(allow_private: Vec<IpNet>) -> Self {
         Self { allow_private }
     }
 
-    /// Whether this address may be connected to.
-    pub fn allows(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(address) => self.allows_v4(address),
-            IpAddr::V6(address) => {
-                // A way to an IPv4 address is judged as that address, and as what it is itself.
-                embedded_v4(address).into_iter().flatten().all(|inside| self.allows_v4(inside))
-                    && self.allows_v6(address)
-            }
-        }
-    }
-
-    fn allows_v4(&self, address: Ipv4Addr) -> bool {
-        let listed = V4.iter().find(|(net, _)| net.contains(&address)).map_or(Reach::Public, |(_, reach)| *reach);
-        let reach = if V4_METADATA.contains(&address) { Reach::Forbidden } else { listed };
-        self.allows_reach(reach, IpAddr::V4(address))
-    }
-
-    fn allows_v6(&self, address: Ipv6Addr) -> bool {
-        let listed = V6.iter().find(|(net, _)| net.contains(&address)).map(|(_, reach)| *reach);
-        let carries_v4 = embedded_v4(address)[0].is_some();
-        let reach = match listed {
-            Some(reach) => reach,
-            None if carries_v4 || V6_GLOBAL.contains(&address) => Reach::Public,
-            None => Reach::Forbidden,
-        };
-        self.allows_reach(reach, IpAddr::V6(address))
-    }
-
-    fn allows_reach(&self, reach: Reach, address: IpAddr) -> bool {
-        match reach {
+    /// Whether a connection to this address may be made.
+    pub fn allow(&self, address: IpAddr) -> bool {
+        // An IPv4 address in IPv6 clothes is connected to over IPv4: lists of IPv4 networks speak of it.
+        let address = address.to_canonical();
+        match reach(address) {
             Reach::Public => true,
-            Reach::Private => self.allow_private.iter().any(|net| net.contains(&address)),
-            Reach::Forbidden => false,
+            Reach::Private => self.allow_private.iter().any(|network| network.contains(&address)),
+            Reach::Never => false,
         }
     }
 }
 
-/// The IPv4 addresses to which an IPv6 address is a way: mapped, compatible, translated (NAT64), 6to4, Teredo (server and client), ISATAP.
-fn embedded_v4(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
-    let octets = address.octets();
-    let at = |from: usize| Ipv4Addr::new(octets[from], octets[from + 1], octets[from + 2], octets[from + 3]);
-    let inverted = |from: usize| Ipv4Addr::from(!u32::from(at(from)));
+/// Where an address leads.
+pub fn reach(address: IpAddr) -> Reach {
+    match address.to_canonical() {
+        IpAddr::V4(address) => reach_v4(address),
+        IpAddr::V6(address) => reach_v6(address),
+    }
+}
+
+/// `(network, prefix length, reach)`; the first that contains the address decides, and what is in none is public.
+const V4: &[(Ipv4Addr, u32, Reach)] = &[
+    (Ipv4Addr::UNSPECIFIED, 8, Reach::Never),        // this host, on this network
+    (Ipv4Addr::new(10, 0, 0, 0), 8, Reach::Private), // private use
+    (Ipv4Addr::new(100, 100, 100, 200), 32, Reach::Never), // metadata of Alibaba Cloud
+    (Ipv4Addr::new(100, 64, 0, 0), 10, Reach::Private), // behind a provider's translator
+    (Ipv4Addr::new(127, 0, 0, 0), 8, Reach::Private), // loopback
+    (Ipv4Addr::new(168, 63, 129, 16), 32, Reach::Never), // metadata of Azure
+    (Ipv4Addr::new(169, 254, 0, 0), 16, Reach::Never), // link-local: metadata of most clouds
+    (Ipv4Addr::new(172, 16, 0, 0), 12, Reach::Private), // private use
+    (Ipv4Addr::new(192, 0, 0, 0), 24, Reach::Never), // protocol assignments; metadata of Oracle Cloud
+    (Ipv4Addr::new(192, 0, 2, 0), 24, Reach::Never), // documentation
+    (Ipv4Addr::new(192, 31, 196, 0), 24, Reach::Never), // AS112
+    (Ipv4Addr::new(192, 52, 193, 0), 24, Reach::Never), // automatic multicast tunneling
+    (Ipv4Addr::new(192, 88, 99, 0), 24, Reach::Never), // 6to4 relays
+    (Ipv4Addr::new(192, 168, 0, 0), 16, Reach::Private), // private use
+    (Ipv4Addr::new(192, 175, 48, 0), 24, Reach::Never), // AS112
+    (Ipv4Addr::new(198, 18, 0, 0), 15, Reach::Private), // benchmarks
+    (Ipv4Addr::new(198, 51, 100, 0), 24, Reach::Never), // documentation
+    (Ipv4Addr::new(203, 0, 113, 0), 24, Reach::Never), // documentation
+    (Ipv4Addr::new(224, 0, 0, 0), 4, Reach::Never),  // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4, Reach::Never),  // reserved, and broadcast
+];
+
+fn reach_v4(address: Ipv4Addr) -> Reach {
+    let within = |(network, length, _): &&(Ipv4Addr, u32, Reach)| {
+        (address.to_bits() ^ network.to_bits()).leading_zeros() >= *length
+    };
+    V4.iter().find(within).map_or(Reach::Public, |(_, _, reach)| *reach)
+}
+
+/// As for IPv4; but what is in none is closed, because of IPv6 only `2000::/3` has been given out.
+const V6: &[(Ipv6Addr, u32, Reach)] = &[
+    (Ipv6Addr::LOCALHOST, 128, Reach::Private),
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32, Reach::Never), // metadata of Amazon, and its neighbours
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128, Reach::Never), // metadata of Google
+    (Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42), 128, Reach::Never), // metadata of Scaleway
+    (Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe), 128, Reach::Never), // metadata of Oracle
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, Reach::Private),    // unique local
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, Reach::Never),     // protocols: benchmarks, ORCHID, relays
+    (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, Reach::Never), // documentation
+    (Ipv6Addr::new(0x2620, 0x4f, 0x8000, 0, 0, 0, 0, 0), 48, Reach::Never), // AS112
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, Reach::Never),     // documentation
+    (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, Reach::Public),
+];
+
+fn reach_v6(address: Ipv6Addr) -> Reach {
+    if let Some(carried) = carried(address) {
+        return carried;
+    }
+    let within = |(network, length, _): &&(Ipv6Addr, u32, Reach)| {
+        (address.to_bits() ^ network.to_bits()).leading_zeros() >= *length
+    };
+    V6.iter().find(within).map_or(Reach::Never, |(_, _, reach)| *reach)
+}
+
+/// What an address is worth by the IPv4 addresses that it carries for a translator or a tunnel; `None` when it carries none.
+fn carried(address: Ipv6Addr) -> Option<Reach> {
+    let v4 = |high: u16, low: u16| reach_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {
-        // ::1 and :: are addresses of their own.
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None, None],
-        [0, 0, 0, 0, 0, 0 | 0xffff, _, _] | [0, 0, 0, 0, 0xffff, 0, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => {
-            [Some(at(12)), None]
+        // NAT64 (RFC 6052), and 6to4 (RFC 3056).
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(v4(high, low)),
+        // NAT64 of a network of one's own (RFC 8215): the IPv4 address lies where its operator has put it, which nobody tells us.
+        [0x64, 0xff9b, 1, ..] => Some(Reach::Never),
+        // Teredo (RFC 4380): its server, and with all bits turned its client.
+        [0x2001, 0, server_high, server_low, _, _, client_high, client_low] => {
+            Some(v4(server_high, server_low).max(v4(!client_high, !client_low)))
         }
-        // Which of its forms a local translation prefix has cannot be told, so both places are judged.
-        [0x64, 0xff9b, 1, ..] => [Some(at(12)), Some(Ipv4Addr::new(octets[6], octets[7], octets[9], octets[10]))],
-        [0x2002, ..] => [Some(at(2)), None],
-        [0x2001, 0, ..] => [Some(at(4)), Some(inverted(12))],
-        [_, _, _, _, 0 | 0x200, 0x5efe, _, _] => [Some(at(12)), None],
-        _ => [None, None],
+        _ => None,
     }
 }
 
@@ -147,121 +128,182 @@ mod tests {
 
     use super::*;
 
-    fn allows(rules: &AddressRules, text: &str) -> bool {
-        rules.allows(text.parse().unwrap())
+    fn judged(text: &str) -> Reach {
+        reach(text.parse().unwrap())
     }
 
     #[test]
-    fn the_internet_is_allowed() {
-        let rules = AddressRules::default();
-        for public in ["1.1.1.1", "8.8.8.8", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "2a00:1450::1"] {
-            assert!(allows(&rules, public), "{public}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_the_internet_is_not() {
-        let rules = AddressRules::default();
-        for closed in [
-            "0.0.0.0",
-            "0.1.2.3",
-            "10.0.0.1",
-            "100.64.0.1",
-            "100.100.100.200",
-            "127.0.0.1",
-            "127.255.255.254",
-            "168.63.129.16",
-            "169.254.0.1",
-            "169.254.169.254",
-            "172.16.0.1",
-            "172.31.255.255",
-            "192.0.0.192",
-            "192.0.2.1",
-            "192.88.99.1",
-            "192.168.1.1",
-            "198.18.0.1",
-            "198.51.100.1",
-            "203.0.113.1",
-            "224.0.0.1",
-            "239.1.1.1",
-            "240.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "::7f00:1",
-            "::ffff:127.0.0.1",
-            "::ffff:0:7f00:1",
-            "64:ff9b::7f00:1",
-            "64:ff9b:1::7f00:1",
-            "100::1",
-            "2001::1",
-            "2001:2::1",
-            "2001:10::1",
-            "2001:20::1",
-            "2001:db8::1",
-            "2002:7f00:1::",
-            "2002:a00:1::1",
-            "3fff::1",
-            "4000::1",
-            "5f00::1",
-            "fc00::1",
-            "fd00::1",
-            "fd00:ec2::254",
-            "fd20:ce::254",
-            "fe80::1",
-            "fe80::5efe:7f00:1",
-            "fec0::1",
-            "ff02::1",
-            "2606:4700::5efe:a00:1",
+    fn every_special_network_is_closed_from_its_first_address_to_its_last() {
+        for (network, expected) in [
+            ("0.0.0.0/8", Reach::Never),
+            ("10.0.0.0/8", Reach::Private),
+            ("127.0.0.0/8", Reach::Private),
+            ("169.254.0.0/16", Reach::Never),
+            ("172.16.0.0/12", Reach::Private),
+            ("192.0.0.0/24", Reach::Never),
+            ("192.0.2.0/24", Reach::Never),
+            ("192.88.99.0/24", Reach::Never),
+            ("192.168.0.0/16", Reach::Private),
+            ("198.18.0.0/15", Reach::Private),
+            ("198.51.100.0/24", Reach::Never),
+            ("203.0.113.0/24", Reach::Never),
+            ("224.0.0.0/4", Reach::Never),
+            ("240.0.0.0/4", Reach::Never),
+            ("100.64.0.0/10", Reach::Private),
+            ("::/128", Reach::Never),
+            ("::1/128", Reach::Private),
+            ("::ffff:127.0.0.0/104", Reach::Private),
+            ("::ffff:0:0:0/96", Reach::Never),
+            ("64:ff9b:1::/48", Reach::Never),
+            ("100::/64", Reach::Never),
+            ("2001:2::/48", Reach::Never),
+            ("2001:10::/28", Reach::Never),
+            ("2001:20::/28", Reach::Never),
+            ("2001:db8::/32", Reach::Never),
+            ("3fff::/20", Reach::Never),
+            ("5f00::/16", Reach::Never),
+            ("fc00::/8", Reach::Private),
+            ("fe80::/10", Reach::Never),
+            ("fec0::/10", Reach::Never),
+            ("ff00::/8", Reach::Never),
         ] {
-            assert!(!allows(&rules, closed), "{closed}");
+            let network: IpNet = network.parse().unwrap();
+            assert_eq!(reach(network.network()), expected, "first of {network}");
+            assert_eq!(reach(network.broadcast()), expected, "last of {network}");
         }
     }
 
     #[test]
-    fn private_networks_are_allowed_from_the_list_and_some_addresses_never() {
+    fn neighbours_of_special_networks_are_public() {
+        for text in [
+            "1.0.0.0",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "169.255.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "192.169.0.0",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "8.8.8.8",
+            "2000::1",
+            "2606:4700::1",
+            "2001:4860:4860::8888",
+            "2a00::1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "2002:808:808::1",
+            "2001:0:808:808::f7f7:f7f7",
+        ] {
+            assert_eq!(judged(text), Reach::Public, "{text}");
+        }
+    }
+
+    #[test]
+    fn metadata_services_and_link_local_networks_stay_closed_whatever_is_listed() {
         let everything = AddressRules::new(vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()]);
-        for private in ["127.0.0.1", "10.1.2.3", "192.168.1.1", "100.64.0.1", "::1", "fd12::1", "::ffff:127.0.0.1"] {
-            assert!(allows(&everything, private), "{private}");
-        }
-        for never in [
+        for text in [
             "169.254.169.254",
+            "169.254.170.2",
             "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd00:42::42",
+            "fd00:c1::a9fe:a9fe",
             "fe80::1",
+            "fe80::a9fe:a9fe",
             "::ffff:169.254.169.254",
+            "::169.254.169.254",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b:1::169.254.169.254",
+            "2002:a9fe:a9fe::1",
+            "2001:0:a9fe:a9fe::1",
+            "2001:0:808:808::5601:5601",
             "0.0.0.0",
             "::",
             "224.0.0.1",
+            "255.255.255.255",
         ] {
-            assert!(!allows(&everything, never), "{never}");
+            assert_eq!(judged(text), Reach::Never, "{text}");
+            assert!(!everything.allow(text.parse().unwrap()), "{text}");
         }
-        let one = AddressRules::new(vec!["127.0.0.0/8".parse().unwrap()]);
-        assert!(allows(&one, "127.0.0.1") && !allows(&one, "10.0.0.1") && !allows(&one, "::1"));
+        for text in ["127.0.0.1", "10.1.2.3", "::1", "fd12::1", "::ffff:10.1.2.3"] {
+            assert!(everything.allow(text.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_listed_private_networks_are_open() {
+        let rules = AddressRules::new(vec!["10.1.0.0/16".parse().unwrap()]);
+        for (text, open) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("10.2.0.1", false),
+            ("127.0.0.1", false),
+            ("64:ff9b::10.1.2.3", false),
+            ("2002:a01:203::1", false),
+            ("93.184.216.34", true),
+        ] {
+            assert_eq!(rules.allow(text.parse().unwrap()), open, "{text}");
+        }
+    }
+
+    /// All the ways in which IPv6 carries an IPv4 address.
+    fn clothes(address: Ipv4Addr) -> Vec<Ipv6Addr> {
+        let [high, low] = [(address.to_bits() >> 16) as u16, (address.to_bits() & 0xffff) as u16];
+        vec![
+            address.to_ipv6_mapped(),
+            Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low),
+            Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low),
+            Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+            Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, high, low),
+            Ipv6Addr::new(0x64, 0xff9b, 1, high, low >> 8, low << 8, 0, 0),
+            Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
+            Ipv6Addr::new(0x2001, 0, high, low, 0, 0, !0x0808, !0x0808),
+            Ipv6Addr::new(0x2001, 0, 0x0808, 0x0808, 0, 0, !high, !low),
+        ]
     }
 
     proptest! {
-        /// However a forbidden IPv4 address is wrapped, it stays forbidden.
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
         #[test]
-        fn a_blocked_address_is_blocked_in_every_wrapping(nth in 0..V4.len(), bits: u32) {
-            let (net, _) = V4[nth];
-            let inside = Ipv4Addr::from(u32::from(net.network()) | (bits & u32::from(net.hostmask())));
-            let rules = AddressRules::default();
-            prop_assert!(!rules.allows(IpAddr::V4(inside)));
-            let [a, b, c, d] = inside.octets();
-            let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-            for wrapped in [
-                [0, 0, 0, 0, 0, 0xffff, high, low],
-                [0, 0, 0, 0, 0xffff, 0, high, low],
-                [0x64, 0xff9b, 0, 0, 0, 0, high, low],
-                [0x64, 0xff9b, 1, 0, 0, 0, high, low],
-                [0x2002, high, low, 0, 0, 0, 0, 1],
-                [0x2001, 0, high, low, 0, 0, 0, 1],
-                [0x2001, 0, 0x808, 0x808, 0, 0, !high, !low],
-                [0x2606, 0x4700, 0, 0, 0, 0x5efe, high, low],
-            ] {
-                prop_assert!(!rules.allows(IpAddr::V6(Ipv6Addr::from(wrapped))), "{inside} in {wrapped:x?}");
+        fn a_closed_ipv4_address_is_closed_in_every_ipv6_form(bits in any::<u32>(), special in 0..V4.len(), hosts in any::<u32>()) {
+            let (network, length, _) = V4[special];
+            let inside = Ipv4Addr::from_bits(network.to_bits() | hosts.checked_shr(length).unwrap_or(0));
+            for address in [Ipv4Addr::from_bits(bits), inside] {
+                let plain = reach(address.into());
+                for form in clothes(address) {
+                    prop_assert!(reach(form.into()) >= plain, "{} carries {}", form, address);
+                }
             }
+            prop_assert!(reach(inside.into()) != Reach::Public);
+        }
+
+        #[test]
+        fn an_ipv4_address_is_judged_as_the_standard_library_judges_it(bits in any::<u32>()) {
+            let address = Ipv4Addr::from_bits(bits);
+            let special = address.is_loopback() || address.is_private() || address.is_link_local() || address.is_multicast()
+                || address.is_broadcast() || address.is_documentation() || address.is_unspecified();
+            prop_assert!(!special || reach(address.into()) != Reach::Public);
+        }
+
+        #[test]
+        fn nothing_outside_of_what_was_given_out_is_public(bits in any::<u128>()) {
+            let address = Ipv6Addr::from_bits(bits);
+            let given_out = address.segments()[0] >> 13 == 1 || address.to_ipv4_mapped().is_some()
+                || address.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
+            prop_assert!(given_out || reach(address.into()) != Reach::Public);
         }
     }
 }

@@ -1,98 +1,188 @@
-//! One request at a time to each host, and a pause after it. Whoever comes first is first.
+//! One request at a time to a host, and a pause between them.
+//!
+//! Each host has one turn, handed on in the order of asking. Hosts that nobody asks for and whose pause is over are forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// When the next request may be made.
-type Lane = tokio::sync::Mutex<Option<Instant>>;
-
-/// Hosts that are remembered before those are forgotten that nobody waits for.
-const LANES_KEPT: usize = 1024;
-
-/// The lanes of all hosts.
+/// The pace of all hosts.
 #[derive(Debug, Default)]
-pub struct Pacing {
-    lanes: Mutex<HashMap<String, Arc<Lane>>>,
+pub(super) struct Pace {
+    hosts: Mutex<Hosts>,
 }
 
-/// A turn at a host; it ends when this is dropped, and the pause begins.
+#[derive(Debug, Default)]
+struct Hosts {
+    by_name: HashMap<String, Arc<Host>>,
+    /// At this many hosts the idle ones are looked for.
+    sweep_at: usize,
+}
+
 #[derive(Debug)]
-pub struct Turn {
-    lane: OwnedMutexGuard<Option<Instant>>,
-    interval: Duration,
+struct Host {
+    turn: Arc<Semaphore>,
+    /// When the next request may start.
+    next: Mutex<Instant>,
 }
 
-impl Pacing {
-    /// Waits for a turn at a host.
-    pub async fn turn(&self, host: &str, interval: Duration) -> Turn {
-        let lane = self.lane(host).lock_owned().await;
-        if let Some(next) = *lane {
+/// The right to send one request to a host; ends with its drop.
+#[derive(Debug)]
+pub(super) struct Turn {
+    host: Arc<Host>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Pace {
+    /// Waits for the turn of this host. Dropping the future gives the place in the queue back.
+    pub(super) async fn turn(&self, name: &str) -> Turn {
+        let host = self.host(name);
+        // The semaphore is never closed, so there always is a permit.
+        let permit = Arc::clone(&host.turn).acquire_owned().await.ok();
+        loop {
+            let next = *lock(&host.next);
+            if next <= Instant::now() {
+                return Turn { host, _permit: permit };
+            }
             tokio::time::sleep_until(next).await;
         }
-        Turn { lane, interval }
     }
 
-    fn lane(&self, host: &str) -> Arc<Lane> {
-        // Every update is one call: a panic in between leaves nothing half done.
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if lanes.len() >= LANES_KEPT && !lanes.contains_key(host) {
-            let now = Instant::now();
-            let in_use = |lane: &Arc<Lane>| {
-                Arc::strong_count(lane) > 1 || lane.try_lock().is_ok_and(|next| next.is_some_and(|next| next > now))
-            };
-            lanes.retain(|_, lane| in_use(lane));
+    /// The host asked for a pause.
+    pub(super) fn hold(&self, name: &str, pause: Duration) {
+        self.host(name).not_before(Instant::now() + pause);
+    }
+
+    fn host(&self, name: &str) -> Arc<Host> {
+        let mut hosts = lock(&self.hosts);
+        if let Some(host) = hosts.by_name.get(name) {
+            return Arc::clone(host);
         }
-        Arc::clone(lanes.entry(host.to_owned()).or_default())
+        hosts.forget_idle();
+        let host = Arc::new(Host { turn: Arc::new(Semaphore::new(1)), next: Mutex::new(Instant::now()) });
+        hosts.by_name.insert(name.to_owned(), Arc::clone(&host));
+        host
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *self.lane = Some(Instant::now() + self.interval);
+impl Hosts {
+    /// Looks through all hosts only when they have doubled since the last time, so that it costs little for each.
+    fn forget_idle(&mut self) {
+        const SWEEP_AT_MIN: usize = 64;
+        if self.by_name.len() < self.sweep_at.max(SWEEP_AT_MIN) {
+            return;
+        }
+        let now = Instant::now();
+        self.by_name.retain(|_, host| Arc::strong_count(host) > 1 || *lock(&host.next) > now);
+        self.sweep_at = self.by_name.len() * 2;
     }
+}
+
+impl Host {
+    fn not_before(&self, moment: Instant) {
+        let mut next = lock(&self.next);
+        *next = (*next).max(moment);
+    }
+}
+
+impl Turn {
+    /// The request starts now; the next one at least `interval` later.
+    pub(super) fn start(&self, interval: Duration) {
+        self.host.not_before(Instant::now() + interval);
+    }
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every update is one step: a panic in between leaves nothing half done.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinSet;
+
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[tokio::test(start_paused = true)]
-    async fn a_host_is_asked_one_thing_at_a_time_with_a_pause_in_order() {
-        let pacing = Arc::new(Pacing::default());
-        let begun = Instant::now();
-        let mut asking = Vec::new();
-        for nth in 0..3_u64 {
-            let waiting = Arc::clone(&pacing);
-            asking.push(tokio::spawn(async move {
-                let _turn = waiting.turn("example.com", Duration::from_secs(1)).await;
-                let at = begun.elapsed();
-                tokio::time::sleep(Duration::from_secs(2)).await;
-                (nth, at)
-            }));
+    async fn requests_to_one_host_start_an_interval_apart_in_the_order_of_asking() {
+        let pace = Arc::new(Pace::default());
+        let starts = Arc::new(Mutex::new(Vec::new()));
+        let began = Instant::now();
+        let mut asking = JoinSet::new();
+        for number in 0..5 {
+            let (pace, starts) = (Arc::clone(&pace), Arc::clone(&starts));
+            asking.spawn(async move {
+                let turn = pace.turn("a.example").await;
+                turn.start(SECOND);
+                lock(&starts).push((number, began.elapsed().as_secs()));
+            });
             tokio::task::yield_now().await;
         }
-        let other = pacing.turn("other.example", Duration::from_secs(1)).await;
-        assert_eq!(begun.elapsed(), Duration::ZERO, "hosts do not wait for each other");
-        drop(other);
-        for (expected, asked) in asking.into_iter().enumerate() {
-            let (nth, at) = asked.await.unwrap();
-            assert_eq!((nth, at), (expected as u64, Duration::from_secs(3 * expected as u64)));
-        }
+        asking.join_all().await;
+        assert_eq!(*lock(&starts), [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn hosts_are_forgotten_when_nobody_waits_for_them() {
-        let pacing = Pacing::default();
-        let held = pacing.turn("held.example", Duration::from_secs(1)).await;
-        for nth in 0..3 * LANES_KEPT {
-            drop(pacing.turn(&format!("{nth}.example"), Duration::ZERO).await);
+    async fn a_request_that_lasts_holds_its_host_and_no_other() {
+        let pace = Pace::default();
+        let turn = pace.turn("a.example").await;
+        turn.start(SECOND);
+        let waited = tokio::time::timeout(60 * SECOND, pace.turn("a.example")).await;
+        assert!(waited.is_err());
+        let began = Instant::now();
+        pace.turn("b.example").await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        drop(turn);
+        pace.turn("a.example").await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_the_host_asked_for_holds_those_who_wait_already() {
+        let pace = Arc::new(Pace::default());
+        let turn = pace.turn("a.example").await;
+        turn.start(SECOND);
+        let began = Instant::now();
+        let waiting = tokio::spawn({
+            let pace = Arc::clone(&pace);
+            async move {
+                pace.turn("a.example").await;
+                began.elapsed()
+            }
+        });
+        tokio::task::yield_now().await;
+        drop(turn);
+        tokio::task::yield_now().await;
+        pace.hold("a.example", 7 * SECOND);
+        assert_eq!(waiting.await.unwrap(), 7 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_waiting_costs_the_others_nothing() {
+        let pace = Pace::default();
+        pace.turn("a.example").await.start(SECOND);
+        let began = Instant::now();
+        let gave_up = tokio::time::timeout(SECOND / 2, pace.turn("a.example")).await;
+        assert!(gave_up.is_err());
+        pace.turn("a.example").await;
+        assert_eq!(began.elapsed(), SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_hosts_are_forgotten() {
+        let pace = Pace::default();
+        let kept = pace.turn("kept.example").await;
+        for number in 0..10_000 {
+            pace.turn(&format!("{number}.example")).await.start(SECOND);
+            tokio::time::advance(SECOND / 10).await;
+            assert!(lock(&pace.hosts).by_name.len() <= 64, "at {number}");
         }
-        let lanes = pacing.lanes.lock().unwrap();
-        assert!(lanes.len() <= LANES_KEPT && lanes.contains_key("held.example"));
-        drop(held);
+        assert!(lock(&pace.hosts).by_name.contains_key("kept.example"));
+        drop(kept);
     }
 }

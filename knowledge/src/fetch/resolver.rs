@@ -1,77 +1,79 @@
-//! Names to addresses, with the forbidden ones left out. The connection is made to what was judged: there is no second look-up whose
-//! answer could be another.
+//! Names to addresses that may be connected to.
+//!
+//! The HTTP library connects to nothing but what [`JudgingResolver`] returns, so there is no moment between judging and connecting at
+//! which a name could change its mind. Literal hosts never come by here: they are judged before each hop.
 
-use std::error::Error;
-use std::fmt;
-use std::future::Future;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
 
 use super::address::AddressRules;
 
-/// Where names come from: the system's resolver, or a test's.
-pub trait Lookup: Send + Sync + 'static {
-    /// All addresses of a host.
-    fn addresses(&self, host: String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
-}
-
-/// The system's resolver.
-#[derive(Debug, Clone, Copy)]
-pub struct SystemLookup;
-
-impl Lookup for SystemLookup {
-    fn addresses(&self, host: String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>> {
-        Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect()) })
-    }
-}
-
 /// Why a name leads nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// It has no address.
+pub(super) enum Refusal {
+    /// It has no address, or nobody could say.
     #[error("the name has no address")]
     Unknown,
-    /// It has only addresses that we do not connect to.
-    #[error("the name leads only to addresses that are not fetched from")]
+    /// It has addresses, and may be connected to at none of them.
+    #[error("the name leads to addresses that are not connected to")]
     Blocked,
 }
 
-/// For the HTTP client.
-#[derive(Clone)]
-pub struct GuardedResolver {
-    lookup: Arc<dyn Lookup>,
-    rules: Arc<AddressRules>,
+/// Leaves of another resolver's answer what the rules allow.
+pub(super) struct JudgingResolver {
+    pub(super) inner: Arc<dyn Resolve>,
+    pub(super) rules: Arc<AddressRules>,
 }
 
-impl GuardedResolver {
-    /// Names from `lookup`, judged by `rules`.
-    pub fn new(lookup: Arc<dyn Lookup>, rules: Arc<AddressRules>) -> Self {
-        Self { lookup, rules }
-    }
-}
-
-impl Resolve for GuardedResolver {
+impl Resolve for JudgingResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookup, rules) = (Arc::clone(&self.lookup), Arc::clone(&self.rules));
+        let (answer, rules) = (self.inner.resolve(name), Arc::clone(&self.rules));
         Box::pin(async move {
-            let boxed = |error: NameError| Box::<dyn Error + Send + Sync>::from(error);
-            let found = lookup.addresses(name.as_str().to_owned()).await.map_err(|_| boxed(NameError::Unknown))?;
+            let found: Vec<SocketAddr> = answer.await.map_err(|_| Refusal::Unknown)?.collect();
             if found.is_empty() {
-                return Err(boxed(NameError::Unknown));
+                return Err(Refusal::Unknown.into());
             }
+            // The port is the URL's: an answer has no say in it.
+            let allowed = found.iter().filter(|address| rules.allow(address.ip()));
             let allowed: Vec<SocketAddr> =
-                found.into_iter().filter(|address| rules.allows(*address)).map(|address| (address, 0).into()).collect();
-            if allowed.is_empty() { Err(boxed(NameError::Blocked)) } else { Ok(Box::new(allowed.into_iter()) as Addrs) }
+                allowed.map(|address| SocketAddr::new(address.ip().to_canonical(), 0)).collect();
+            if allowed.is_empty() { Err(Refusal::Blocked.into()) } else { Ok(Box::new(allowed.into_iter()) as Addrs) }
         })
     }
 }
 
-impl fmt::Debug for GuardedResolver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GuardedResolver")
+/// The machine's own resolver, asked on threads that may block, on a bounded number of them: an answer that nobody waits for any more
+/// still holds its thread.
+#[derive(Debug, Clone)]
+pub struct SystemResolver {
+    lookups: Arc<Semaphore>,
+}
+
+impl SystemResolver {
+    /// How many names are looked up at once.
+    const LOOKUPS_MAX: usize = 64;
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self { lookups: Arc::new(Semaphore::new(Self::LOOKUPS_MAX)) }
+    }
+}
+
+impl Resolve for SystemResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let lookups = Arc::clone(&self.lookups);
+        Box::pin(async move {
+            let slot = lookups.acquire_owned().await?;
+            let looked_up = tokio::task::spawn_blocking(move || {
+                let found = (name.as_str(), 0).to_socket_addrs();
+                drop(slot);
+                found
+            });
+            Ok(Box::new(looked_up.await??) as Addrs)
+        })
     }
 }

@@ -1,125 +1,264 @@
-//! What web servers allow robots (RFC 9309), asked for once in a while.
+//! What the sites' `robots.txt` say (RFC 9309), remembered within bounds.
+//!
+//! What is remembered is the text, and it is read anew for every page: rules with `$` become regular expressions, and a hostile text
+//! can make its rules a thousand times as large as itself.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use texting_robots::Robot;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 
-/// The name under which we look for our own rules.
-pub const PRODUCT: &str = "attache";
+use super::FetchError;
+use super::settings::FetchSettings;
 
-/// Bytes of a `robots.txt` that are read (RFC 9309, section 2.5).
-pub const BYTES_MAX: usize = 500 * 1024;
+/// How many rules with `$` are read: each of them becomes a regular expression, which takes a quarter of a millisecond.
+const ANCHORED_RULES_MAX: usize = 250;
+/// How many texts are read at once.
+const READINGS_MAX: usize = 4;
+/// What a site costs that has no text.
+const ENTRY_BYTES: usize = 256;
 
-/// Origins that are remembered.
-const ORIGINS_KEPT: usize = 1024;
-
-/// The longest pause between two requests that a web server may ask for.
-const DELAY_MAX: Duration = Duration::from_secs(10);
-
-/// The rules of one origin.
-#[derive(Clone)]
-pub enum Rules {
-    /// There are none.
-    Everything,
-    /// It could not say: nothing, for now (section 2.3.1.4).
-    Nothing,
-    /// What it wrote.
-    Written(Arc<Robot>),
+/// The sites' rules.
+#[derive(Debug)]
+pub(super) struct Robots {
+    product: String,
+    cached_for: Duration,
+    failure_cached_for: Duration,
+    cached_max: usize,
+    cached_bytes_max: usize,
+    sites: Mutex<Sites>,
+    readings: Semaphore,
 }
 
-impl Rules {
-    /// The rules in a `robots.txt`.
-    pub fn read(text: &[u8]) -> Self {
-        Robot::new(PRODUCT, text).map_or(Self::Everything, |robot| Self::Written(Arc::new(robot)))
-    }
-
-    /// Whether an address may be fetched.
-    pub fn allow(&self, url: &str) -> bool {
-        match self {
-            Self::Everything => true,
-            Self::Nothing => false,
-            Self::Written(robot) => robot.allowed(url),
-        }
-    }
-
-    /// The pause that the web server asks for between two requests.
-    pub fn delay(&self) -> Duration {
-        match self {
-            Self::Written(robot) => {
-                robot.delay.map_or(Duration::ZERO, |seconds| Duration::try_from_secs_f32(seconds).unwrap_or(DELAY_MAX))
-            }
-            Self::Everything | Self::Nothing => Duration::ZERO,
-        }
-        .min(DELAY_MAX)
-    }
-}
-
-impl fmt::Debug for Rules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Everything => "Everything",
-            Self::Nothing => "Nothing",
-            Self::Written(_) => "Written",
-        })
-    }
-}
-
-/// The rules of the origins that were asked lately.
 #[derive(Debug, Default)]
-pub struct RobotsCache {
-    origins: Mutex<HashMap<String, (Instant, Rules)>>,
+struct Sites {
+    by_origin: HashMap<String, Site>,
+    /// Counts the uses, so that the least recently used site can be told.
+    uses: u64,
 }
 
-impl RobotsCache {
-    /// What an origin said, if that is still believed.
-    pub fn get(&self, origin: &str) -> Option<Rules> {
-        let origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        origins.get(origin).filter(|(until, _)| *until > Instant::now()).map(|(_, rules)| rules.clone())
+#[derive(Debug, Clone)]
+struct Site {
+    /// Asked for once, however many pages wait for it.
+    known: Arc<OnceCell<Remembered>>,
+    used: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Remembered {
+    known: Known,
+    until: Instant,
+}
+
+/// What is known of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It has no `robots.txt`: everything is allowed.
+    NoRules,
+    /// It has this one.
+    Rules(Bytes),
+    /// It could not be asked: nothing is allowed.
+    Unreachable(FetchError),
+}
+
+/// What the rules say of one page.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ruling {
+    pub(super) is_allowed: bool,
+    pub(super) crawl_delay_seconds: Option<f32>,
+}
+
+impl Robots {
+    pub(super) fn new(product: String, settings: &FetchSettings) -> Self {
+        Self {
+            product,
+            cached_for: settings.robots_cached_for,
+            failure_cached_for: settings.robots_failure_cached_for,
+            cached_max: settings.robots_cached_max,
+            cached_bytes_max: settings.robots_cached_bytes_max,
+            sites: Mutex::default(),
+            readings: Semaphore::new(READINGS_MAX),
+        }
     }
 
-    /// Remembers what an origin said.
-    pub fn put(&self, origin: String, rules: Rules, believed_for: Duration) {
-        let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        if origins.len() >= ORIGINS_KEPT {
-            origins.retain(|_, (until, _)| *until > now);
-        }
-        if origins.len() >= ORIGINS_KEPT
-            && let Some(oldest) = origins.iter().min_by_key(|(_, (until, _))| *until).map(|(origin, _)| origin.clone())
-        {
-            origins.remove(&oldest);
-        }
-        origins.insert(origin, (now + believed_for, rules));
+    /// What is known of this site; `ask` is only called when nothing is, and by one of those who wait.
+    pub(super) async fn known(&self, origin: &str, ask: impl Future<Output = Known>) -> Known {
+        let cell = self.site(origin);
+        let learned = async {
+            let known = ask.await;
+            let lifetime =
+                if matches!(known, Known::Unreachable(_)) { self.failure_cached_for } else { self.cached_for };
+            Remembered { known, until: Instant::now() + lifetime }
+        };
+        let known = cell.get_or_init(|| learned).await.known.clone();
+        self.forget_beyond_bounds();
+        known
     }
+
+    /// What a text says of a page.
+    pub(super) async fn ruling(&self, text: Bytes, url: String) -> Ruling {
+        let _reading = self.readings.acquire().await;
+        let product = self.product.clone();
+        let read = tokio::task::spawn_blocking(move || ruling(&product, &text, &url)).await;
+        // A text that breaks its reader forbids everything.
+        read.unwrap_or(Ruling { is_allowed: false, crawl_delay_seconds: None })
+    }
+
+    fn site(&self, origin: &str) -> Arc<OnceCell<Remembered>> {
+        let mut sites = self.sites();
+        sites.uses += 1;
+        let used = sites.uses;
+        let now = Instant::now();
+        let site = sites.by_origin.entry(origin.to_owned()).or_insert_with(|| Site { known: Arc::default(), used });
+        if site.known.get().is_some_and(|remembered| remembered.until <= now) {
+            site.known = Arc::default();
+        }
+        site.used = used;
+        Arc::clone(&site.known)
+    }
+
+    fn forget_beyond_bounds(&self) {
+        let mut sites = self.sites();
+        let bytes: usize = sites.by_origin.values().map(Site::bytes).sum();
+        if sites.by_origin.len() <= self.cached_max && bytes <= self.cached_bytes_max {
+            return;
+        }
+        let mut by_use: Vec<(u64, usize, String)> =
+            sites.by_origin.iter().map(|(origin, site)| (site.used, site.bytes(), origin.clone())).collect();
+        by_use.sort_unstable();
+        // A little more than necessary, so that this is not done for every site.
+        let (count_max, bytes_max) =
+            (self.cached_max - self.cached_max / 8, self.cached_bytes_max - self.cached_bytes_max / 8);
+        let (mut count, mut bytes) = (by_use.len(), bytes);
+        for (_, site_bytes, origin) in by_use {
+            if count <= count_max && bytes <= bytes_max {
+                break;
+            }
+            sites.by_origin.remove(&origin);
+            count -= 1;
+            bytes -= site_bytes;
+        }
+    }
+
+    fn sites(&self) -> MutexGuard<'_, Sites> {
+        // Every update leaves the map whole.
+        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Site {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES
+            + self.known.get().map_or(0, |remembered| match &remembered.known {
+                Known::Rules(text) => text.len(),
+                Known::NoRules | Known::Unreachable(_) => 0,
+            })
+    }
+}
+
+fn ruling(product: &str, text: &[u8], url: &str) -> Ruling {
+    let unreadable = Ruling { is_allowed: false, crawl_delay_seconds: None };
+    let Ok(robot) = Robot::new(product, readable(text)) else { return unreadable };
+    Ruling { is_allowed: robot.allowed(url), crawl_delay_seconds: robot.delay }
+}
+
+/// The text up to the line whose rule would be one regular expression too many.
+fn readable(text: &[u8]) -> &[u8] {
+    let too_many = text.iter().enumerate().filter(|(_, byte)| **byte == b'$').nth(ANCHORED_RULES_MAX);
+    let Some((position, _)) = too_many else { return text };
+    let line = text[..position].iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
+    &text[..line.unwrap_or_default()]
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
+    fn robots(settings: &FetchSettings) -> Robots {
+        Robots::new("attache".to_owned(), settings)
+    }
+
     #[test]
-    fn rules_are_read_for_us_before_those_for_everybody() {
-        let rules =
-            Rules::read(b"User-agent: *\nDisallow: /\n\nUser-agent: attache\nDisallow: /private\nCrawl-delay: 100");
-        assert!(rules.allow("http://example.com/a") && !rules.allow("http://example.com/private/b"));
-        assert_eq!(rules.delay(), DELAY_MAX);
-        assert!(!Rules::Nothing.allow("http://example.com/") && Rules::Everything.allow("http://example.com/"));
+    fn rules_are_read_for_us_or_for_everybody() {
+        let text = b"User-agent: *\nDisallow: /\n\nUser-agent: Attache\nDisallow: /private\nAllow: /private/open$\nCrawl-delay: 2.5\n";
+        for (path, is_allowed) in
+            [("/", true), ("/private/x", false), ("/private/open", true), ("/private/open/x", false)]
+        {
+            let found = ruling("attache", text, &format!("https://example.com{path}"));
+            assert_eq!(found, Ruling { is_allowed, crawl_delay_seconds: Some(2.5) }, "{path}");
+        }
+        assert!(!ruling("attache", b"User-agent: *\nDisallow: /a", "https://example.com/ab").is_allowed);
+        assert!(ruling("attache", b"User-agent: other\nDisallow: /", "https://example.com/ab").is_allowed);
+        assert!(ruling("attache", b"<html>no such page</html>", "https://example.com/").is_allowed);
+        assert!(ruling("attache", b"", "https://example.com/").is_allowed);
+    }
+
+    #[test]
+    fn a_text_with_too_many_expressions_is_read_in_part() {
+        let rule = "Disallow: /*a$\n";
+        let text = format!("User-agent: *\n{}Disallow: /late\n", rule.repeat(ANCHORED_RULES_MAX + 5));
+        assert_eq!(readable(text.as_bytes()).len() + 1, "User-agent: *\n".len() + rule.len() * ANCHORED_RULES_MAX);
+        assert!(!ruling("attache", text.as_bytes(), "https://example.com/xa").is_allowed);
+        assert_eq!(readable(b"Disallow: /a$"), b"Disallow: /a$");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_origins_are_remembered_for_so_long() {
-        let cache = RobotsCache::default();
-        for nth in 0..2 * ORIGINS_KEPT as u64 {
-            cache.put(format!("http://{nth}.example"), Rules::Everything, Duration::from_secs(60 + nth));
+    async fn a_site_is_asked_once_until_its_time_is_over() {
+        let settings = FetchSettings::default();
+        let robots = robots(&settings);
+        let asked = AtomicUsize::new(0);
+        let ask = |known: Known| async {
+            asked.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            known
+        };
+        let all =
+            futures_util::future::join_all((0..10).map(|_| robots.known("https://a.example", ask(Known::NoRules))))
+                .await;
+        assert_eq!(all, vec![Known::NoRules; 10]);
+        tokio::time::advance(settings.robots_cached_for / 2).await;
+        robots.known("https://a.example", ask(Known::NoRules)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        tokio::time::advance(settings.robots_cached_for / 2).await;
+        robots.known("https://a.example", ask(Known::Unreachable(FetchError::TooSlow))).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        tokio::time::advance(settings.robots_failure_cached_for).await;
+        robots.known("https://a.example", ask(Known::NoRules)).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_asking_leaves_it_to_the_next() {
+        let robots = robots(&FetchSettings::default());
+        let gave_up =
+            tokio::time::timeout(Duration::ZERO, robots.known("https://a.example", std::future::pending())).await;
+        assert!(gave_up.is_err());
+        assert_eq!(robots.known("https://a.example", async { Known::NoRules }).await, Known::NoRules);
+    }
+
+    #[tokio::test]
+    async fn sites_and_their_bytes_are_bounded() {
+        let settings =
+            FetchSettings { robots_cached_max: 16, robots_cached_bytes_max: 10_000, ..FetchSettings::default() };
+        let robots = robots(&settings);
+        for number in 0..100 {
+            robots.known(&format!("https://{number}.example"), async { Known::NoRules }).await;
+            robots.known("https://busy.example", async { Known::NoRules }).await;
         }
-        assert_eq!(cache.origins.lock().unwrap().len(), ORIGINS_KEPT);
-        assert!(cache.get("http://0.example").is_none(), "the oldest went first");
-        assert!(cache.get("http://2000.example").is_some());
-        tokio::time::advance(Duration::from_secs(60 + 2000)).await;
-        assert!(cache.get("http://2000.example").is_none(), "nothing is believed for ever");
+        assert!(robots.sites().by_origin.len() <= 16);
+        assert!(robots.sites().by_origin.contains_key("https://busy.example"));
+        for number in 0..100 {
+            let text = Bytes::from(vec![b'#'; 1000]);
+            robots.known(&format!("https://{number}.example"), async { Known::Rules(text) }).await;
+            assert!(robots.sites().by_origin.values().map(Site::bytes).sum::<usize>() <= 10_000);
+        }
+        robots.known("https://large.example", async { Known::Rules(Bytes::from(vec![b'#'; 20_000])) }).await;
+        assert!(robots.sites().by_origin.values().map(Site::bytes).sum::<usize>() <= 10_000);
     }
 }

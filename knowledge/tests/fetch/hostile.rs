@@ -1,183 +1,344 @@
-//! Addresses that somebody might add to reach what is none of theirs: a listener proves that nobody ever comes.
-
-use std::time::Duration;
+//! Addresses that must never be connected to, however they are written and whoever leads there.
 
 use domain::item::Fault;
-use knowledge::fetch::{FetchError, FetchSettings, WebUrl};
+use knowledge::fetch::{FetchError, FetchSettings, RobotsRule};
 
-use crate::world::{Names, Server, fetcher, fetcher_with, html, redirect};
+use crate::site::{Names, Site, Trap, page, redirect};
+use crate::{fetch, fetcher, fetcher_with, settings_for};
 
-/// Ways to write an address of this machine or of its neighbours; `PORT` is where the listener is.
-const HOSTILE: [&str; 66] = [
-    "http://127.0.0.1:PORT/",
-    "http://127.0.0.1.:PORT/",
-    "http://127.1:PORT/",
-    "http://127.0.1:PORT/",
-    "http://127.255.255.254:PORT/",
-    "http://2130706433:PORT/",
-    "http://017700000001:PORT/",
-    "http://0x7f000001:PORT/",
-    "http://0x7f.0.0.1:PORT/",
-    "http://0177.0.0.1:PORT/",
-    "http://0177.0.0.01:PORT/",
-    "http://127.0.0.0x1:PORT/",
-    "http://%31%32%37.0.0.1:PORT/",
-    "http://127%2e0%2e0%2e1:PORT/",
-    "http://①②⑦.0.0.1:PORT/",
-    "http://127。0。0。1:PORT/",
-    "http://0:PORT/",
+const BLOCKED: Fault = Fault::BlockedAddress;
+const INVALID: Fault = Fault::InvalidUrl;
+
+/// `PORT` stands for the port of the trap, which is open to fetching.
+const DIRECT: &[(&str, Fault)] = &[
+    // loopback, in all its spellings
+    ("http://127.0.0.1:PORT/", BLOCKED),
+    ("http://127.0.0.1.:PORT/", BLOCKED),
+    ("http://127.0.0.1..:PORT/", BLOCKED),
+    ("http://127.1:PORT/", BLOCKED),
+    ("http://127.0.1:PORT/", BLOCKED),
+    ("http://127.255.255.254:PORT/", BLOCKED),
+    ("http://2130706433:PORT/", BLOCKED),
+    ("http://017700000001:PORT/", BLOCKED),
+    ("http://0177.0.0.1:PORT/", BLOCKED),
+    ("http://0x7f000001:PORT/", BLOCKED),
+    ("http://0x7f.0x0.0x0.0x1:PORT/", BLOCKED),
+    ("http://0X7F.1:PORT/", BLOCKED),
+    ("http://127.0x0.00.1:PORT/", BLOCKED),
+    ("http://%31%32%37.0.0.1:PORT/", BLOCKED),
+    ("http://127%2E0%2E0%2E1:PORT/", BLOCKED),
+    ("http://127。0。0。1:PORT/", BLOCKED),
+    ("http://１２７.０.０.１:PORT/", BLOCKED),
+    ("http://①②⑦.⓪.⓪.①:PORT/", BLOCKED),
+    ("http:\\\\127.0.0.1:PORT\\", BLOCKED),
+    ("http:127.0.0.1:PORT/", BLOCKED),
+    ("http:///127.0.0.1:PORT/", BLOCKED),
+    ("HTTP://127.0.0.1:0PORT/", BLOCKED),
+    ("http://127.0.0.1:PORT\\@example.com/", BLOCKED),
+    ("http://127.0.0.1:PORT#@example.com/", BLOCKED),
+    ("http://127.0.0.1:PORT?@example.com/", BLOCKED),
+    ("https://127.0.0.1:PORT/", BLOCKED),
+    // what else leads to this machine or nowhere
+    ("http://0:PORT/", BLOCKED),
+    ("http://0.0.0.0:PORT/", BLOCKED),
+    ("http://0.1.2.3:PORT/", BLOCKED),
+    ("http://[::]:PORT/", BLOCKED),
+    ("http://[::1]:PORT/", BLOCKED),
+    ("http://[0:0:0:0:0:0:0:1]:PORT/", BLOCKED),
+    ("http://[::ffff:127.0.0.1]:PORT/", BLOCKED),
+    ("http://[::ffff:7f00:1]:PORT/", BLOCKED),
+    ("http://[0:0:0:0:0:FFFF:7F00:0001]:PORT/", BLOCKED),
+    ("http://[::127.0.0.1]:PORT/", BLOCKED),
+    ("http://[::ffff:0:127.0.0.1]:PORT/", BLOCKED),
+    ("http://[64:ff9b::127.0.0.1]:PORT/", BLOCKED),
+    ("http://[64:ff9b:1::127.0.0.1]:PORT/", BLOCKED),
+    ("http://[2002:7f00:1::]:PORT/", BLOCKED),
+    ("http://[2001:0:7f00:1::f7f7:f7f7]:PORT/", BLOCKED),
+    ("http://[2001:0:808:808::80ff:fffe]:PORT/", BLOCKED),
+    // private, metadata, link-local, and the rest
+    ("http://10.0.0.1:PORT/", BLOCKED),
+    ("http://172.16.0.1:PORT/", BLOCKED),
+    ("http://192.168.1.1:PORT/", BLOCKED),
+    ("http://100.64.0.1:PORT/", BLOCKED),
+    ("http://169.254.169.254:PORT/latest/meta-data/", BLOCKED),
+    ("http://2852039166:PORT/", BLOCKED),
+    ("http://0xA9FEA9FE:PORT/", BLOCKED),
+    ("http://[::ffff:a9fe:a9fe]:PORT/", BLOCKED),
+    ("http://[fd00:ec2::254]:PORT/", BLOCKED),
+    ("http://[fe80::1]:PORT/", BLOCKED),
+    ("http://[fec0::1]:PORT/", BLOCKED),
+    ("http://[fd12:3456::1]:PORT/", BLOCKED),
+    ("http://[ff02::1]:PORT/", BLOCKED),
+    ("http://[100::1]:PORT/", BLOCKED),
+    ("http://[2001:db8::1]:PORT/", BLOCKED),
+    ("http://[2001:20::1]:PORT/", BLOCKED),
+    ("http://192.0.2.1:PORT/", BLOCKED),
+    ("http://198.18.0.1:PORT/", BLOCKED),
+    ("http://224.0.0.1:PORT/", BLOCKED),
+    ("http://240.0.0.1:PORT/", BLOCKED),
+    ("http://255.255.255.255:PORT/", BLOCKED),
+    // names that lead there
+    ("http://localhost:PORT/", BLOCKED),
+    ("http://LOCALHOST.:PORT/", BLOCKED),
+    ("http://loopback.example:PORT/", BLOCKED),
+    ("http://loopback6.example:PORT/", BLOCKED),
+    ("http://mapped.example:PORT/", BLOCKED),
+    ("http://translated.example:PORT/", BLOCKED),
+    ("http://private.example:PORT/", BLOCKED),
+    ("http://metadata.example:PORT/", BLOCKED),
+    ("http://unspecified.example:PORT/", BLOCKED),
+    ("http://l%6Fopback.example:PORT/", BLOCKED),
+    ("http://unknown.example:PORT/", Fault::DnsFailed),
+    ("http://empty.example:PORT/", Fault::DnsFailed),
+    // ports, user names, schemes
+    ("http://127.0.0.1:22/", BLOCKED),
+    ("http://93.184.216.34:22/", BLOCKED),
+    ("http://public.example:25/", BLOCKED),
+    ("http://public.example/", BLOCKED),
+    ("http://127.0.0.1:0/", BLOCKED),
+    ("http://127.0.0.1:PORTPORT/", INVALID),
+    ("http://user@127.0.0.1:PORT/", INVALID),
+    ("http://user:secret@127.0.0.1:PORT/", INVALID),
+    ("http://example.com@127.0.0.1:PORT/", INVALID),
+    ("http://example.com:80@127.0.0.1:PORT/", INVALID),
+    ("http://127.0.0.1:PORT@example.com/", INVALID),
+    ("http://127.0.0.1:PORT%2F@example.com/", INVALID),
+    ("http://127.0.0.1 :PORT/", INVALID),
+    ("http://127.0\t.0.1:PORT/", INVALID),
+    ("http://[::1%25lo]:PORT/", INVALID),
+    ("http://[::1:PORT/", INVALID),
+    ("http://127.0.0.256:PORT/", INVALID),
+    ("http://1.2.3.4.5:PORT/", INVALID),
+    ("ftp://127.0.0.1:PORT/", INVALID),
+    ("gopher://127.0.0.1:PORT/_GET", INVALID),
+    ("ws://127.0.0.1:PORT/", INVALID),
+    ("file:///etc/passwd", INVALID),
+    ("file://127.0.0.1:PORT/", INVALID),
+    ("data:text/html,hello", INVALID),
+    ("jar:http://127.0.0.1:PORT/", INVALID),
+    ("127.0.0.1:PORT", INVALID),
+    ("//127.0.0.1:PORT/", INVALID),
+    ("", INVALID),
+];
+
+/// Where redirects lead in vain.
+const REDIRECTS: &[&str] = &[
+    "http://127.0.0.2:PORT/",
+    "//127.0.0.2:PORT/",
+    "http://2130706434:PORT/",
+    "http://0x7f.2:PORT/",
     "http://0.0.0.0:PORT/",
-    "http://00.0:PORT/",
     "http://[::1]:PORT/",
-    "http://[::]:PORT/",
-    "http://[0:0:0:0:0:0:0:1]:PORT/",
-    "http://[::ffff:127.0.0.1]:PORT/",
-    "http://[::ffff:7f00:1]:PORT/",
-    "http://[::127.0.0.1]:PORT/",
-    "http://[::ffff:0:127.0.0.1]:PORT/",
+    "http://[::ffff:127.0.0.2]:PORT/",
     "http://[64:ff9b::127.0.0.1]:PORT/",
-    "http://[64:ff9b:1::127.0.0.1]:PORT/",
     "http://[2002:7f00:1::]:PORT/",
-    "http://[2001:0:7f00:1::]:PORT/",
-    "http://[2001:0:808:808:0:0:80ff:fffe]:PORT/",
-    "http://[fe80::1]:PORT/",
-    "http://[fec0::1]:PORT/",
-    "http://[fc00::1]:PORT/",
-    "http://[fd00:ec2::254]/latest/meta-data/",
-    "http://[ff02::1]:PORT/",
-    "http://169.254.169.254/latest/meta-data/",
-    "http://2852039166/latest/meta-data/",
-    "http://0xa9fea9fe/",
-    "http://0251.0376.0251.0376/",
-    "http://[::ffff:169.254.169.254]/",
-    "http://[64:ff9b::a9fe:a9fe]/",
-    "http://100.100.100.200/latest/meta-data/",
+    "http://[2001:0:808:808::80ff:fffe]:PORT/",
     "http://10.0.0.1:PORT/",
-    "http://172.16.0.1:PORT/",
-    "http://172.31.255.255:PORT/",
-    "http://192.168.0.1:PORT/",
     "http://100.64.0.1:PORT/",
-    "http://198.18.0.1:PORT/",
-    "http://192.0.2.1:PORT/",
+    "http://169.254.169.254:PORT/",
+    "http://[fd00:ec2::254]:PORT/",
+    "http://[fe80::1]:PORT/",
     "http://224.0.0.1:PORT/",
-    "http://255.255.255.255:PORT/",
-    "http://240.0.0.1:PORT/",
-    "http://loopback.test:PORT/",
-    "http://LOOPBACK.TEST.:PORT/",
-    "http://loopback6.test:PORT/",
-    "http://mapped.test:PORT/",
-    "http://private.test:PORT/",
-    "http://metadata.test/",
-    "http://many.test:PORT/",
-    "https://127.0.0.1:PORT/",
-    "https://loopback.test:PORT/",
+    "http://loopback2.example:PORT/",
+    "http://loopback6.example:PORT/",
     "http://user@127.0.0.1:PORT/",
-    "http://example.com@127.0.0.1:PORT/",
-    "gopher://127.0.0.1:PORT/",
+    "http://127.0.0.1:22/",
+    "ftp://127.0.0.1:PORT/",
     "file:///etc/passwd",
+    "javascript:alert(1)",
+    "http://[::1",
 ];
 
 fn names() -> Names {
     Names::default()
-        .with("loopback.test", &[&["127.0.0.1"]])
-        .with("loopback6.test", &[&["::1"]])
-        .with("mapped.test", &[&["::ffff:127.0.0.1"]])
-        .with("private.test", &[&["10.0.0.1"]])
-        .with("metadata.test", &[&["169.254.169.254"]])
-        .with("many.test", &[&["127.0.0.1", "::1", "192.168.1.1", "0.0.0.0"]])
+        .with("localhost", &[&["127.0.0.1", "::1"]])
+        .with("loopback.example", &[&["127.0.0.1"]])
+        .with("loopback2.example", &[&["127.0.0.2"]])
+        .with("loopback6.example", &[&["::1"]])
+        .with("mapped.example", &[&["::ffff:127.0.0.1"]])
+        .with("translated.example", &[&["64:ff9b::7f00:1", "2002:7f00:1::"]])
+        .with("private.example", &[&["10.0.0.1", "192.168.0.1", "fd00::1"]])
+        .with("metadata.example", &[&["169.254.169.254", "fd00:ec2::254"]])
+        .with("unspecified.example", &[&["0.0.0.0", "::"]])
+        .with("empty.example", &[&[]])
+        .with("public.example", &[&["93.184.216.34"]])
 }
 
-/// Only public addresses, on any of these ports; an address that would be let through fails fast.
-fn closed(ports: Vec<u16>) -> FetchSettings {
-    FetchSettings {
-        ports,
-        host_interval: Duration::ZERO,
-        connect_timeout: Duration::from_millis(200),
-        retries: 0,
-        ..FetchSettings::default()
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn hostile_addresses_are_never_connected_to() {
-    let server = Server::start(|_, _| html("reached")).await;
-    let port = server.address.port();
-    let fetcher = fetcher_with(closed(vec![80, 443, port]), names());
-    for hostile in HOSTILE {
-        let written = hostile.replace("PORT", &port.to_string());
-        let Ok(url) = written.parse::<WebUrl>() else { continue };
-        let error = fetcher.fetch(&url).await.unwrap_err();
-        assert_eq!(error, FetchError::BlockedAddress, "{hostile}");
-        assert_eq!(error.fault(), Some(Fault::BlockedAddress));
+    let trap = Trap::set().await;
+    for robots in [RobotsRule::Ignore, RobotsRule::Obey] {
+        let settings = FetchSettings { ports: vec![trap.port()], robots, ..FetchSettings::default() };
+        let fetcher = fetcher_with(settings, names());
+        for (url, fault) in DIRECT {
+            let url = url.replace("PORT", &trap.port().to_string());
+            let error = fetch(&fetcher, &url).await.unwrap_err();
+            assert_eq!(error.fault(), Some(*fault), "{url}: {error}");
+        }
     }
-    assert_eq!(server.heads(), [""; 0], "nobody came");
+    trap.assert_untouched().await;
+    assert!(DIRECT.len() >= 60);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn redirects_to_hostile_addresses_are_not_followed() {
-    let inside = Server::start(|_, _| html("reached")).await;
-    let (inner, targets) =
-        (inside.address.port(), HOSTILE.map(|hostile| hostile.replace("PORT", &inside.address.port().to_string())));
-    let outside = Server::start(move |path, _| {
-        let nth: usize = path.trim_start_matches('/').parse().unwrap_or(usize::MAX);
-        targets.get(nth).map_or_else(|| html(""), |target| redirect(target))
+    let trap = Trap::set().await;
+    let port = trap.port().to_string();
+    let site = Site::start(move |request, _| {
+        let number: usize = request.target.trim_start_matches('/').parse().unwrap();
+        redirect(&REDIRECTS[number].replace("PORT", &port))
     })
     .await;
-    // The first server is what an operator allows; the rest of the machine is not.
-    let mut settings = closed(vec![80, 443, outside.address.port(), inner]);
-    settings.allow_private = vec!["127.0.0.3/32".parse().unwrap()];
-    settings.robots = knowledge::fetch::RobotsPolicy::Ignore;
-    let relay = tokio::net::TcpListener::bind("127.0.0.3:0").await.unwrap();
-    let public = relay.local_addr().unwrap();
-    settings.ports.push(public.port());
-    let behind = outside.address;
-    tokio::spawn(async move {
-        while let Ok((mut near, _)) = relay.accept().await {
-            let mut far = tokio::net::TcpStream::connect(behind).await.unwrap();
-            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await });
-        }
-    });
+    let settings = FetchSettings { ports: vec![site.port(), trap.port()], ..settings_for(&site) };
     let fetcher = fetcher_with(settings, names());
-    for (nth, hostile) in HOSTILE.iter().enumerate() {
-        let url: WebUrl = format!("http://{public}/{nth}").parse().unwrap();
-        let error = fetcher.fetch(&url).await.unwrap_err();
-        assert!(matches!(error, FetchError::BlockedAddress | FetchError::BadRedirect), "{hostile}: {error:?}");
+    for (number, target) in REDIRECTS.iter().enumerate() {
+        let error = fetch(&fetcher, &site.url(&format!("/{number}"))).await.unwrap_err();
+        assert_eq!(error.fault(), Some(BLOCKED), "{target}: {error}");
     }
-    assert_eq!(inside.heads(), [""; 0], "nobody came");
-    assert_eq!(outside.heads().len(), HOSTILE.len());
+    assert_eq!(site.requests().len(), REDIRECTS.len());
+    trap.assert_untouched().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_changes_its_mind_is_judged_each_time() {
-    let server = Server::start(|_, _| html("reached")).await;
-    let port = server.address.port();
-    // The second answer would lead to the listener. A public address that nobody has answers nothing.
-    let names = Names::default().with("rebinding.test", &[&["192.0.0.9"], &["127.0.0.1"]]);
-    let fetcher = fetcher_with(closed(vec![port]), names);
-    let url: WebUrl = format!("http://rebinding.test:{port}/").parse().unwrap();
-    for _ in 0..4 {
-        fetcher.fetch(&url).await.unwrap_err();
+#[tokio::test]
+async fn lists_of_private_networks_open_neither_metadata_nor_link_local_networks() {
+    let trap = Trap::set().await;
+    let settings = FetchSettings {
+        ports: vec![trap.port()],
+        allow_private: vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()],
+        robots: RobotsRule::Ignore,
+        ..FetchSettings::default()
+    };
+    let fetcher = fetcher_with(settings, names());
+    for host in [
+        "169.254.169.254",
+        "169.254.1.1",
+        "100.100.100.200",
+        "168.63.129.16",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "[64:ff9b::169.254.169.254]",
+        "0.0.0.0",
+        "[::]",
+        "metadata.example",
+        "unspecified.example",
+    ] {
+        let error = fetch(&fetcher, &format!("http://{host}:{}/", trap.port())).await.unwrap_err();
+        assert_eq!(error, FetchError::BlockedAddress, "{host}");
     }
-    assert_eq!(server.heads(), [""; 0], "nobody came");
+    trap.assert_untouched().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn of_several_addresses_only_the_allowed_are_tried() {
-    let server = Server::start(|_, _| html("<p>reached")).await;
-    let port = server.address.port();
-    let names = Names::default().with("mixed.test", &[&["169.254.169.254", "10.0.0.1", "127.0.0.1"]]);
-    let fetcher = fetcher_with(server.settings(), names);
-    let fetched = fetcher.fetch(&format!("http://mixed.test:{port}/").parse().unwrap()).await.unwrap();
-    assert_eq!(fetched.body, "<p>reached");
+#[tokio::test]
+async fn a_name_that_changes_its_mind_is_judged_at_every_connection() {
+    let site = Site::start(|_, _| page("hello")).await;
+    let names = Names::default().with("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1"], &["::1"]]);
+    let fetcher = fetcher_with(settings_for(&site), names.clone());
+    let url = format!("http://rebinding.example:{}/", site.port());
+    for (asked, is_reached) in [(1, true), (2, false), (3, true), (4, false)] {
+        let answered = fetch(&fetcher, &url).await;
+        assert_eq!(answered.is_ok(), is_reached, "{asked}");
+        assert!(is_reached || answered == Err(FetchError::BlockedAddress));
+        // One answer to judge and to connect to: the name is not asked for a second time in between.
+        assert_eq!(names.asked(), asked);
+    }
+    let reached: Vec<String> = site.requests().iter().map(|request| request.local.to_string()).collect();
+    assert_eq!(reached, ["127.0.0.1", "127.0.0.1"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_listed_ports_are_fetched_from() {
-    let server = Server::start(|_, _| html("reached")).await;
-    let mut settings = server.settings();
-    settings.ports = FetchSettings::default().ports;
-    let error = fetcher(settings).fetch(&server.url("/")).await.unwrap_err();
-    assert_eq!(error, FetchError::BlockedPort(server.address.port()));
-    assert_eq!(error.fault(), Some(Fault::BlockedAddress));
-    assert_eq!(server.heads(), [""; 0], "nobody came");
+#[tokio::test]
+async fn of_mixed_answers_only_allowed_addresses_are_connected_to() {
+    let site = Site::start(|_, _| page("hello")).await;
+    let mixed: &[&str] = &["127.0.0.2", "169.254.169.254", "::1", "127.0.0.1", "10.0.0.1"];
+    let fetcher = fetcher_with(settings_for(&site), Names::default().with("mixed.example", &[mixed]));
+    for _ in 0..5 {
+        fetch(&fetcher, &format!("http://mixed.example:{}/", site.port())).await.unwrap();
+    }
+    assert!(site.requests().iter().all(|request| request.local.to_string() == "127.0.0.1"));
+    assert_eq!(site.connections(), 5);
+}
+
+#[tokio::test]
+async fn the_machines_own_names_are_judged_too() {
+    let trap = Trap::set().await;
+    let settings = FetchSettings { ports: vec![trap.port()], ..FetchSettings::default() };
+    let chance = domain::Chance::seeded(1);
+    let system = knowledge::fetch::Surroundings::system("", domain::Clock::system(), chance);
+    let fetcher = knowledge::fetch::Fetcher::new(settings, system).unwrap();
+    let error = fetch(&fetcher, &format!("http://localhost:{}/", trap.port())).await.unwrap_err();
+    assert_eq!(error.fault(), Some(BLOCKED));
+    trap.assert_untouched().await;
+
+    let site = Site::start(|_, _| page("hello")).await;
+    let system = knowledge::fetch::Surroundings::system("", domain::Clock::system(), domain::Chance::seeded(1));
+    let fetcher = knowledge::fetch::Fetcher::new(settings_for(&site), system).unwrap();
+    fetch(&fetcher, &format!("http://localhost:{}/", site.port())).await.unwrap();
+}
+
+#[tokio::test]
+async fn redirects_are_followed_as_far_as_allowed_and_not_in_circles() {
+    let site = Site::start(|request, _| match request.target.as_str() {
+        "/circle/a" => redirect("b"),
+        "/circle/b" => redirect("/circle/a#again"),
+        "/self" => redirect(""),
+        "/0" => page("arrived"),
+        "/nowhere" => crate::site::answer(302, &[], ""),
+        "/permanent" => crate::site::answer(308, &[("location", "0")], ""),
+        "/choices" => crate::site::answer(300, &[("location", "0")], ""),
+        count => redirect(&format!("/{}", count[1..].parse::<usize>().unwrap() - 1)),
+    })
+    .await;
+    let fetcher = fetcher(settings_for(&site));
+    let answered = fetch(&fetcher, &site.url("/5")).await.unwrap();
+    assert_eq!((answered.requested.as_str(), answered.url.as_str()), (&*site.url("/5"), &*site.url("/0")));
+    assert_eq!(fetch(&fetcher, &site.url("/6")).await, Err(FetchError::TooManyRedirects(5)));
+    assert_eq!(fetch(&fetcher, &site.url("/circle/a")).await, Err(FetchError::RedirectLoop));
+    assert_eq!(fetch(&fetcher, &site.url("/self")).await, Err(FetchError::RedirectLoop));
+    assert_eq!(fetch(&fetcher, &site.url("/nowhere")).await, Err(FetchError::Status(302)));
+    assert_eq!(fetch(&fetcher, &site.url("/choices")).await, Err(FetchError::Status(300)));
+    assert_eq!(fetch(&fetcher, &site.url("/permanent")).await.unwrap().url.as_str(), site.url("/0"));
+}
+
+#[tokio::test]
+async fn nothing_goes_along_to_the_next_address() {
+    let site = Site::start(|request, _| match request.target.as_str() {
+        "/" => crate::site::answer(302, &[("location", "/next"), ("set-cookie", "a=b; Path=/")], ""),
+        _ => page("hello"),
+    })
+    .await;
+    fetch(&fetcher(settings_for(&site)), &site.url("/")).await.unwrap();
+    let agent = concat!("attache/", env!("CARGO_PKG_VERSION"), " (+https://attache.example.com)");
+    assert_eq!(site.targets(), ["/", "/next"]);
+    for request in site.requests() {
+        assert_eq!(request.header("user-agent"), agent);
+        assert_eq!(request.header("accept-encoding"), "gzip");
+        assert_eq!(request.header("host"), site.address.to_string());
+        for absent in ["cookie", "referer", "authorization", "x-forwarded-for"] {
+            assert_eq!(request.header(absent), "", "{absent}");
+        }
+    }
+}
+
+/// The variables are set for another run of this test, because a process cannot change its own safely.
+#[tokio::test]
+async fn proxies_of_the_environment_are_ignored() {
+    const INNER: &str = "ATTACHE_TEST_BEHIND_PROXY";
+    let site = Site::start(|_, _| page("hello")).await;
+    if std::env::var_os(INNER).is_some() {
+        let names = Names::default().with("public.example", &[&["127.0.0.1"]]);
+        let fetcher = fetcher_with(settings_for(&site), names);
+        fetch(&fetcher, &site.url("/")).await.unwrap();
+        fetch(&fetcher, &format!("http://public.example:{}/", site.port())).await.unwrap();
+        return;
+    }
+    let trap = Trap::set().await;
+    let mut again = tokio::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "hostile::proxies_of_the_environment_are_ignored"]).env(INNER, "1");
+    for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        again.env(name, format!("http://127.0.0.1:{}", trap.port()));
+    }
+    let done = again.env_remove("no_proxy").env_remove("NO_PROXY").output().await.unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    trap.assert_untouched().await;
 }

@@ -8,7 +8,6 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use domain::api_key::ApiKeyScope;
 use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
@@ -18,7 +17,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::error::Answer;
-use super::{KeyHolder, large_body, parse, says_json};
+use super::{Key, ToWrite, large_body, parse, says_json};
 use crate::house::House;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
@@ -41,8 +40,7 @@ pub struct NoteRequest {
 }
 
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
-pub async fn add(State(house): State<House>, key: KeyHolder, request: Request) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
     let body: AddRequest = parse(&large_body(request.into_body(), &house).await?)?;
     let named = body.spaces.unwrap_or_default();
@@ -74,16 +72,26 @@ pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uu
 }
 
 /// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`.
-pub async fn join(State(house): State<House>, key: KeyHolder, Path(id): Path<String>, headers: HeaderMap) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
-    Ok(told(join_as(&house, &reader, &id, &headers).await?, &house)?)
+pub async fn join(
+    State(house): State<House>,
+    Key(reader, _): Key<ToWrite>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, &house)?)
 }
 
-/// The stream of a batch of the reader's account.
-pub async fn join_as(house: &House, reader: &Reader, id: &str, headers: &HeaderMap) -> Result<Feed, ApiError> {
+/// The stream of a batch of the reader's account: after the message that the client heard last, or else after the one that is named.
+pub async fn join_as(
+    house: &House,
+    reader: &Reader,
+    id: &str,
+    headers: &HeaderMap,
+    after: Option<u32>,
+) -> Result<Feed, ApiError> {
     let id: BatchId = id.parse().map_err(|_| Code::NotFound)?;
     let after = match headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default()) {
-        None | Some("") => None,
+        None | Some("") => after,
         Some(text) => {
             let heard: MessageId =
                 text.parse().map_err(|error| ApiError::invalid("Last-Event-ID", format!("{error}")))?;
@@ -97,8 +105,7 @@ pub async fn join_as(house: &House, reader: &Reader, id: &str, headers: &HeaderM
 }
 
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
-pub async fn cancel(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
     cancel_as(&house, &reader, &id).await?;
     Ok(axum::Json(json!({ "ok": true })).into_response())
 }
@@ -122,16 +129,24 @@ const X_BATCH_ID: HeaderName = HeaderName::from_static("x-batch-id");
 
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
 pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
+    streamed(house, feed.batch(), messages(feed))
+}
+
+/// An answer that goes on for as long as there are events, within the number of those that may go on at once.
+pub fn streamed(
+    house: &House,
+    batch: BatchId,
+    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+) -> Result<Response, ApiError> {
     let Ok(place) = house.streams.clone().try_acquire_owned() else {
         return Err(ApiError::unavailable("too_many_streams", std::time::Duration::from_secs(5)));
     };
-    let batch = feed.batch();
     let mut closing = house.closing.clone();
     // Whoever listens while the server stops joins the next one.
     let closed = async move {
         let _ = closing.wait_for(|closing| *closing).await;
     };
-    let events = messages(feed).take_until(closed).map(move |event| {
+    let events = events.take_until(closed).map(move |event| {
         let _held_as_long_as_it_is_told = &place;
         event
     });

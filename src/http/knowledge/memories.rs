@@ -5,16 +5,15 @@ use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
 use domain::ids::MemoryId;
 use futures_util::stream;
 use serde_json::{Value, json};
 use store::memory::{Memory, Scope};
 
-use super::KeyHolder;
 use super::error::Answer;
 use super::search::url_of;
+use super::{Key, ToSearch, ToWrite};
 use crate::house::House;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
@@ -26,15 +25,13 @@ const PAGE: usize = 20;
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
 /// `GET /v1/memories/{id}`: one memory with its whole text and its spaces.
-pub async fn show(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
-    let reader = key.may(ApiKeyScope::Search)?;
+pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Path(id): Path<String>) -> Answer {
     let memory = seen(&house, &reader, &id).await?;
     Ok(axum::Json(described(&memory, &reader, &house)).into_response())
 }
 
 /// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space.
-pub async fn delete(State(house): State<House>, key: KeyHolder, Path(id): Path<String>) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
     forget(&house, &reader, &id).await?;
     Ok(axum::Json(json!({ "ok": true })).into_response())
 }
@@ -47,7 +44,8 @@ pub async fn forget(house: &House, reader: &Reader, id: &str) -> Result<(), ApiE
     if deleted { Ok(()) } else { Err(Code::NotFound.into()) }
 }
 
-async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, ApiError> {
+/// A memory that the reader may see.
+pub async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, ApiError> {
     let id: MemoryId = id.parse().map_err(|_| Code::NotFound)?;
     let own = reader.to_search(&[], house).await?;
     if let Some(memory) = house.store.memory_by_id(id, &own).await? {
@@ -60,8 +58,7 @@ async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, ApiErr
 }
 
 /// `GET /v1/export`: everything that a search without spaces would find, one JSON object a line, oldest first.
-pub async fn export(State(house): State<House>, key: KeyHolder) -> Answer {
-    let reader = key.may(ApiKeyScope::Search)?;
+pub async fn export(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> Answer {
     let scope = reader.to_search(&[], &house).await?;
     let begun = Pages { house, reader, scope, after: None, done: false };
     let pages = stream::unfold(begun, |pages| async move { pages.next().await });
@@ -93,8 +90,12 @@ impl Pages {
         };
         self.after = Some(page.last()?.id);
         self.done = page.len() < PAGE;
-        let lines: String =
-            page.iter().map(|memory| format!("{}\n", described(memory, &self.reader, &self.house))).collect();
+        let line = |memory: &Memory| {
+            described(memory, &self.reader, &self.house).to_string()
+                + "
+"
+        };
+        let lines: String = page.iter().map(line).collect();
         Some((Ok(lines.into()), self))
     }
 }

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
-use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
 use domain::ids::MemoryId;
 use knowledge::search::{Found, Query};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::error::Answer;
-use super::{Json, KeyHolder};
+use super::{Json, Key, ToSearch};
 use crate::house::House;
 use crate::http::error::ApiError;
 use crate::knowledge::Reader;
@@ -35,8 +34,11 @@ pub struct SearchRequest {
 }
 
 /// `POST /v1/search`: `{results: […]}`, most similar first.
-pub async fn search(State(house): State<House>, key: KeyHolder, Json(body): Json<SearchRequest>) -> Answer {
-    let reader = key.may(ApiKeyScope::Search)?;
+pub async fn search(
+    State(house): State<House>,
+    Key(reader, _): Key<ToSearch>,
+    Json(body): Json<SearchRequest>,
+) -> Answer {
     let SearchRequest { query, limit, threshold, spaces } = body;
     let asked = Asked { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
     let found = find(&house, &reader, asked).await?;

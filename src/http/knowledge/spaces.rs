@@ -2,7 +2,6 @@
 
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
-use domain::api_key::ApiKeyScope;
 use domain::clock::date_time;
 use domain::ids::SpaceId;
 use domain::space::{Space, SpaceName, split_name};
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use store::space::{SpaceChange, SpaceCreate};
 
 use super::error::Answer;
-use super::{Json, KeyHolder};
+use super::{Json, Key, ToSearch, ToWrite};
 use crate::house::House;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
@@ -28,8 +27,11 @@ pub struct CreateRequest {
 }
 
 /// `POST /v1/spaces/create`: `{message, space}`
-pub async fn create(State(house): State<House>, key: KeyHolder, Json(body): Json<CreateRequest>) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
+pub async fn create(
+    State(house): State<House>,
+    Key(reader, _): Key<ToWrite>,
+    Json(body): Json<CreateRequest>,
+) -> Answer {
     let name = name("spaceName", &body.space_name)?;
     // A key for certain spaces would make one that it cannot reach.
     if reader.within.is_some() {
@@ -41,8 +43,7 @@ pub async fn create(State(house): State<House>, key: KeyHolder, Json(body): Json
 }
 
 /// `GET /v1/spaces`: `{spaces: […]}`, the default first, then the newest.
-pub async fn list(State(house): State<House>, key: KeyHolder) -> Answer {
-    let reader = key.may(ApiKeyScope::Search)?;
+pub async fn list(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> Answer {
     let spaces = house.store.spaces_of_account(&reader.account, SPACES_LISTED_MAX).await?;
     let spaces: Vec<Value> = spaces.iter().filter(|space| reader.covers(space.id)).map(described).collect();
     Ok(axum::Json(json!({ "spaces": spaces })).into_response())
@@ -60,32 +61,41 @@ pub struct ChangeRequest {
 /// `PATCH /v1/spaces/{id}`: `{space}`. Name and publicity are its owner's to change, the mark is for whoever belongs to it.
 pub async fn change(
     State(house): State<House>,
-    key: KeyHolder,
+    Key(reader, _): Key<ToWrite>,
     Path(id): Path<String>,
     Json(body): Json<ChangeRequest>,
 ) -> Answer {
-    let reader = key.may(ApiKeyScope::Write)?;
     let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
     if !reader.covers(id) {
         return Err(Code::NotFound.into());
     }
     let name = body.space_name.as_deref().map(|text| name("spaceName", text)).transpose()?;
     let change = SpaceChange { name, is_public: body.is_public };
+    let space = change_as(&house, &reader, id, change, body.is_favorite).await?;
+    Ok(axum::Json(json!({ "space": described(&space) })).into_response())
+}
+
+/// Changes a space as far as the reader's account may.
+pub async fn change_as(
+    house: &House,
+    reader: &Reader,
+    id: SpaceId,
+    change: SpaceChange,
+    is_favorite: Option<bool>,
+) -> Result<Space, ApiError> {
     let (store, account) = (house.store.clone(), reader.account.clone());
     let space = actors::detached(async move {
         if (change.name.is_some() || change.is_public.is_some()) && !store.space_change(id, &account, &change).await? {
             return Ok(None);
         }
-        if let Some(favorite) = body.is_favorite
+        if let Some(favorite) = is_favorite
             && !store.space_favor(id, &account, favorite).await?
         {
             return Ok(None);
         }
         Ok::<_, store::StoreError>(store.spaces_readable(&[id], &account).await?.pop())
-    })
-    .await??;
-    let space = space.ok_or(Code::NotFound)?;
-    Ok(axum::Json(json!({ "space": described(&space) })).into_response())
+    });
+    space.await??.ok_or_else(|| Code::NotFound.into())
 }
 
 /// Makes a space of the reader's account.

@@ -220,14 +220,7 @@ pub async fn end_other_sessions(
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     let (store, now) = (house.store.clone(), house.clock.now());
-    let work = async move {
-        for session in store.sessions_of_person(visitor.person, now, SESSIONS_MAX).await? {
-            if session.id != visitor.id {
-                store.session_revoke_by_id(session.id, visitor.person, now).await?;
-            }
-        }
-        Ok(())
-    };
+    let work = async move { store.sessions_revoke_others(visitor.person, visitor.id, now).await };
     actors::detached(work).await.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))?;
     Ok(back(&house))
 }

@@ -1,7 +1,8 @@
 //! How much every computer may record, lane by lane: a row for all computers, and one for each.
 //!
 //! Every row is a form of its own. What it sends is compared with what holds, and only what differs is set: looking at a level and
-//! saving the row does not turn what is inherited into what was chosen.
+//! saving the row does not turn what is inherited into what was chosen. Afterwards what the form showed holds, except that lanes which
+//! were like *all lanes* follow it where it changed.
 
 use std::collections::BTreeMap;
 
@@ -52,6 +53,7 @@ struct Cell {
 }
 
 struct Choice {
+    /// Empty where nothing is chosen.
     level: &'static str,
     words: &'static str,
     chosen: bool,
@@ -100,7 +102,7 @@ pub async fn save(
     owner: Owner,
     PageForm(form): PageForm<BTreeMap<String, String>>,
 ) -> Answer {
-    let matrix = Matrix::load(&house, &owner).await?;
+    let mut matrix = Matrix::load(&house, &owner).await?;
     let scope = form.get("scope").and_then(|scope| matrix.scope(scope)).ok_or_else(|| {
         Trouble::shown(
             &house,
@@ -116,17 +118,9 @@ pub async fn save(
         )
     })?;
     let (mut written, mut forwarded) = (0, true);
-    for lane in columns() {
-        let named = lane.map_or(ALL_LANES, Lane::as_str);
-        let Some(level) = form.get(named).and_then(|level| level.parse::<ConsentLevel>().ok()) else { continue };
-        if level == matrix.holds(&scope, lane).0 {
-            continue;
-        }
-        let (identities, machine) = match &scope {
-            Scope::Everywhere => (matrix.identities.clone(), None),
-            Scope::Machine(identity, machine) => (vec![identity.clone()], Some(*machine)),
-        };
-        let done = set(&house, identities, ConsentRule { machine, lane, level }, None).await;
+    let (identities, machine) = (matrix.identities_of(&scope), scope.machine());
+    for (lane, level) in matrix.changes(&scope, &form) {
+        let done = set(&house, identities.clone(), ConsentRule { machine, lane, level }, None).await;
         let done = done.map_err(|error| Trouble::api(&house, &error))?;
         written += done.written;
         forwarded &= done.forwarded;
@@ -146,12 +140,20 @@ enum Scope {
     Machine(UserCuid, MachineUuid),
 }
 
+impl Scope {
+    fn machine(&self) -> Option<MachineUuid> {
+        match self {
+            Self::Everywhere => None,
+            Self::Machine(_, machine) => Some(*machine),
+        }
+    }
+}
+
 /// Everything that the page needs to know.
 struct Matrix {
     identities: Vec<UserCuid>,
     computers: Vec<Computer>,
     records: Vec<ConsentRecord>,
-    default_level: ConsentLevel,
 }
 
 impl Matrix {
@@ -166,7 +168,6 @@ impl Matrix {
             identities: identities.map_err(&trouble)?,
             computers: computers.map_err(&trouble)?,
             records: records.map_err(&trouble)?,
-            default_level: house.settings.consent.default_level,
         })
     }
 
@@ -178,39 +179,92 @@ impl Matrix {
         Some(Scope::Machine(computer.user_cuid.clone(), computer.machine_uuid))
     }
 
-    /// The level that holds for a cell, and whether it was chosen in this very cell. Baselines of several identities are written together;
-    /// where they differ all the same, the strictest is shown.
-    fn holds(&self, scope: &Scope, lane: Option<Lane>) -> (ConsentLevel, bool) {
+    fn identities_of(&self, scope: &Scope) -> Vec<UserCuid> {
         match scope {
-            Scope::Machine(identity, machine) => self.holds_for(identity, Some(*machine), lane),
-            Scope::Everywhere => {
-                let each = self.identities.iter().map(|identity| self.holds_for(identity, None, lane));
-                each.min_by_key(|(level, _)| *level).unwrap_or((self.default_level, false))
-            }
+            Scope::Everywhere => self.identities.clone(),
+            Scope::Machine(identity, _) => vec![identity.clone()],
         }
     }
 
-    fn holds_for(&self, identity: &UserCuid, machine: Option<MachineUuid>, lane: Option<Lane>) -> (ConsentLevel, bool) {
+    /// What a form changes, all lanes first. Keeps account of it, so that what is looked at for a lane is what holds by then.
+    fn changes(&mut self, scope: &Scope, form: &BTreeMap<String, String>) -> Vec<(Option<Lane>, ConsentLevel)> {
+        let submitted = |lane: Option<Lane>| -> Option<ConsentLevel> {
+            form.get(lane.map_or(ALL_LANES, Lane::as_str)).and_then(|level| level.parse().ok())
+        };
+        let shown: Vec<_> = columns().map(|lane| (lane, self.holds(scope, lane).map(|(level, _)| level))).collect();
+        let all_lanes = shown.first().and_then(|(_, level)| *level);
+        let all_lanes_change = submitted(None).is_some_and(|level| all_lanes != Some(level));
+        let mut changes = Vec::new();
+        for (lane, shown) in shown {
+            let Some(level) = submitted(lane) else { continue };
+            // Left alone, and like all lanes: it follows them.
+            let follows = lane.is_some() && all_lanes_change && shown == Some(level) && shown == all_lanes;
+            if follows || self.holds_everywhere(scope, lane, level) {
+                continue;
+            }
+            self.keep(scope, lane, level);
+            changes.push((lane, level));
+        }
+        changes
+    }
+
+    /// Takes down that a level was set.
+    fn keep(&mut self, scope: &Scope, lane: Option<Lane>, level: ConsentLevel) {
+        let (identities, machine) = (self.identities_of(scope), scope.machine());
+        self.records.retain(|ConsentRecord { user_cuid, rule }| {
+            rule.machine != machine || rule.lane != lane || !identities.contains(user_cuid)
+        });
+        let rule = ConsentRule { machine, lane, level };
+        self.records.extend(identities.into_iter().map(|user_cuid| ConsentRecord { user_cuid, rule: rule.clone() }));
+    }
+
+    /// Whether this level holds for every identity of the scope.
+    fn holds_everywhere(&self, scope: &Scope, lane: Option<Lane>, level: ConsentLevel) -> bool {
+        let machine = scope.machine();
+        self.identities_of(scope)
+            .iter()
+            .all(|identity| self.holds_for(identity, machine, lane).is_some_and(|(holds, _)| holds == level))
+    }
+
+    /// The level that was chosen for a cell, and whether in this very cell. Baselines of several identities are written together; where they
+    /// differ all the same, the strictest is shown, and saving it makes it hold for all.
+    fn holds(&self, scope: &Scope, lane: Option<Lane>) -> Option<(ConsentLevel, bool)> {
+        let machine = scope.machine();
+        let identities = self.identities_of(scope);
+        let each = identities.iter().filter_map(|identity| self.holds_for(identity, machine, lane));
+        each.min_by_key(|(level, _)| *level)
+    }
+
+    fn holds_for(
+        &self,
+        identity: &UserCuid,
+        machine: Option<MachineUuid>,
+        lane: Option<Lane>,
+    ) -> Option<(ConsentLevel, bool)> {
         let applies = |rule: &ConsentRule| {
             (rule.machine.is_none() || rule.machine == machine) && (rule.lane.is_none() || rule.lane == lane)
         };
         let rules = self.records.iter().filter(|record| record.user_cuid == *identity).map(|record| &record.rule);
         let found = rules.filter(|rule| applies(rule)).max_by_key(|rule| (rule.machine.is_some(), rule.lane.is_some()));
-        found.map_or((self.default_level, false), |rule| (rule.level, rule.machine == machine && rule.lane == lane))
+        found.map(|rule| (rule.level, rule.machine == machine && rule.lane == lane))
     }
 
     fn row(&self, scope: &Scope, name: String) -> Row {
         let cells = columns()
             .map(|lane| {
-                let (holds, own) = self.holds(scope, lane);
+                let holds = self.holds(scope, lane);
+                let nothing = holds.is_none().then_some(Choice { level: "", words: "Not chosen", chosen: true });
                 let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
+                let levels = levels.map(|level| Choice {
+                    level: level.as_str(),
+                    words: words(level),
+                    chosen: holds.is_some_and(|(holds, _)| level == holds),
+                });
                 Cell {
                     lane: lane.map_or(ALL_LANES, Lane::as_str),
                     label: format!("{name}, {}", lane.map_or("all lanes", Lane::as_str)),
-                    choices: levels
-                        .map(|level| Choice { level: level.as_str(), words: words(level), chosen: level == holds })
-                        .into(),
-                    own,
+                    choices: nothing.into_iter().chain(levels).collect(),
+                    own: holds.is_some_and(|(_, own)| own),
                 }
             })
             .collect();

@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
-use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
+use super::{COMPUTERS_MAX, Owner};
 use crate::house::House;
-use crate::http::api_keys::{KEYS_LISTED_MAX, end};
+use crate::http::api_keys::end;
 use crate::web::{Answer, Frame, PageForm, Shown, SignedIn, Trouble, page};
 
 /// Forms that only say yes.
@@ -18,18 +18,23 @@ pub struct Sure {}
 
 #[derive(Template)]
 #[template(path = "account/undo.html")]
-struct UndoPage {
-    frame: Frame,
-    tab: &'static str,
-    title: String,
+pub(in crate::web) struct UndoPage {
+    pub frame: Frame,
+    pub tab: &'static str,
+    pub title: String,
     /// Whose it is, in its own words or by its id.
-    subject: String,
-    lost: &'static [&'static str],
-    kept: &'static [&'static str],
-    button: &'static str,
-    action: String,
+    pub subject: String,
+    pub lost: Vec<String>,
+    pub kept: Vec<String>,
+    pub button: &'static str,
+    pub action: String,
     /// Where whoever thinks better of it goes.
-    keep: String,
+    pub keep: String,
+}
+
+/// What a page says will be lost, or will not.
+pub(in crate::web) fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
+    lines.map(str::to_owned).to_vec()
 }
 
 /// `GET /account/computers/{machine_uuid}/detach`
@@ -46,15 +51,15 @@ pub async fn detach_question(State(house): State<House>, owner: Owner, Path(mach
             tab: "home",
             title: format!("Detach {name}?"),
             subject: machine_uuid.clone(),
-            lost: &[
+            lost: lines([
                 "Its secret stops working at once: it can send nothing more and read nothing.",
                 "To come back it has to be registered anew, as a new computer, and be approved again.",
                 "The levels of consent that you set for it alone.",
-            ],
-            kept: &[
+            ]),
+            kept: lines([
                 "What it has recorded stays in your activity, with its proofs.",
                 "Your other computers and agents are not touched.",
-            ],
+            ]),
             button: "Detach it for ever",
             action: format!("{}/account/computers/{machine_uuid}/detach", frame.root),
             keep: format!("{}/account", frame.root),
@@ -82,9 +87,12 @@ pub async fn detach(
 
 /// `GET /account/agents/{id}/revoke`
 pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
-    let agents = house.store.agents_of_account(&owner.account, AGENTS_MAX).await.map_err(Trouble::store(&house))?;
-    let known = agents.iter().any(|agent| agent.id.to_string() == id && agent.revoked_at.is_none());
-    if !known {
+    let agent: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let agent = house.store.registration_by_id(agent).await.map_err(Trouble::store(&house))?;
+    let theirs = agent.is_some_and(|(agent, _)| {
+        agent.revoked_at.is_none() && agent.claim.is_some_and(|claim| claim.account == owner.account)
+    });
+    if !theirs {
         return Err(gone(&house, &owner.visitor));
     }
     let frame = Frame::new(&house, Some(&owner.visitor));
@@ -94,14 +102,14 @@ pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id):
             tab: "home",
             title: "Revoke this agent?".into(),
             subject: id.clone(),
-            lost: &[
+            lost: lines([
                 "Its tokens, its assertions and its claim token stop working at once, for ever.",
                 "To come back it has to register anew, and you have to confirm it again.",
-            ],
-            kept: &[
+            ]),
+            kept: lines([
                 "What it has done stays in your activity, with its proofs.",
                 "Your computers and other agents are not touched.",
-            ],
+            ]),
             button: "Revoke it for ever",
             action: format!("{}/account/agents/{id}/revoke", frame.root),
             keep: format!("{}/account", frame.root),
@@ -125,10 +133,9 @@ pub async fn revoke(
 /// `GET /account/keys/{id}/revoke`
 pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
     let now = house.clock.now();
-    let keys =
-        house.store.api_keys_of_account(&owner.account, KEYS_LISTED_MAX).await.map_err(Trouble::store(&house))?;
-    let key = keys.into_iter().find(|key| key.id.to_string() == id && key.is_good(now));
-    let key = key.ok_or_else(|| gone(&house, &owner.visitor))?;
+    let key: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let key = house.store.api_key_of_account(key, &owner.account).await.map_err(Trouble::store(&house))?;
+    let key = key.filter(|key| key.is_good(now)).ok_or_else(|| gone(&house, &owner.visitor))?;
     let frame = Frame::new(&house, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,
@@ -136,8 +143,8 @@ pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(
             tab: "access",
             title: format!("Revoke the key {}?", key.name.as_str()),
             subject: id.clone(),
-            lost: &["Every program that uses it stops working at once, until you give it another key."],
-            kept: &["What was added with it stays in your spaces.", "Your other keys are not touched."],
+            lost: lines(["Every program that uses it stops working at once, until you give it another key."]),
+            kept: lines(["What was added with it stays in your spaces.", "Your other keys are not touched."]),
             button: "Revoke it for ever",
             action: format!("{}/account/keys/{id}/revoke", frame.root),
             keep: format!("{}/account/access", frame.root),

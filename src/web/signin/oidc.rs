@@ -4,7 +4,8 @@
 //!    nonce that will stand in the provider's answer.
 //! 2. It comes back with a code. The state must be the browser's own, so that nobody can slip their own sign-in under another person.
 //! 3. We exchange the code for an identity token, signed by the provider for us and for this nonce.
-//! 4. Only an address that the provider says is verified signs anybody in.
+//! 4. The token says when the person signed in there: that must be recent.
+//! 5. Only an address that the provider says is verified signs anybody in.
 
 mod provider;
 
@@ -24,7 +25,7 @@ use crate::http::auth::cookie;
 use crate::http::client::ClientAddress;
 use crate::web::cookie::Cookie;
 use crate::web::visitor::quoted;
-use crate::web::{Answer, Shown, Trouble, Visitor};
+use crate::web::{Answer, Shown, Trouble};
 
 /// What the browser keeps while its person is at the provider.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct Errand {
     nonce: String,
     /// The key of the code.
     verifier: String,
+    /// How many seconds ago the person may have signed in there. A session of ours means a sign-in, not that the provider remembers
+    /// somebody who signed in last week.
+    max_age: u64,
     /// Where to go afterwards.
     next: Option<String>,
 }
@@ -52,25 +56,25 @@ pub struct Returned {
 /// `GET /signin/oidc/{name}`
 pub async fn begin(
     State(house): State<House>,
-    Visitor(visitor): Visitor,
     ClientAddress(address): ClientAddress,
     Path(name): Path<String>,
     Query(wish): Query<Wish>,
 ) -> Answer {
     house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
-    let provider = house.providers.named(&name).ok_or_else(|| denied(&house, Denial::Unknown))?;
-    // Whoever is signed in came for a recent sign-in, which the provider's memory of them is not.
-    let max_age = visitor.map(|_| house.settings.signin.fresh_within);
+    let next = ours(wish.next.as_deref());
+    let refuse = |why| refused(&house, why, next.as_ref());
+    let provider = house.providers.named(&name).ok_or_else(|| refuse(Denial::Unknown))?;
     let random = || BASE64_URL_SAFE_NO_PAD.encode(house.chance.bytes::<32>());
     let errand = Errand {
         provider: name,
         state: random(),
         nonce: random(),
         verifier: random(),
-        next: ours(wish.next.as_deref()).map(|next| next.as_str().to_owned()),
+        max_age: house.settings.signin.fresh_within.as_secs(),
+        next: next.as_ref().map(|next| next.as_str().to_owned()),
     };
-    let url = provider.authorize(&errand, max_age).await.map_err(|why| denied(&house, why))?;
-    let location = HeaderValue::from_str(&url).map_err(|_| denied(&house, Denial::Away))?;
+    let url = provider.authorize(&errand).await.map_err(refuse)?;
+    let location = HeaderValue::from_str(&url).map_err(|_| refuse(Denial::Away))?;
     let mut response = (StatusCode::FOUND, [(LOCATION, location)]).into_response();
     let kept = serde_json::to_vec(&errand).unwrap_or_default();
     Cookie::Provider.set(&mut response, &BASE64_URL_SAFE_NO_PAD.encode(kept), &house);

@@ -168,6 +168,22 @@ laws! {
         assert!(store.session_by_hash(&bobs, at(4)).await.unwrap().is_some());
     }
 
+    async fn all_sessions_of_a_person_but_one_are_ended_at_once(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let kept = world.new_session(ada.id, at(100));
+        store.session_create(&kept, None, now()).await.unwrap();
+        for _ in 0..150 {
+            world.session(ada.id, at(1), at(100)).await;
+        }
+        let bobs = world.session(bob.id, now(), at(100)).await;
+        assert_eq!(store.sessions_revoke_others(ada.id, kept.id, at(2)).await.unwrap(), 150);
+        assert_eq!(store.sessions_revoke_others(ada.id, kept.id, at(3)).await.unwrap(), 0);
+        let left = store.sessions_of_person(ada.id, at(3), 200).await.unwrap();
+        assert_eq!(left.iter().map(|session| session.id).collect::<Vec<_>>(), [kept.id]);
+        assert!(store.session_by_hash(&bobs, at(3)).await.unwrap().is_some());
+    }
+
     async fn a_new_session_ends_the_one_that_the_browser_had(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;

@@ -1,7 +1,7 @@
 //! Registrations and the attempts to claim them.
 
 use chrono::TimeDelta;
-use domain::claim::{ATTEMPT_SECONDS, AttemptState, Registration, RegistrationType, WRONG_TRIES_MAX};
+use domain::claim::{ATTEMPT_SECONDS, AttemptState, Claim, Registration, RegistrationType, WRONG_TRIES_MAX};
 use domain::token::TokenScope;
 use store::claim::AttemptStart;
 
@@ -260,6 +260,26 @@ laws! {
         let other = world.new_registration();
         store.registration_create(&other, None).await.unwrap();
         assert_eq!(changed(now()).await, [other.claim_token, token], "the earliest change first");
+    }
+
+    async fn an_account_sees_its_living_agents_before_the_revoked_ones(world: &World) {
+        let store = &world.store;
+        let account = world.account("ada@example.com").await;
+        let person = world.person("ada@example.com").await;
+        let mut ids = vec![];
+        for seconds in [0, 1, 2] {
+            let id = world.chance.uuid_v7(at(seconds)).into();
+            let registration = Registration { id, created_at: at(seconds), ..world.new_registration() };
+            let attempt = world.new_attempt(id, at(seconds));
+            store.registration_create(&registration, Some(&attempt)).await.unwrap();
+            let claim = Claim { account: account.clone(), person: person.id, email: person.email.clone(), at: at(seconds) };
+            assert!(store.attempt_complete(&attempt.token, &claim, "session", None, at(seconds)).await.unwrap());
+            ids.push(id);
+        }
+        assert!(store.registration_revoke(ids[2], None, at(3)).await.unwrap());
+        let listed = store.agents_of_account(&account, 10).await.unwrap();
+        assert_eq!(listed.iter().map(|agent| agent.id).collect::<Vec<_>>(), [ids[1], ids[0], ids[2]]);
+        assert_eq!(store.agents_of_account(&account, 2).await.unwrap(), listed[..2]);
     }
 
     async fn agents_are_listed_newest_first(world: &World) {

@@ -31,12 +31,20 @@ laws! {
             assert_eq!(store.api_key_create(made, &world.secret(), 10).await.unwrap(), KeyCreate::AlreadyMade);
         }
         assert_eq!(store.api_keys_of_account(&ada, 10).await.unwrap(), [second.clone(), first.clone()]);
-        assert_eq!(store.api_keys(1).await.unwrap(), [second]);
+        assert_eq!(store.api_keys(1).await.unwrap(), std::slice::from_ref(&second));
+        assert_eq!(store.api_key_of_account(first.id, &ada).await.unwrap(), Some(first.clone()));
+        assert_eq!(store.api_key_of_account(first.id, &bob).await.unwrap(), None);
         assert_eq!(store.api_keys_of_account(&bob, 10).await.unwrap(), []);
         assert!(!store.api_key_revoke(first.id, Some(&bob), at(2)).await.unwrap());
         assert!(store.api_key_revoke(first.id, Some(&ada), at(2)).await.unwrap());
         assert!(!store.api_key_revoke(first.id, None, at(3)).await.unwrap());
         assert_eq!(store.api_keys_of_account(&ada, 10).await.unwrap()[1].revoked_at, Some(at(2)));
+        // What has ended comes last, however new it is.
+        assert!(store.api_key_revoke(second.id, None, at(3)).await.unwrap());
+        let third = ApiKey { created_at: at(-1), ..key(world, &ada, "third") };
+        assert_eq!(store.api_key_create(&third, &world.secret(), 10).await.unwrap(), KeyCreate::Created);
+        let listed = store.api_keys_of_account(&ada, 10).await.unwrap();
+        assert_eq!(listed.iter().map(|key| key.id).collect::<Vec<_>>(), [third.id, second.id, first.id]);
     }
 
     async fn a_secret_finds_its_key_while_it_is_good(world: &World) {

@@ -1,9 +1,14 @@
 //! What may be forgotten.
 
 use chrono::TimeDelta;
+use domain::batch::{End, Item};
+use domain::filter::{Verdict, VerdictBy};
+use domain::ids::BatchId;
 use domain::token::TokenScope;
+use store::batch::NewBatch;
 use store::held::{HeldFilter, HeldQuotas, Sender};
 use store::janitor::{PurgeSettings, Purged};
+use store::signin::{Asking, CodeLimits};
 
 use crate::held::new_held;
 use crate::world::{World, at, laws, now};
@@ -17,7 +22,8 @@ laws! {
         let person = world.person("ada@example.com").await;
         world.session(person.id, now(), at(DAY)).await;
         let ticket = world.new_ticket("ada@example.com", now());
-        store.signin_start(&ticket, 10, TimeDelta::hours(1), now()).await.unwrap();
+        let limits = CodeLimits { per_network: 10, total: 10, window: TimeDelta::hours(1) };
+        store.signin_start(&ticket, &Asking { network: "here", instead_of: None }, &limits, now()).await.unwrap();
         let (sent, waiting) = (world.new_mail("ada@example.com"), world.new_mail("ada@example.com"));
         store.mail_write(&sent, now()).await.unwrap();
         store.mail_write(&waiting, now()).await.unwrap();
@@ -55,6 +61,25 @@ laws! {
         let hasty = PurgeSettings { attempts_kept: std::time::Duration::ZERO, ..PurgeSettings::default() };
         assert_eq!(store.purge(at(DAY - 1), &hasty).await.unwrap().attempts, 0);
         assert_eq!(store.purge(at(DAY + 1), &hasty).await.unwrap().attempts, 1);
+    }
+
+    async fn batches_can_be_joined_for_a_day_and_verdicts_be_read_for_a_month(world: &World) {
+        let (store, settings) = (&world.store, PurgeSettings::default());
+        let ada = world.account("ada@example.com").await;
+        let items = [Item::Url("https://example.com/".into())];
+        let [ended, running] = [0, 1].map(|_| BatchId::from(world.chance.uuid_v7(now())));
+        for id in [ended, running] {
+            store.batch_create(&NewBatch { id, account: &ada, spaces: &[], items: &items }, 4, now()).await.unwrap();
+        }
+        let verdict = Verdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
+        store.verdict_add(world.chance.uuid_v7(now()), &ada, ended, "a page", &verdict, now()).await.unwrap();
+        store.batch_finish(ended, &[], &End::Complete, at(60)).await.unwrap();
+        assert_eq!(store.purge(at(DAY + 59), &settings).await.unwrap(), Purged::default());
+        assert_eq!(store.purge(at(DAY + 61), &settings).await.unwrap(), Purged { batches: 1, ..Purged::default() });
+        assert!(store.batch_by_id(ended, None).await.unwrap().is_none());
+        assert!(store.batch_by_id(running, None).await.unwrap().is_some());
+        let purged = store.purge(at(31 * DAY), &settings).await.unwrap();
+        assert_eq!((purged.verdicts, purged.batches), (1, 0));
     }
 
     async fn an_agent_of_whom_something_is_held_stays(world: &World) {

@@ -103,6 +103,32 @@ laws! {
         assert_eq!((computers[0].name.as_deref(), computers[0].has_secret), (Some("laptop"), true));
     }
 
+    async fn a_secret_tells_whose_the_identity_is(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let (machine, cuid, first_secret) = world.machine().await;
+        let register = async || {
+            let secret = world.secret();
+            let machine_uuid = world.chance.uuid_v7(now()).into();
+            let new = NewMachine { machine_uuid, user_cuid: &cuid, name: None, secret };
+            assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
+            secret
+        };
+        let second_secret = register().await;
+        let facts = async |secret| store.machine_by_secret(&secret).await.unwrap().unwrap().facts;
+        for secret in [first_secret, second_secret] {
+            assert_eq!((facts(secret).await.identity_account, facts(secret).await.is_outsider()), (None, false));
+        }
+        store.machine_attach(machine, &ada, now()).await.unwrap();
+        assert!(!facts(first_secret).await.is_outsider());
+        let second = facts(second_secret).await;
+        assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
+        assert!(second.is_outsider());
+        // It came and went, and the identity stays.
+        store.machine_detach(machine, &ada).await.unwrap();
+        assert!(facts(register().await).await.is_outsider());
+    }
+
     async fn attaching_is_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
@@ -257,7 +283,7 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
     let scans = async || {
         sqlx::query("SELECT pg_stat_force_next_flush()").execute(pool).await.unwrap();
         let sql = "SELECT CAST(SUM(seq_scan) AS BIGINT) FROM pg_stat_user_tables
-            WHERE relname IN ('machines', 'consent_levels', 'held_events')";
+            WHERE relname IN ('machines', 'identities', 'consent_levels', 'held_events')";
         sqlx::query_scalar::<_, i64>(sql).fetch_one(pool).await.unwrap()
     };
     let before = scans().await;

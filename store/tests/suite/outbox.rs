@@ -86,18 +86,22 @@ laws! {
         }
         let before = waiting(store, &cuid).await;
         assert!(store.outbox_done(before[0].envelope.event_id).await.unwrap());
-        assert_eq!(store.outbox_rechain(&cuid, 7).await.unwrap(), 2);
+        assert_eq!(store.outbox_rechain(&cuid, 0, 7).await.unwrap(), 2);
         let moved = waiting(store, &cuid).await;
         assert_eq!(moved.iter().map(|event| (event.envelope.chain_epoch, event.envelope.seq)).collect::<Vec<_>>(), [(7, 0), (7, 1)]);
         assert_eq!(moved[0].envelope.position().prev, Prev::Genesis);
         let ids = |events: &[Sealed]| events.iter().map(|event| event.envelope.event_id).collect::<Vec<_>>();
         assert_eq!(ids(&moved), ids(&before[1..]));
         // A lower epoch than ours is closed already.
-        assert_eq!(store.outbox_rechain(&cuid, 0).await.unwrap(), 2);
+        assert_eq!(store.outbox_rechain(&cuid, 7, 0).await.unwrap(), 2);
+        // Whoever was refused on an epoch that is left comes too late.
+        for refused in [0, 7] {
+            assert_eq!(store.outbox_rechain(&cuid, refused, 20).await.unwrap(), 0);
+        }
         set(world, store, &cuid, &rule(None, ConsentLevel::Full), 9).await;
         let last = waiting(store, &cuid).await;
         assert_eq!(last.iter().map(|event| (event.envelope.chain_epoch, event.envelope.seq)).collect::<Vec<_>>(), [(8, 0), (8, 1), (8, 2)]);
-        assert_eq!(store.outbox_rechain(&world.cuid(), 0).await.unwrap(), 0);
+        assert_eq!(store.outbox_rechain(&world.cuid(), 0, 0).await.unwrap(), 0);
     }
 
     async fn changes_at_once_are_one_chain(world: &World) {

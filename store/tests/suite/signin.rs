@@ -1,8 +1,12 @@
 //! Codes that sign people in.
 
 use chrono::TimeDelta;
+use domain::Timestamp;
+use domain::secret::SecretHash;
 use domain::signin::{CODE_SECONDS, TRIES_MAX, Ticket, TicketState};
-use store::signin::TicketStart;
+use store::session::NewSession;
+use store::signin::{Asking, CodeLimits, TicketStart};
+use store::{Store, StoreError};
 
 use crate::world::{World, at, laws, now};
 
@@ -12,65 +16,75 @@ laws! {
     async fn a_ticket_reads_back_as_it_was_taken_down(world: &World) {
         let store = &world.store;
         let ticket = world.new_ticket("ada@example.com", now());
-        assert_eq!(store.signin_start(&ticket, 10, HOUR, now()).await.unwrap(), TicketStart::Started);
+        assert_eq!(start(store, &ticket, None).await.unwrap(), TicketStart::Started);
         assert_eq!(store.signin_ticket(&ticket.token).await.unwrap(), Some(ticket));
         assert_eq!(store.signin_ticket(&world.secret()).await.unwrap(), None);
     }
 
-    async fn a_newer_code_takes_the_place_of_the_older_one_of_its_address(world: &World) {
+    async fn a_newer_code_takes_the_place_of_the_older_one_of_its_browser(world: &World) {
         let store = &world.store;
-        let [first, second, other] = ["ada@example.com", "ada@example.com", "bob@example.com"].map(|to| world.new_ticket(to, now()));
-        for ticket in [&first, &other, &second] {
-            store.signin_start(ticket, 10, HOUR, now()).await.unwrap();
+        let [first, elsewhere, second, other] =
+            ["ada@example.com", "ada@example.com", "ada@example.com", "bob@example.com"].map(|to| world.new_ticket(to, now()));
+        for (ticket, before) in [(&first, None), (&elsewhere, None), (&other, None), (&second, Some(&first.token))] {
+            start(store, ticket, before).await.unwrap();
         }
         let state = async |ticket: &Ticket| store.signin_ticket(&ticket.token).await.unwrap().unwrap().state;
         assert_eq!((state(&first).await, state(&second).await), (TicketState::Superseded, TicketState::Live));
-        assert_eq!(state(&other).await, TicketState::Live);
+        assert_eq!((state(&elsewhere).await, state(&other).await), (TicketState::Live, TicketState::Live));
         assert_eq!(store.signin_try(&first.token, TRIES_MAX, now()).await.unwrap(), None);
-        assert!(!store.signin_use(&first.token, now()).await.unwrap());
-        assert!(store.signin_use(&second.token, now()).await.unwrap());
+        assert!(!enters(world, store, &first, now()).await);
+        assert!(enters(world, store, &second, now()).await);
+        assert!(enters(world, store, &elsewhere, now()).await);
     }
 
-    async fn codes_of_an_address_are_counted_in_a_sliding_hour(world: &World) {
+    async fn codes_of_an_address_are_counted_by_network_in_a_sliding_hour(world: &World) {
         let store = &world.store;
-        let start = async |seconds| {
-            store.signin_start(&world.new_ticket("ada@example.com", at(seconds)), 3, HOUR, at(seconds)).await.unwrap()
+        let limits = CodeLimits { per_network: 3, total: 5, window: HOUR };
+        let start = async |network, seconds| {
+            let (ticket, asking) = (world.new_ticket("ada@example.com", at(seconds)), Asking { network, instead_of: None });
+            store.signin_start(&ticket, &asking, &limits, at(seconds)).await.unwrap()
         };
+        let wait = |seconds| TicketStart::TooMany { retry_after: TimeDelta::seconds(seconds) };
         for seconds in [0, 10, 20] {
-            assert_eq!(start(seconds).await, TicketStart::Started);
+            assert_eq!(start("here", seconds).await, TicketStart::Started);
         }
-        assert_eq!(start(100).await, TicketStart::TooMany { retry_after: TimeDelta::seconds(3500) });
-        assert_eq!(start(3600).await, TicketStart::Started);
-        assert_eq!(start(3601).await, TicketStart::TooMany { retry_after: TimeDelta::seconds(9) });
+        assert_eq!(start("here", 100).await, wait(3500));
+        // Whoever used that up keeps nobody out who asks from elsewhere, up to a total.
+        assert_eq!(start("there", 200).await, TicketStart::Started);
+        assert_eq!(start("there", 300).await, TicketStart::Started);
+        assert_eq!(start("there", 400).await, wait(3200));
+        assert_eq!(start("here", 3600).await, TicketStart::Started);
+        assert_eq!(start("here", 3601).await, wait(9));
+        let asking = Asking { network: "here", instead_of: None };
         let other = world.new_ticket("bob@example.com", at(100));
-        assert_eq!(store.signin_start(&other, 3, HOUR, at(100)).await.unwrap(), TicketStart::Started);
-        let closed = store.signin_start(&world.new_ticket("eve@example.com", now()), 0, HOUR, now()).await.unwrap();
-        assert_eq!(closed, TicketStart::TooMany { retry_after: HOUR });
+        assert_eq!(store.signin_start(&other, &asking, &limits, at(100)).await.unwrap(), TicketStart::Started);
+        for closed in [CodeLimits { per_network: 0, ..limits }, CodeLimits { total: 0, ..limits }] {
+            let eve = world.new_ticket("eve@example.com", now());
+            let refused = store.signin_start(&eve, &asking, &closed, now()).await.unwrap();
+            assert_eq!(refused, TicketStart::TooMany { retry_after: HOUR });
+        }
     }
 
-    async fn codes_asked_for_at_once_leave_one_that_works(world: &World) {
+    async fn codes_asked_for_at_once_are_all_counted(world: &World) {
         let second = world.second().await;
         let mut asking = tokio::task::JoinSet::new();
-        let mut tickets = Vec::new();
         for round in 0..8 {
             let store = if round % 2 == 0 { &world.store } else { &second }.clone();
             let ticket = world.new_ticket("ada@example.com", now());
-            tickets.push(ticket.token);
-            asking.spawn(async move { store.signin_start(&ticket, 5, HOUR, now()).await.unwrap() });
+            asking.spawn(async move {
+                let limits = CodeLimits { per_network: 5, total: 60, window: HOUR };
+                let asking = Asking { network: "here", instead_of: None };
+                store.signin_start(&ticket, &asking, &limits, now()).await.unwrap()
+            });
         }
         let outcomes = asking.join_all().await;
         assert_eq!(outcomes.iter().filter(|outcome| **outcome == TicketStart::Started).count(), 5);
-        let mut live = 0;
-        for token in &tickets {
-            live += usize::from(world.store.signin_use(token, now()).await.unwrap());
-        }
-        assert_eq!(live, 1);
     }
 
     async fn tries_are_spent_before_anything_is_compared(world: &World) {
         let second = world.second().await;
         let ticket = world.new_ticket("ada@example.com", now());
-        world.store.signin_start(&ticket, 10, HOUR, now()).await.unwrap();
+        start(&world.store, &ticket, None).await.unwrap();
         let mut trying = tokio::task::JoinSet::new();
         for round in 0..20 {
             let store = if round % 2 == 0 { &world.store } else { &second }.clone();
@@ -80,18 +94,54 @@ laws! {
         spent.sort_unstable();
         assert_eq!(spent, [1, 2, 3, 4, 5]);
         // The last try may have been the right one.
-        assert!(world.store.signin_use(&ticket.token, now()).await.unwrap());
+        assert!(enters(world, &world.store, &ticket, now()).await);
     }
 
     async fn a_code_is_used_once_and_in_time(world: &World) {
         let store = &world.store;
         let ticket = world.new_ticket("ada@example.com", now());
-        store.signin_start(&ticket, 10, HOUR, now()).await.unwrap();
-        assert!(!store.signin_use(&ticket.token, at(CODE_SECONDS)).await.unwrap());
+        start(store, &ticket, None).await.unwrap();
+        assert!(!enters(world, store, &ticket, at(CODE_SECONDS)).await);
         assert_eq!(store.signin_try(&ticket.token, TRIES_MAX, at(CODE_SECONDS)).await.unwrap(), None);
         assert_eq!(store.signin_try(&ticket.token, TRIES_MAX, now()).await.unwrap().unwrap().tries, 1);
-        assert!(store.signin_use(&ticket.token, at(CODE_SECONDS - 1)).await.unwrap());
-        assert!(!store.signin_use(&ticket.token, now()).await.unwrap());
+        assert!(enters(world, store, &ticket, at(CODE_SECONDS - 1)).await);
+        assert!(!enters(world, store, &ticket, now()).await);
         assert_eq!(store.signin_try(&ticket.token, TRIES_MAX, now()).await.unwrap(), None);
     }
+
+    async fn a_code_and_its_session_are_of_one_piece(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let before = world.session(ada.id, now(), at(100)).await;
+        let ticket = world.new_ticket("ada@example.com", now());
+        start(store, &ticket, None).await.unwrap();
+        // There is such a session already: nothing happens, and the code can be typed again.
+        let impossible = NewSession { token: before, ..world.new_session(ada.id, at(100)) };
+        assert!(store.signin_use(&ticket.token, &impossible, None, now()).await.is_err());
+        assert_eq!(store.signin_ticket(&ticket.token).await.unwrap().unwrap().state, TicketState::Live);
+        let new = world.new_session(ada.id, at(100));
+        assert!(store.signin_use(&ticket.token, &new, Some(&before), now()).await.unwrap());
+        assert!(store.session_by_hash(&new.token, at(1)).await.unwrap().is_some());
+        assert_eq!(store.session_by_hash(&before, at(1)).await.unwrap(), None);
+        // Used up, it makes no session and ends none.
+        let again = world.new_session(ada.id, at(100));
+        assert!(!store.signin_use(&ticket.token, &again, Some(&new.token), now()).await.unwrap());
+        assert!(store.session_by_hash(&new.token, at(1)).await.unwrap().is_some());
+        assert_eq!(store.session_by_hash(&again.token, at(1)).await.unwrap(), None);
+    }
+}
+
+/// A code asked for without limits.
+async fn start(store: &Store, ticket: &Ticket, before: Option<&SecretHash>) -> Result<TicketStart, StoreError> {
+    let limits = CodeLimits { per_network: 10, total: 10, window: HOUR };
+    store.signin_start(ticket, &Asking { network: "here", instead_of: before }, &limits, now()).await
+}
+
+/// Uses up a ticket for a new session.
+async fn enters(world: &World, store: &Store, ticket: &Ticket, at: Timestamp) -> bool {
+    let person = store.person_sign_in(&ticket.email, true, at, &world.chance).await.unwrap();
+    let new = world.new_session(person.id, at + HOUR);
+    let entered = store.signin_use(&ticket.token, &new, None, at).await.unwrap();
+    assert_eq!(store.session_by_hash(&new.token, at).await.unwrap().is_some(), entered);
+    entered
 }

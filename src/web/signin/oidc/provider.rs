@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
 use domain::Clock;
 use domain::ids::Email;
 use openidconnect::core::{
@@ -11,9 +12,9 @@ use openidconnect::core::{
     CoreProviderMetadata, CoreUserInfoClaims,
 };
 use openidconnect::{
-    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet,
-    EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
-    PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError, TokenResponse,
+    AuthType, AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, DiscoveryError,
+    EndpointMaybeSet, EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, IssuerUrl, Nonce, OAuth2TokenResponse,
+    PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError, TokenResponse,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -26,6 +27,12 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a provider says of itself is asked for anew at most this often because of a key that is not known.
 const RENEW_AFTER: Duration = Duration::from_mins(1);
+
+/// A provider that was away is not asked again for this long: whoever comes meanwhile, or has waited for the same answer, is told at once.
+const AWAY_FOR: Duration = Duration::from_secs(5);
+
+/// By how much a provider's clock may be behind ours.
+const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(60);
 
 /// Why nobody is signed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,16 +99,25 @@ pub struct Provider {
     cached_for: Duration,
     http: reqwest::Client,
     clock: Clock,
-    /// What it said of itself, and when. Whoever asks while it is being asked waits for the same answer.
-    known: Mutex<Option<(Instant, Arc<CoreProviderMetadata>)>>,
+    /// Whoever asks while it is being asked waits for the same answer.
+    known: Mutex<Known>,
+}
+
+/// What is known of a provider.
+#[derive(Debug, Default)]
+struct Known {
+    /// What it said of itself, and when.
+    metadata: Option<(Instant, Arc<CoreProviderMetadata>)>,
+    /// When it last did not answer.
+    away_at: Option<Instant>,
 }
 
 type Client =
     CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointMaybeSet, EndpointMaybeSet>;
 
 impl Provider {
-    /// Where the browser goes. `max_age`: how long ago its person may have signed in there.
-    pub(super) async fn authorize(&self, errand: &Errand, max_age: Option<Duration>) -> Result<String, Denial> {
+    /// Where the browser goes.
+    pub(super) async fn authorize(&self, errand: &Errand) -> Result<String, Denial> {
         let metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);
         let (state, nonce) = (errand.state.clone(), errand.nonce.clone());
@@ -114,11 +130,8 @@ impl Provider {
                 move || Nonce::new(nonce),
             )
             .add_scopes(scopes)
-            .set_pkce_challenge(challenge);
-        let request = match max_age {
-            Some(max_age) => request.set_max_age(max_age),
-            None => request,
-        };
+            .set_pkce_challenge(challenge)
+            .set_max_age(Duration::from_secs(errand.max_age));
         Ok(request.url().0.to_string())
     }
 
@@ -145,6 +158,7 @@ impl Provider {
             claims = self.verify(&metadata, id_token, &nonce);
         }
         let claims = claims.map_err(|error| self.refused("identity token", &error))?;
+        self.signed_in_lately(&claims, errand)?;
         if let Some(email) = claims.email() {
             return self.address(email, claims.email_verified());
         }
@@ -156,6 +170,20 @@ impl Provider {
             _ => self.refused("user info", &Unreadable),
         })?;
         self.address(more.email().ok_or(Denial::Unverified)?, more.email_verified())
+    }
+
+    /// OpenID Connect Core, section 3.1.3.7: whoever sent `max_age` looks at `auth_time`.
+    fn signed_in_lately(&self, claims: &CoreIdTokenClaims, errand: &Errand) -> Result<(), Denial> {
+        let age_max = i64::try_from(errand.max_age).ok().and_then(TimeDelta::try_seconds).unwrap_or(TimeDelta::MAX);
+        let since =
+            self.clock.now().checked_sub_signed(age_max).and_then(|since| since.checked_sub_signed(CLOCKS_DIFFER));
+        match (claims.auth_time(), since) {
+            (Some(at), Some(since)) if at < since => {
+                Err(self.refused("identity token", &"the person signed in there too long ago"))
+            }
+            (Some(_), _) => Ok(()),
+            (None, _) => Err(self.refused("identity token", &"it does not say when the person signed in there")),
+        }
     }
 
     fn address(&self, email: &openidconnect::EndUserEmail, verified: Option<bool>) -> Result<Email, Denial> {
@@ -209,24 +237,35 @@ impl Provider {
     /// What the provider says of itself, not older than `age_max`.
     async fn metadata(&self, age_max: Duration) -> Result<Arc<CoreProviderMetadata>, Denial> {
         let mut known = self.known.lock().await;
-        if let Some((at, metadata)) = known.as_ref()
+        if let Some((at, metadata)) = known.metadata.as_ref()
             && at.elapsed() < age_max
         {
             return Ok(Arc::clone(metadata));
         }
+        if known.away_at.is_some_and(|at| at.elapsed() < AWAY_FOR) {
+            return Err(Denial::Away);
+        }
         let http = |request| fetch(self.http.clone(), request);
         let mut found = CoreProviderMetadata::discover_async(self.issuer.clone(), &http).await;
-        if found.is_err() {
+        if matches!(found, Err(ref error) if !is_timeout(error)) {
             // Once more: a connection that had gone stale is the likeliest reason.
             found = CoreProviderMetadata::discover_async(self.issuer.clone(), &http).await;
         }
-        let metadata = Arc::new(found.map_err(|error| match error {
-            openidconnect::DiscoveryError::Request(error) => self.away("discovery", &error),
-            openidconnect::DiscoveryError::Validation(error) => self.away("discovery", &error),
-            _ => self.away("discovery", &Unreadable),
-        })?);
-        *known = Some((Instant::now(), Arc::clone(&metadata)));
-        Ok(metadata)
+        match found {
+            Ok(metadata) => {
+                let metadata = Arc::new(metadata);
+                *known = Known { metadata: Some((Instant::now(), Arc::clone(&metadata))), away_at: None };
+                Ok(metadata)
+            }
+            Err(error) => {
+                known.away_at = Some(Instant::now());
+                Err(match error {
+                    DiscoveryError::Request(error) => self.away("discovery", &error),
+                    DiscoveryError::Validation(error) => self.away("discovery", &error),
+                    _ => self.away("discovery", &Unreadable),
+                })
+            }
+        }
     }
 
     fn away(&self, step: &str, error: &dyn std::fmt::Display) -> Denial {
@@ -240,6 +279,11 @@ impl Provider {
     }
 }
 
+/// Whoever waits has waited long enough then.
+fn is_timeout(error: &DiscoveryError<FetchError>) -> bool {
+    matches!(error, DiscoveryError::Request(FetchError::TooLong))
+}
+
 /// An answer that is not what the protocol says; not shown, since it may hold tokens or addresses.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer cannot be read")]
@@ -250,6 +294,8 @@ struct Unreadable;
 enum FetchError {
     #[error("no answer: {0}")]
     Http(&'static str),
+    #[error("no answer: it took too long")]
+    TooLong,
     #[error("the answer is too large")]
     TooLarge,
     #[error("the request cannot be made")]
@@ -259,11 +305,11 @@ enum FetchError {
 impl From<reqwest::Error> for FetchError {
     fn from(error: reqwest::Error) -> Self {
         // Not the error's own text: it holds the URL.
-        Self::Http(match error {
-            error if error.is_timeout() => "it took too long",
-            error if error.is_connect() => "no connection",
-            _ => "the connection broke",
-        })
+        match error {
+            error if error.is_timeout() => Self::TooLong,
+            error if error.is_connect() => Self::Http("no connection"),
+            _ => Self::Http("the connection broke"),
+        }
     }
 }
 

@@ -1,0 +1,50 @@
+//! A claim that an agent polls, under paused time: what nobody told its ceremony, it finds out by itself.
+
+use std::time::Duration;
+
+use actors::claim::{Ceremonies, ClaimSettings, Claims, ExchangeError, Keyring, Wiring};
+use actors::{ActorSettings, ChildSpec, Outcome, Root, RootSettings};
+use domain::token::{AssertionKey, KeyState};
+use domain::{Chance, Clock};
+use store::{DatabaseSettings, Store};
+
+use crate::node::beginning;
+use crate::pacing::standing_still;
+
+#[tokio::test]
+async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
+    store.migrate().await.unwrap();
+    let (chance, clock) = (Chance::seeded(1), Clock::from_fn(beginning));
+    let key = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&chance, beginning()) };
+    let wiring = Wiring {
+        store: store.clone(),
+        clock,
+        chance: chance.clone(),
+        codes: store.code_key(&chance).await.unwrap(),
+        keyring: Keyring::new("http://attache.test".into(), &[key]).unwrap(),
+        settings: ClaimSettings::default(),
+        base_url: "http://attache.test".into(),
+    };
+    let settings = ActorSettings { idle_after: Duration::from_mins(2), ..ActorSettings::default() };
+    let claims = Claims::new(wiring, &settings);
+    let ceremonies: &Ceremonies = claims.ceremonies();
+    let children = vec![ChildSpec::family(ceremonies, claims.prototype())];
+    let root = Root::start(RootSettings::default(), chance, children).await.unwrap();
+    root.up().await.unwrap();
+    let registered = claims.register(Some("ada@example.com".parse().unwrap()), None).await.unwrap();
+    let poll = async || claims.exchange_claim(&registered.claim_token).await.unwrap().unwrap_err();
+    assert_eq!(poll().await, ExchangeError::Pending);
+    assert!(store.registration_revoke(registered.id, None, beginning()).await.unwrap());
+
+    tokio::time::pause();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(standing_still(poll()).await, ExchangeError::Pending);
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(standing_still(poll()).await, ExchangeError::Invalid);
+    tokio::time::resume();
+    assert_eq!(root.drain(Duration::from_secs(10)).await, Outcome::Drained);
+}

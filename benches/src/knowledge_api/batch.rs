@@ -1,0 +1,187 @@
+//! Batches: from the request to the last message of its stream.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use domain::memory::{normalised, note_title};
+use knowledge::backfill::text_of;
+use knowledge::chunk::{ChunkSettings, chunks};
+use knowledge::extract::{ExtractSettings, extract};
+use serde_json::{Value, json};
+
+use super::Holder;
+use super::pages::{self, HOSTS};
+use super::words::Words;
+use crate::floor::Floor;
+use crate::outcome::{Answers, Outcome};
+use crate::process::{Server, measure_with, myself, say};
+use crate::product::{Product, Upstream, make_folder};
+use crate::report::{Contestant, Finding, Report, Sample, Section};
+use crate::{Options, Result, client, run};
+
+/// Each takes as long as its embedding; more of them would say no more.
+const ROUNDS_MAX: u32 = 3;
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often the floor fetches each page.
+const FETCHES: usize = 10;
+/// The passages of each item of a batch, as they are embedded.
+type Passages = Vec<Vec<String>>;
+
+/// `batch-add` of notes that are a passage each: embedding is the work.
+pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
+    const NOTE_CHARS: usize = 800;
+    const GOALS: &[(Floor, f64)] = &[(Floor::Embed, 0.8)];
+    let count = if options.quick { 40 } else { 400 };
+    let product = Product::start(options, Upstream::Embedded)?;
+    let holder = Holder::new(&product, "adds@example.com")?;
+    warm(&product, &holder)?;
+    let mut trial = Trial::new(GOALS);
+    for round in 0..options.rounds.min(ROUNDS_MAX) {
+        let words = Words::new(options.seed + u64::from(round));
+        let notes: Vec<String> = (0..count).map(|_| words.text(NOTE_CHARS)).collect();
+        let passages = notes
+            .iter()
+            .map(|note| {
+                let content = normalised(note);
+                passages_of(note_title(&content).as_deref(), &content)
+            })
+            .collect::<Result<Passages>>()?;
+        trial.embed(0, &passages)?;
+        let contents: Vec<Value> = notes.iter().map(|note| json!({ "content": note })).collect();
+        trial.add(&product, &holder, &json!({ "contents": contents }), count)?;
+    }
+    trial.publish(name, &format!("{count} notes of {NOTE_CHARS} characters"), GOALS, report);
+    Ok(())
+}
+
+/// `batch-add` of pages of a web server on this machine: fetched, read, cut, embedded, kept.
+pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
+    const GOALS: &[(Floor, f64)] = &[(Floor::Fetch, 0.7), (Floor::Embed, 0.7)];
+    let wanted = if options.quick { 16 } else { 220 };
+    let folder = make_folder(options)?;
+    let site = folder.path().join("site");
+    fs::create_dir(&site)?;
+    let (all, origin) = pages::gather(wanted, &site, options.seed)?;
+    let site = site.to_str().ok_or("the folder's name is no text")?;
+    let server = Server::start(&mut myself(&["pages", site])?, &folder.path().join("pages.log"), PATIENCE)?;
+    let address: SocketAddr = server.ready.parse()?;
+    let port = address.port();
+    let more = format!(
+        "\n[knowledge.fetch]\nallow_private = [\"127.0.0.0/8\"]\nports = [{port}]\nrobots = \"ignore\"\nhost_interval = \"0s\"\n"
+    );
+    let product = Product::start_with(options, Upstream::Embedded, &more)?;
+    let holder = Holder::new(&product, "adds@example.com")?;
+    warm(&product, &holder)?;
+    let address_of = |number: usize, round: u32| {
+        let host = number % usize::from(HOSTS) + 1;
+        format!("http://127.0.0.{host}:{port}/{number}?round={round}")
+    };
+    // Pages without text are errors for the product too, and no work for the floor.
+    let mut passages = Vec::new();
+    let mut numbers = Vec::new();
+    for (number, page) in all.iter().enumerate() {
+        let read = extract("text/html", None, page, Some(&address_of(number, 0)), &ExtractSettings::default());
+        let Ok(extracted) = read else { continue };
+        passages.push(passages_of(extracted.title.as_deref(), &extracted.markdown)?);
+        numbers.push(number);
+    }
+    let mut trial = Trial::new(GOALS);
+    for round in 0..options.rounds.min(ROUNDS_MAX) {
+        let urls: Vec<String> = numbers.iter().map(|number| address_of(*number, round)).collect();
+        trial.fetch(0, &urls)?;
+        trial.embed(1, &passages)?;
+        trial.add(&product, &holder, &json!({ "urls": urls }), urls.len())?;
+    }
+    let bytes: usize = numbers.iter().map(|number| all[*number].len()).sum();
+    let what = format!("{} pages ({origin}), {} KB on average", numbers.len(), bytes / numbers.len().max(1) / 1000);
+    trial.publish(name, &what, GOALS, report);
+    Ok(())
+}
+
+/// The first batch of a process reads the model.
+fn warm(product: &Product, holder: &Holder) -> Result<()> {
+    let contents: Vec<Value> =
+        (0..8).map(|number| json!({ "content": format!("a note to warm up, number {number}") })).collect();
+    client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents }))).map(drop)
+}
+
+/// What the product makes of a text before it embeds it.
+fn passages_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
+    let passages = chunks(content, &ChunkSettings::default())?;
+    Ok(passages.iter().map(|passage| text_of(title.unwrap_or_default(), passage)).collect())
+}
+
+/// What the rounds of a batch have in common.
+struct Trial {
+    floors: Vec<Contestant>,
+    ours: Contestant,
+    passages: usize,
+    items: usize,
+}
+
+impl Trial {
+    fn new(goals: &[(Floor, f64)]) -> Self {
+        let floors = goals.iter().map(|(floor, _)| Contestant::new(floor.name())).collect();
+        Self { floors, ours: Contestant::new("attache"), passages: 0, items: 0 }
+    }
+
+    /// F4 on as many threads as the product has.
+    fn embed(&mut self, place: usize, passages: &Passages) -> Result<()> {
+        (self.items, self.passages) = (passages.len(), passages.iter().map(Vec::len).sum());
+        let threads = thread::available_parallelism()?.to_string();
+        let arguments = ["floor", Floor::Embed.command(), "--connections", &threads];
+        let outcome = measure_with(&arguments, &serde_json::to_vec(passages)?)?;
+        self.keep(place, &outcome, Floor::Embed.status())
+    }
+
+    /// The client of the fetcher, with as many fetches at once as a batch has items under way.
+    fn fetch(&mut self, place: usize, urls: &[String]) -> Result<()> {
+        let at_once = HOSTS.to_string();
+        let arguments = ["floor", Floor::Fetch.command(), "--connections", &at_once];
+        // Once is over before its cost can be told.
+        let again: Vec<&String> = (0..FETCHES).flat_map(|_| urls).collect();
+        let outcome = measure_with(&arguments, &serde_json::to_vec(&again)?)?;
+        self.keep(place, &outcome, Floor::Fetch.status())
+    }
+
+    fn keep(&mut self, place: usize, outcome: &Outcome, status: u16) -> Result<()> {
+        let sample = run::sample(outcome, status, outcome.own_cpu_seconds, outcome.own_peak_bytes)?;
+        self.floors[place].samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, ..sample });
+        Ok(())
+    }
+
+    /// The product: everything must be kept.
+    fn add(&mut self, product: &Product, holder: &Holder, body: &Value, count: usize) -> Result<()> {
+        let request = holder.post("/v1/batch-add", body);
+        let before = product.server.usage()?;
+        let begin = Instant::now();
+        let messages = client::hear(product.address, &request)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let cost = product.server.usage()?.since(before);
+        let of = |kind: &str| {
+            let mark = format!(r#""type":"{kind}""#);
+            messages.iter().filter(move |(_, data)| data.contains(&mark))
+        };
+        let kept = of("success").count();
+        if kept < count {
+            let error = of("error").next().map_or_else(|| "no message".to_owned(), |(_, data)| data.clone());
+            say(&format!("  SURPRISES: {kept} of {count} were kept; {error}"));
+        }
+        let outcome = Outcome::of(200, Answers::of(vec![0; kept], String::new()), seconds, cost);
+        let sample = run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)?;
+        say(&format!("  {:.1} items/s", sample.rate));
+        self.ours.samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, ..sample });
+        Ok(())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn publish(self, name: &'static str, what: &str, goals: &[(Floor, f64)], report: &mut Report) {
+        let each = self.passages as f64 / self.items.max(1) as f64;
+        let rate = self.ours.median(|sample| sample.rate);
+        let found = format!("{rate:.1} items/s, {:.1} passages/s", rate * each);
+        report.findings.push(Finding::of(format!("{name}: {what}, {} passages", self.passages), found));
+        report.sections.push(Section { name, goals: goals.to_vec(), floors: self.floors, product: Some(self.ours) });
+    }
+}

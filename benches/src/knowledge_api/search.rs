@@ -1,0 +1,155 @@
+//! Searches of an account that keeps much.
+
+use std::time::{Duration, Instant};
+
+use domain::ids::UserAccountId;
+use domain::memory::{MemoryType, ModelId, note_digest};
+use domain::{Chance, Clock};
+use serde_json::json;
+use store::memory::{ChunkPut, MemoryPut};
+use store::{DatabaseSettings, Store};
+
+use super::Holder;
+use super::words::Words;
+use crate::floor::{Floor, scan};
+use crate::plan::Plan;
+use crate::process::{self, measure_with, say};
+use crate::product::{Product, Upstream};
+use crate::report::{Contestant, Finding, Report, Section};
+use crate::{Options, Result, client, run};
+
+/// Passages of one memory, and how long they are: a page of usual length.
+const CHUNKS_OF_A_MEMORY: usize = 10;
+const CHUNK_CHARS: usize = 500;
+const QUERIES: usize = 500;
+
+/// `search` by one client, one search after the other.
+pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
+    let product = Product::start(options, Upstream::Embedded)?;
+    let (few, many) = (Holder::new(&product, "few@example.com")?, Holder::new(&product, "many@example.com")?);
+    let words = Words::new(options.seed);
+    let queries: Vec<String> = (0..QUERIES).map(|_| words.query()).collect();
+    // The model and the buffers are there before memory is looked at.
+    let note = json!({ "contents": [{ "content": words.text(CHUNK_CHARS) }] });
+    client::hear(product.address, &few.post("/v1/batch-add", &note))?;
+    let search = |holder: &Holder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
+    let warm: Vec<_> = queries.iter().map(|query| search(&few, query)).collect();
+    client::send_all(product.address, &warm, 1)?;
+    let before = product.server.usage()?.resident_bytes;
+
+    let loading = Instant::now();
+    load(&product, chunks, options.seed)?;
+    say(&format!("  {chunks} passages loaded in {:.0} s", loading.elapsed().as_secs_f64()));
+    let requests: Vec<_> = queries.iter().map(|query| search(&many, query)).collect();
+    let first = Instant::now();
+    let answer = client::send_all(product.address, &requests[..1], 1)?[0].json(200)?;
+    let first = first.elapsed();
+    if answer["results"].as_array().is_none_or(Vec::is_empty) {
+        return Err("a search found nothing".into());
+    }
+    let indexed = product.server.usage()?.resident_bytes;
+    let mut section = Section {
+        name,
+        goals: Vec::new(),
+        floors: [Floor::Query, Floor::Scan].map(|floor| Contestant::new(floor.name())).into(),
+        product: None,
+    };
+    let mut ours = Contestant::new("attache");
+    let texts = serde_json::to_vec(&queries)?;
+    let (seconds, rows, seed) = (options.seconds.to_string(), chunks.to_string(), options.seed.to_string());
+    for _ in 0..options.rounds {
+        let asked = ["floor", Floor::Query.command(), "--seconds", &seconds];
+        let scanned = ["floor", Floor::Scan.command(), "--seconds", &seconds, "--rows", &rows, "--seed", &seed];
+        for (contestant, outcome) in
+            section.floors.iter_mut().zip([measure_with(&asked, &texts)?, process::measure(&scanned)?])
+        {
+            contestant.samples.push(run::sample(&outcome, 0, outcome.own_cpu_seconds, outcome.own_peak_bytes)?);
+        }
+        let plan = Plan::cycling(&requests, 1, options.seconds);
+        let sample = run::measure(&product.server, product.address, &plan, 200)?;
+        say(&format!("  p50 {:.0} µs, p99 {:.0} µs", sample.p50_us, sample.p99_us));
+        ours.samples.push(sample);
+    }
+    let after = product.server.usage()?.resident_bytes;
+    let [embedding, scan] = [0, 1].map(|floor: usize| section.floors[floor].median(|sample| sample.p50_us));
+    let (p50, p99) = (ours.median(|sample| sample.p50_us), ours.median(|sample| sample.p99_us));
+    section.product = Some(ours);
+    report.sections.push(section);
+    let goal = embedding + 1.3 * scan;
+    let mut found = Finding::of(
+        format!("{name}: {chunks} passages, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
+        format!("p50 {}, p99 {}", ms(p50), ms(p99)),
+    );
+    if name == "search_100k" {
+        found = found.should(format!("p50 ≤ embedding + 1.3 × F5 = {}", ms(goal)), p50 <= goal);
+    } else if name == "search_1m" {
+        found = found.should("p99 ≤ 50 ms", p99 <= 50_000.0);
+    }
+    report.findings.push(found);
+    report
+        .findings
+        .push(Finding::of(format!("{name}: first search, which reads the vectors"), ms(first.as_secs_f64() * 1e6)));
+    report.findings.push(memory(name, chunks, [before, indexed, after]));
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
+fn memory(name: &str, chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
+    let each = |bytes: u64| bytes.saturating_sub(before) as f64 * 100_000.0 / chunks as f64 / 1e6;
+    Finding::of(
+        format!(
+            "{name}: memory per 100,000 passages after the first search, and after all (with the database's caches)"
+        ),
+        format!("{:.0} MB, {:.0} MB", each(indexed), each(after)),
+    )
+}
+
+/// Writes passages straight into the file of the living server, with vectors that nobody computed: embedding 100,000 texts takes half an
+/// hour, and is not what is measured.
+fn load(product: &Product, chunks: usize, seed: u64) -> Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
+        // The newest key is the one that searches.
+        let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
+        let (words, chance, clock) = (Words::new(seed + 1), Chance::seeded(seed), Clock::system());
+        let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };
+        let space = store.space_default(chance.uuid_v7(clock.now()).into(), &account, clock.now()).await?;
+        let mut row = 0;
+        let mut said = Instant::now();
+        while row < chunks {
+            let rows = row..(row + CHUNKS_OF_A_MEMORY).min(chunks);
+            let texts: Vec<String> = rows.clone().map(|_| words.text(CHUNK_CHARS)).collect();
+            let vectors: Vec<Vec<f32>> = rows.clone().map(|row| scan::vector(row, seed)).collect();
+            let pieces: Vec<ChunkPut<'_>> = texts
+                .iter()
+                .zip(&vectors)
+                .map(|(content, vector)| ChunkPut { content, vector: Some(vector.as_slice()) })
+                .collect();
+            let content = texts.join("\n\n");
+            let put = MemoryPut {
+                id: chance.uuid_v7(clock.now()).into(),
+                account: &account,
+                kind: MemoryType::Note,
+                title: &format!("memory {row}"),
+                url: None,
+                content: &content,
+                dedupe: note_digest(&content),
+                chunks: &pieces,
+                model: Some(&model),
+                spaces: &[space],
+                memories_max: u32::MAX,
+            };
+            store.memory_put(&put, clock.now()).await?;
+            row = rows.end;
+            if said.elapsed() > Duration::from_secs(30) {
+                say(&format!("  {row} passages loaded"));
+                said = Instant::now();
+            }
+        }
+        Ok(())
+    })
+}
+
+fn ms(microseconds: f64) -> String {
+    format!("{:.2} ms", microseconds / 1000.0)
+}

@@ -1,0 +1,57 @@
+//! Many who hear of one batch at once.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Holder;
+use super::words::Words;
+use crate::floor::{Floor, stream};
+use crate::process::{Server, measure_with, myself, say};
+use crate::product::{Product, Upstream, make_folder};
+use crate::report::{Contestant, Finding, Report, Sample, Section};
+use crate::{Options, Result, client, run};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The stream of a batch that has ended, joined from its beginning by a thousand clients, each of which joins again at its end.
+pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
+    const GOALS: &[(Floor, f64)] = &[(Floor::Stream, 0.7)];
+    const NOTE_CHARS: usize = 40;
+    let (streams, items) = if options.quick { (100, 40) } else { (1_000, 600) };
+    let product = Product::start(options, Upstream::Embedded)?;
+    let holder = Holder::new(&product, "hears@example.com")?;
+    let words = Words::new(options.seed);
+    let contents: Vec<Value> = (0..items).map(|_| json!({ "content": words.text(NOTE_CHARS) })).collect();
+    let messages = client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents })))?;
+    let batch = messages.first().and_then(|(id, _)| id.rsplit_once(':')).ok_or("no message with an id")?.0.to_owned();
+
+    let folder = make_folder(options)?;
+    fs::write(folder.path().join(stream::FILE), serde_json::to_vec(&messages)?)?;
+    let arguments = ["floor", Floor::Stream.command(), "--folder", folder.path().to_str().ok_or("no text")?];
+    let floor = Server::start(&mut myself(&arguments)?, &folder.path().join("log"), PATIENCE)?;
+
+    let join = holder.get(&format!("/v1/batch-add/{batch}"));
+    let measure = |server: &Server, address: &str| -> Result<Sample> {
+        let (streams, seconds) = (streams.to_string(), options.seconds.to_string());
+        let before = server.usage()?;
+        let outcome = measure_with(&["listen", address, "--streams", &streams, "--seconds", &seconds], &join)?;
+        let cost = server.usage()?.since(before);
+        run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)
+    };
+    let (mut bare, mut ours) = (Contestant::new(Floor::Stream.name()), Contestant::new("attache"));
+    for round in 0..options.rounds {
+        bare.samples.push(measure(&floor, &floor.ready)?);
+        let sample = measure(&product.server, &product.address.to_string())?;
+        say(&format!("  round {}: {:.0} messages/s", round + 1, sample.rate));
+        ours.samples.push(sample);
+    }
+    let what = format!(
+        "{name}: {streams} streams at once, {} messages each; latencies are those of whole streams",
+        messages.len()
+    );
+    report.findings.push(Finding::of(what, format!("{:.0} messages/s", ours.median(|sample| sample.rate))));
+    report.sections.push(Section { name, goals: GOALS.to_vec(), floors: vec![bare], product: Some(ours) });
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! One request and its answer, and what may be tried again when it fails.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::DateTime;
+use domain::Timestamp;
+use domain::web_url::WebUrl;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::FetchError;
+use super::body::Body;
+use super::budget::Budget;
+use super::media_type::{ContentType, MediaType, SNIFFED_BYTES};
+use super::resolver::Refusal;
+use super::settings::FetchSettings;
+
+/// Of a `robots.txt` no more is read (RFC 9309, section 2.5 asks for at least this).
+const ROBOTS_BYTES_MAX: usize = 500 * 1024;
+
+const ACCEPT: HeaderValue = HeaderValue::from_static(
+    "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,application/json;q=0.8,application/xml;q=0.8,*/*;q=0.1",
+);
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// A page of a type that is read, whole.
+    Page,
+    /// A `robots.txt`: text of whatever type, as much of it as counts.
+    Robots,
+}
+
+/// What an answer brings.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The way to somewhere else.
+    Redirect(String),
+    /// Content.
+    Content(Content),
+}
+
+/// Content that was asked for.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(super) media_type: MediaType,
+    pub(super) charset: Option<String>,
+    pub(super) body: Bytes,
+}
+
+/// Why an attempt failed, and whether another one may help.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) error: FetchError,
+    pub(super) again: Again,
+}
+
+/// When the same request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// It would fail again.
+    Never,
+    /// After a pause of our choice.
+    Soon,
+    /// After the pause that the host asked for, of everybody.
+    AfterPause(Duration),
+}
+
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        Self { error, again: Again::Never }
+    }
+}
+
+/// Asks once. The host has been judged, or is a name that the client's resolver judges.
+pub(super) async fn exchange(
+    http: &reqwest::Client,
+    url: &WebUrl,
+    wanted: Wanted,
+    settings: &FetchSettings,
+    now: impl Fn() -> Timestamp,
+    budget: &mut Budget,
+) -> Result<Answer, Failure> {
+    let request = http.get(url.as_url().clone()).header(header::ACCEPT, ACCEPT).header(header::ACCEPT_ENCODING, "gzip");
+    let head_timeout = settings.connect_timeout + settings.stall_timeout;
+    let response = budget.spend(head_timeout, request.send()).await?.map_err(|error| Failure::from(&error))?;
+    if head_bytes(response.headers()) > settings.head_bytes_max {
+        return Err(FetchError::HeadTooLarge.into());
+    }
+    let status = response.status();
+    if let Some(location) = location(status, response.headers()) {
+        return Ok(Answer::Redirect(location));
+    }
+    if !status.is_success() {
+        return Err(refused(status, retry_after(response.headers(), now()), settings.retry_after_max));
+    }
+    if wanted == Wanted::Robots {
+        let body = Body::open(response, usize::MAX, settings.stall_timeout)?;
+        let body = body.beginning(ROBOTS_BYTES_MAX, budget).await?;
+        return Ok(Answer::Content(Content { media_type: MediaType::Plain, charset: None, body }));
+    }
+    let named = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let ContentType { media_type, charset } = ContentType::parse(named.as_deref())?;
+    let mut body = Body::open(response, settings.body_bytes_max, settings.stall_timeout)?;
+    let media_type = match media_type {
+        Some(media_type) => media_type,
+        None => MediaType::sniff(body.read(SNIFFED_BYTES, budget).await?).ok_or(FetchError::UnknownType)?,
+    };
+    let body = body.whole(settings.body_bytes_max, budget).await?;
+    Ok(Answer::Content(Content { media_type, charset, body }))
+}
+
+fn head_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+}
+
+fn location(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    let leads_on = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
+    let location = headers.get(header::LOCATION).filter(|_| leads_on)?;
+    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
+}
+
+/// What a status without content means.
+fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: Duration) -> Failure {
+    let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
+    let error = if is_busy { FetchError::HostBusy } else { FetchError::Status(status.as_u16()) };
+    match retry_after {
+        Some(pause) if is_busy || status == StatusCode::SERVICE_UNAVAILABLE => {
+            if pause > retry_after_max {
+                FetchError::HostBusy.into()
+            } else {
+                Failure { error, again: Again::AfterPause(pause) }
+            }
+        }
+        _ if is_busy || status.is_server_error() => Failure { error, again: Again::Soon },
+        _ => error.into(),
+    }
+}
+
+/// The pause that an answer asks for: seconds, or a date (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
+    }
+    let moment = DateTime::parse_from_rfc2822(text).ok()?.to_utc();
+    Some((moment - now).to_std().unwrap_or_default())
+}
+
+impl From<&reqwest::Error> for Failure {
+    fn from(error: &reqwest::Error) -> Self {
+        let found = causes(error).find_map(|cause| {
+            if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+                return Some(match refusal {
+                    Refusal::Unknown => FetchError::NameNotFound,
+                    Refusal::Blocked => FetchError::BlockedAddress,
+                });
+            }
+            if cause.is::<rustls::Error>() {
+                return Some(FetchError::Untrusted);
+            }
+            let fault = cause.downcast_ref::<hyper::Error>()?;
+            if fault.is_parse_too_large() {
+                Some(FetchError::HeadTooLarge)
+            } else {
+                fault.is_parse().then_some(FetchError::NotHttp)
+            }
+        });
+        if let Some(error) = found {
+            error.into()
+        } else if error.is_timeout() {
+            FetchError::TooSlow.into()
+        } else if error.is_builder() {
+            FetchError::Unsendable.into()
+        } else {
+            Self { error: FetchError::NoConnection, again: Again::Soon }
+        }
+    }
+}
+
+/// An error and what caused it. What an `io::Error` wraps is not its source but itself, so it is looked into.
+fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&cause| {
+        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        wrapped.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_asked_for_in_seconds_or_by_date() {
+        let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
+        let asked = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(text));
+            retry_after(&headers, now)
+        };
+        assert_eq!(asked("120"), Some(Duration::from_mins(2)));
+        assert_eq!(asked("99999999999999999999999"), Some(Duration::MAX));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(37)));
+        assert_eq!(asked("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!((asked("soon"), asked("-1"), asked("")), (None, None, None));
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    #[test]
+    fn statuses_say_whether_another_try_may_help() {
+        let seconds = Duration::from_secs;
+        let judged = |status: u16, pause: Option<u64>| {
+            let failure = refused(StatusCode::from_u16(status).unwrap(), pause.map(seconds), seconds(30));
+            (failure.error, failure.again)
+        };
+        assert_eq!(judged(404, Some(1)), (FetchError::Status(404), Again::Never));
+        assert_eq!(judged(500, None), (FetchError::Status(500), Again::Soon));
+        assert_eq!(judged(503, None), (FetchError::Status(503), Again::Soon));
+        assert_eq!(judged(503, Some(3)), (FetchError::Status(503), Again::AfterPause(seconds(3))));
+        assert_eq!(judged(503, Some(31)), (FetchError::HostBusy, Again::Never));
+        assert_eq!(judged(429, None), (FetchError::HostBusy, Again::Soon));
+        assert_eq!(judged(429, Some(30)), (FetchError::HostBusy, Again::AfterPause(seconds(30))));
+        assert_eq!(judged(429, Some(31)), (FetchError::HostBusy, Again::Never));
+        assert_eq!(judged(300, None), (FetchError::Status(300), Again::Never));
+    }
+}

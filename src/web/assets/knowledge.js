@@ -1,0 +1,165 @@
+// Comfort of the knowledge pages: results while somebody types, files as notes, and a batch as it is worked on.
+
+const PAUSE = 200;
+
+const search = document.querySelector("form[data-search]");
+if (search) {
+  const query = search.elements.q;
+  const told = document.getElementById("told");
+  const results = document.getElementById("results");
+  const rest = document.getElementById("rest");
+  let timer;
+  let running;
+
+  const show = (html, text, fault) => {
+    results.innerHTML = html;
+    told.textContent = text;
+    told.classList.toggle("error", fault);
+    told.classList.toggle("soft", !fault);
+    if (fault) query.setAttribute("aria-invalid", "true"); else query.removeAttribute("aria-invalid");
+    results.removeAttribute("aria-busy");
+  };
+
+  const look = async () => {
+    clearTimeout(timer);
+    running?.abort();
+    const asked = query.value.trim();
+    rest.hidden = asked !== "";
+    if (asked === "") {
+      history.replaceState(null, "", search.dataset.home);
+      show("", "", false);
+      return;
+    }
+    const address = `${search.action}?${new URLSearchParams(new FormData(search))}`;
+    history.replaceState(null, "", address);
+    running = new AbortController();
+    results.setAttribute("aria-busy", "true");
+    try {
+      const answer = await fetch(address, { headers: { "X-Part": "results" }, signal: running.signal });
+      // Whoever is not signed in any more is asked to.
+      if (answer.redirected) return location.reload();
+      const html = await answer.text();
+      if (!answer.ok) throw new Error(answer.status);
+      const drawn = new DOMParser().parseFromString(html, "text/html").querySelector("[data-told]");
+      show(html, drawn?.dataset.told ?? "", drawn?.dataset.fault !== undefined);
+    } catch (error) {
+      if (error.name !== "AbortError") show("", "The search could not be done right now. Try again in a moment.", true);
+    }
+  };
+
+  const soon = () => { clearTimeout(timer); timer = setTimeout(look, PAUSE); };
+  query.addEventListener("input", soon);
+  search.elements.space.addEventListener("change", () => { if (query.value.trim() !== "") look(); });
+  search.addEventListener("submit", (event) => { event.preventDefault(); look(); });
+  results.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-clear]")) return;
+    event.preventDefault();
+    query.value = "";
+    look();
+    query.focus();
+  });
+}
+
+// Files are read here and sent as notes: hidden fields that the form sends with the others.
+const add = document.querySelector("form[data-add]");
+if (add) {
+  const place = add.querySelector("[data-files]");
+  const chooser = place.querySelector("input[type=file]");
+  const fault = place.querySelector("[data-files-fault]");
+  const list = place.querySelector("ul");
+  const most = Number(add.dataset.bytesMax);
+  const readable = /\.(txt|text|md|markdown)$/i;
+  place.hidden = false;
+
+  const hidden = (name, value) => {
+    const field = document.createElement("input");
+    field.type = "hidden";
+    field.name = name;
+    field.value = value;
+    return field;
+  };
+
+  const take = async (file) => {
+    if (!readable.test(file.name) && !file.type.startsWith("text/")) return `${file.name} is neither text nor Markdown.`;
+    if (file.size > most) return `${file.name} is larger than ${Math.floor(most / 1024)} KiB.`;
+    let text;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    } catch {
+      return `${file.name} is not text in UTF-8.`;
+    }
+    if (text.trim() === "") return `${file.name} is empty.`;
+    const row = document.createElement("li");
+    const name = document.createElement("span");
+    name.className = "what";
+    name.textContent = file.name;
+    const remove = document.createElement("button");
+    remove.type = "button";
+    remove.className = "second";
+    remove.textContent = "Leave out";
+    remove.setAttribute("aria-label", `Leave out ${file.name}`);
+    remove.addEventListener("click", () => { row.remove(); chooser.focus(); });
+    row.append(name, remove, hidden("title", file.name.replace(readable, "")), hidden("text", text));
+    list.append(row);
+    return "";
+  };
+
+  const takeAll = async (files) => {
+    const faults = [];
+    for (const file of files) faults.push(await take(file));
+    fault.textContent = faults.filter((words) => words !== "").join(" ");
+    fault.hidden = fault.textContent === "";
+  };
+
+  chooser.addEventListener("change", async () => {
+    await takeAll([...chooser.files]);
+    chooser.value = "";
+  });
+  const carriesFiles = (event) => [...event.dataTransfer.types].includes("Files");
+  add.addEventListener("dragover", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    add.classList.add("dropping");
+  });
+  add.addEventListener("dragleave", () => add.classList.remove("dropping"));
+  add.addEventListener("drop", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    add.classList.remove("dropping");
+    takeAll([...event.dataTransfer.files]);
+  });
+}
+
+const live = document.querySelector("[data-stream]");
+if (live) {
+  const told = document.querySelector("[data-told]");
+  const source = new EventSource(live.dataset.stream);
+  live.hidden = true;
+  let words = "";
+  // A screen reader should not be told of every one of hundreds.
+  const tell = setInterval(() => { if (told.textContent !== words) told.textContent = words; }, 1000);
+
+  const put = (id, html) => {
+    const old = document.getElementById(id);
+    if (!old) return;
+    const holder = document.createElement("template");
+    holder.innerHTML = html.trim();
+    const next = holder.content.firstElementChild;
+    const focused = old.contains(document.activeElement);
+    old.replaceWith(next);
+    if (focused) next.querySelector("a, button")?.focus();
+  };
+
+  source.addEventListener("message", (event) => {
+    const news = JSON.parse(event.data);
+    for (const [id, html] of Object.entries(news.parts)) put(id, html);
+    words = news.told;
+    if (news.done) {
+      source.close();
+      clearInterval(tell);
+      told.textContent = words;
+    }
+  });
+  // The browser joins again by itself, unless it is sent away.
+  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) live.hidden = false; });
+}

@@ -1,0 +1,134 @@
+//! Adding addresses, notes and the files that a script has read into notes.
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Redirect};
+use domain::batch::Item;
+use domain::memory::MemoryType;
+use uuid::Uuid;
+
+use super::fault;
+use super::home::{Asking, draw};
+use crate::house::House;
+use crate::http::error::{ApiError, Code};
+use crate::http::knowledge::batch::begin;
+use crate::web::account::Owner;
+use crate::web::{Answer, PageForm, Trouble};
+
+/// What stands in the forms of the page.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub addresses: String,
+    pub title: String,
+    pub text: String,
+    pub space: String,
+    /// What is wrong with these.
+    pub fault: Option<String>,
+    /// The name of a new space.
+    pub space_name: String,
+    /// What is wrong with that.
+    pub space_fault: Option<String>,
+}
+
+/// What the form sends: `addresses`; any number of `title`, each followed by its `text`; `space` for each space.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Sent {
+    items: Vec<Item>,
+    spaces: Vec<String>,
+}
+
+/// `POST /knowledge/add`: takes a batch in and goes to its page.
+pub async fn add(State(house): State<House>, owner: Owner, request: Request) -> Answer {
+    let PageForm(pairs): PageForm<Vec<(String, String)>> = PageForm::large(request, &house).await?;
+    let sent = Sent::read(&pairs);
+    let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
+    let begun = match named {
+        _ if sent.items.is_empty() => Err(ApiError::invalid("", "paste an address, or write a note")),
+        Some(named) => begin(&house, &owner.reader(), sent.items, &named).await,
+        None => Err(Code::SpaceForbidden.into()),
+    };
+    match begun {
+        Ok(feed) => {
+            let path = format!("{}/knowledge/batches/{}", house.root_path(), feed.batch());
+            Ok(Redirect::to(&path).into_response())
+        }
+        Err(error) => {
+            let fault = fault(&error).ok_or_else(|| Trouble::api(&house, &error))?;
+            let first = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+            let draft = Draft {
+                addresses: first("addresses").unwrap_or_default(),
+                title: first("title").unwrap_or_default(),
+                text: first("text").unwrap_or_default(),
+                space: first("space").unwrap_or_default(),
+                fault: Some(fault),
+                ..Draft::default()
+            };
+            draw(&house, &owner, error.code().status(), Asking::default(), draft).await
+        }
+    }
+}
+
+impl Sent {
+    fn read(pairs: &[(String, String)]) -> Self {
+        let (mut urls, mut notes, mut spaces, mut heading) = (Vec::new(), Vec::new(), Vec::new(), None);
+        for (name, value) in pairs {
+            match name.as_str() {
+                "addresses" => urls.extend(value.split_whitespace().map(|word| Item::Url(address(word)))),
+                "title" => heading = Some(value.trim().to_owned()).filter(|title| !title.is_empty()),
+                "text" => {
+                    let title = heading.take();
+                    if !value.trim().is_empty() {
+                        notes.push(Item::Note { content: value.clone(), title, kind: MemoryType::Note });
+                    }
+                }
+                "space" if !value.is_empty() => spaces.push(value.clone()),
+                _ => {}
+            }
+        }
+        urls.extend(notes);
+        Self { items: urls, spaces }
+    }
+}
+
+/// People leave out what browsers leave out.
+fn address(word: &str) -> String {
+    if word.contains("://") { word.to_owned() } else { format!("https://{word}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_as_addresses_and_notes() {
+        let pairs = [
+            ("addresses", " example.com/a\r\n\r\nhttp://b.example/ ftp://c.example"),
+            ("title", " First "),
+            ("text", "one"),
+            ("title", ""),
+            ("text", "two"),
+            ("title", "empty"),
+            ("text", " \r\n"),
+            ("text", "three"),
+            ("space", ""),
+            ("space", "x"),
+            ("other", "y"),
+        ];
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let note = |content: &str, title: Option<&str>| Item::Note {
+            content: content.into(),
+            title: title.map(Into::into),
+            kind: MemoryType::Note,
+        };
+        let items = vec![
+            Item::Url("https://example.com/a".into()),
+            Item::Url("http://b.example/".into()),
+            Item::Url("ftp://c.example".into()),
+            note("one", Some("First")),
+            note("two", None),
+            note("three", None),
+        ];
+        assert_eq!(Sent::read(&pairs), Sent { items, spaces: vec!["x".into()] });
+        assert_eq!(Sent::read(&[]), Sent::default());
+    }
+}

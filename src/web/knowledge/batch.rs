@@ -1,0 +1,214 @@
+//! What becomes of each thing that was added together.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use domain::batch::{End, Journal, Outcome};
+use domain::ids::{BatchId, MemoryId, SpaceId, UserAccountId};
+use domain::item::Fault;
+use store::batch::Batch;
+use store::memory::Scope;
+
+use super::found::titled;
+use super::{SpaceLink, TAB, capitalised, gone, links, trouble};
+use crate::house::House;
+use crate::http::knowledge::batch::cancel_as;
+use crate::web::account::Owner;
+use crate::web::account::undo::Sure;
+use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+
+#[derive(Template)]
+#[template(path = "knowledge/batch.html")]
+struct BatchPage {
+    frame: Frame,
+    tab: &'static str,
+    begun: Moment,
+    places: Vec<SpaceLink>,
+    lines: Vec<Line>,
+    progress: Progress,
+    /// Where the rest is told as it happens; nowhere when there is no rest.
+    stream: Option<String>,
+}
+
+/// One thing that was added.
+pub(super) struct Line {
+    pub index: usize,
+    pub label: String,
+    /// The memory that it became.
+    pub memory: Option<String>,
+    /// Where a page came from, below its title.
+    pub url: Option<String>,
+    pub badge: &'static str,
+    /// How the badge looks.
+    pub look: &'static str,
+    /// Why it is not there.
+    pub why: Option<String>,
+}
+
+/// How far a batch is.
+pub(super) struct Progress {
+    pub id: BatchId,
+    pub processed: usize,
+    pub total: usize,
+    pub added: usize,
+    pub skipped: usize,
+    pub failed: usize,
+    pub is_running: bool,
+    /// Somebody asked that it end, and it will.
+    pub is_ending: bool,
+    /// Why it ended early.
+    pub broken: Option<String>,
+    /// Addresses that could be tried again, one a line.
+    pub again: String,
+    pub spaces: Vec<String>,
+}
+
+/// `GET /knowledge/batches/{id}`
+pub async fn show(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+    let id: BatchId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let batch = house.store.batch_by_id(id, Some(&owner.account)).await.map_err(Trouble::store(&house))?;
+    let batch = batch.ok_or_else(|| gone(&house, &owner.visitor))?;
+    let frame = Frame::new(&house, Some(&owner.visitor));
+    let progress = Progress::of(id, &batch.journal, &batch.spaces, batch.cancelled_at.is_some());
+    let after = 2 * batch.journal.processed();
+    let stream = progress.is_running.then(|| format!("{}/knowledge/batches/{id}/stream?after={after}", frame.root));
+    Ok(page(
+        StatusCode::OK,
+        &BatchPage {
+            tab: TAB,
+            begun: Moment::new(batch.created_at, house.clock.now()),
+            places: links(&house, &owner.account, &batch.spaces).await?,
+            lines: lines(&house, &owner.account, &batch).await?,
+            progress,
+            stream,
+            frame,
+        },
+    ))
+}
+
+/// `POST /knowledge/batches/{id}/cancel`
+pub async fn cancel(
+    State(house): State<House>,
+    owner: Owner,
+    Path(id): Path<String>,
+    PageForm(Sure {}): PageForm<Sure>,
+) -> Answer {
+    cancel_as(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;
+    Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", house.root_path())).into_response())
+}
+
+/// Every line, in the order in which things were sent.
+async fn lines(house: &House, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, Trouble> {
+    let finished = batch.journal.finished();
+    let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
+    let titles = titles(house, account, &kept).await?;
+    let told = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
+    let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
+    let mut lines: Vec<Line> = told.chain(waits).collect();
+    lines.sort_by_key(|line| line.index);
+    Ok(lines)
+}
+
+/// The memory that a thing became.
+pub(super) fn kept(outcome: &Outcome) -> Option<MemoryId> {
+    match outcome {
+        Outcome::Success { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+/// What memories of an account are called.
+pub(super) async fn titles(
+    house: &House,
+    account: &UserAccountId,
+    ids: &[MemoryId],
+) -> Result<HashMap<MemoryId, String>, Trouble> {
+    let scope = Scope::Account(account.clone());
+    let memories = house.store.memories_by_id(ids, &scope, 1).await.map_err(Trouble::store(house))?;
+    Ok(memories.into_iter().map(|memory| (memory.id, titled(memory.title))).collect())
+}
+
+impl Line {
+    /// One that is finished.
+    pub(super) fn of(index: usize, outcome: &Outcome, titles: &HashMap<MemoryId, String>) -> Self {
+        let nothing =
+            Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None };
+        match outcome {
+            Outcome::Success { id, url } => match titles.get(id) {
+                // A note's address is that of the API, which a browser cannot open.
+                Some(title) => Self {
+                    label: title.clone(),
+                    memory: Some(id.to_string()),
+                    url: (!url.ends_with(&id.to_string())).then(|| url.clone()),
+                    ..nothing
+                },
+                None => Self { label: url.clone(), badge: "Deleted since", look: "off", ..nothing },
+            },
+            Outcome::Error { url, title, error, message } => {
+                let label = url.clone().or_else(|| title.clone()).unwrap_or_else(|| "A note".into());
+                if *error == Fault::Cancelled {
+                    return Self { label, badge: "Cancelled", look: "off", ..nothing };
+                }
+                Self { label, badge: "Not added", look: "bad", why: Some(capitalised(message)), ..nothing }
+            }
+            Outcome::Skipped { url, reason } => {
+                let why = match reason.as_str() {
+                    "robots_disallowed" => "Its site asks programs not to read it (robots.txt).".to_owned(),
+                    "filtered" => "Your filter left it out. The settings say why.".to_owned(),
+                    other => capitalised(other),
+                };
+                let label = url.clone().unwrap_or_else(|| "A note".into());
+                Self { label, badge: "Left out", look: "warn", why: Some(why), ..nothing }
+            }
+        }
+    }
+
+    fn waiting(index: usize, url: Option<&str>) -> Self {
+        let label = url.map_or_else(|| "A note".to_owned(), str::to_owned);
+        Self { index, label, memory: None, url: None, badge: "Waiting", look: "off", why: None }
+    }
+}
+
+impl Progress {
+    /// Counted from what was told so far.
+    pub(super) fn of(id: BatchId, journal: &Journal, spaces: &[SpaceId], is_ending: bool) -> Self {
+        let finished = journal.finished();
+        let count = |is: fn(&Outcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
+        let again = finished.iter().filter_map(|(_, outcome)| match outcome {
+            Outcome::Error { url: Some(url), .. } => Some(url.as_str()),
+            _ => None,
+        });
+        Self {
+            id,
+            processed: journal.processed(),
+            total: journal.total(),
+            added: count(|outcome| matches!(outcome, Outcome::Success { .. })),
+            skipped: count(|outcome| matches!(outcome, Outcome::Skipped { .. })),
+            failed: count(|outcome| matches!(outcome, Outcome::Error { .. })),
+            is_running: !journal.has_ended(),
+            is_ending,
+            broken: match journal.ending() {
+                Some(End::Failed(reason)) => Some(capitalised(reason)),
+                _ => None,
+            },
+            again: again.collect::<Vec<_>>().join("\n"),
+            spaces: spaces.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// In one sentence.
+    pub(super) fn told(&self) -> String {
+        let counts = [(self.added, "added"), (self.skipped, "left out"), (self.failed, "not added")];
+        let counts: Vec<String> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        let counts = if counts.is_empty() { "nothing yet".to_owned() } else { counts.join(", ") };
+        if self.is_running {
+            format!("{} of {} done: {counts}.", self.processed, self.total)
+        } else {
+            format!("Done: {counts}.")
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A batch as it is worked on, for a page that is open: each event carries the parts of the page that are other than before.
+
+use std::convert::Infallible;
+
+use actors::ingest::Feed;
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::Event;
+use domain::batch::{Message, Outcome};
+use domain::ids::{SpaceId, UserAccountId};
+use futures_util::stream::{self, Stream};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::batch::{Line, Progress, kept, titles};
+use super::{gone, trouble};
+use crate::house::House;
+use crate::http::knowledge::batch::{join_as, streamed};
+use crate::web::account::Owner;
+use crate::web::{Answer, Frame, Trouble};
+
+#[derive(Template)]
+#[template(path = "knowledge/item.html")]
+struct ItemPart<'a> {
+    frame: &'a Frame,
+    line: Line,
+}
+
+#[derive(Template)]
+#[template(path = "knowledge/meter.html")]
+struct MeterPart<'a> {
+    progress: &'a Progress,
+}
+
+#[derive(Template)]
+#[template(path = "knowledge/actions.html")]
+struct ActionsPart<'a> {
+    frame: &'a Frame,
+    progress: &'a Progress,
+}
+
+/// `?after=…`: the message up to which the page shows everything.
+#[derive(Debug, Deserialize)]
+pub struct From {
+    after: Option<u32>,
+}
+
+/// `GET /knowledge/batches/{id}/stream`
+pub async fn stream(
+    State(house): State<House>,
+    owner: Owner,
+    Path(id): Path<String>,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Answer {
+    let joined = join_as(&house, &owner.reader(), &id, &headers, from.after).await;
+    let feed = joined.map_err(trouble(&house, &owner.visitor))?;
+    let batch = house.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(Trouble::store(&house))?;
+    let spaces = batch.ok_or_else(|| gone(&house, &owner.visitor))?.spaces;
+    let frame = Frame::new(&house, Some(&owner.visitor));
+    let batch = feed.batch();
+    let told = Telling { house: house.clone(), account: owner.account, frame, spaces, feed };
+    streamed(&house, batch, told.events()).map_err(|error| Trouble::api(&house, &error))
+}
+
+/// What is told to one page.
+struct Telling {
+    house: House,
+    account: UserAccountId,
+    frame: Frame,
+    spaces: Vec<SpaceId>,
+    feed: Feed,
+}
+
+/// What a page is told of a message: the item that is finished, if it tells of one, and how far the batch is.
+type News = (Option<(usize, Outcome)>, Progress);
+
+impl Telling {
+    fn events(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        stream::unfold(self, |mut telling| async move {
+            match telling.next().await {
+                Ok(Some(event)) => Some((Ok(event), telling)),
+                Ok(None) => None,
+                Err(why) => {
+                    // The page joins again by itself.
+                    tracing::warn!(batch.id = %telling.feed.batch(), error = why, "a page heard no more of a batch");
+                    None
+                }
+            }
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<Event>, String> {
+        let (batch, spaces) = (self.feed.batch(), self.spaces.clone());
+        let news = move |journal: &domain::batch::Journal, message: &Message<'_>| -> Option<News> {
+            let item = match message {
+                // Every item comes with the numbers that this would tell.
+                Message::Progress { .. } => return None,
+                Message::Item { index, outcome } => Some((*index, (*outcome).clone())),
+                Message::Complete | Message::Fatal { .. } => None,
+            };
+            let mut progress = Progress::of(batch, journal, &spaces, false);
+            // The end is told once all items are.
+            progress.is_running = item.is_some();
+            Some((item, progress))
+        };
+        loop {
+            let next = self.feed.next_with(&news).await.map_err(|trouble| trouble.to_string())?;
+            let Some((id, told)) = next else { return Ok(None) };
+            if let Some((item, progress)) = told {
+                let data = self.parts(item, &progress).await?;
+                return Ok(Some(Event::default().id(id.to_string()).data(data)));
+            }
+        }
+    }
+
+    /// The parts of the page, each under the id of what it takes the place of.
+    async fn parts(&self, item: Option<(usize, Outcome)>, progress: &Progress) -> Result<String, String> {
+        let drawn = |part: Result<String, askama::Error>| part.map_err(|error| error.to_string());
+        let meter = drawn(MeterPart { progress }.render())?;
+        let mut parts = json!({ "meter": meter });
+        if let Some((index, outcome)) = item {
+            let ids: Vec<_> = kept(&outcome).into_iter().collect();
+            let titles = titles(&self.house, &self.account, &ids).await.map_err(|_| "the store did not answer")?;
+            let line = Line::of(index, &outcome, &titles);
+            parts[format!("item-{index}")] = drawn(ItemPart { frame: &self.frame, line }.render())?.into();
+        }
+        if !progress.is_running {
+            parts["actions"] = drawn(ActionsPart { frame: &self.frame, progress }.render())?.into();
+        }
+        Ok(json!({ "parts": parts, "told": progress.told(), "done": !progress.is_running }).to_string())
+    }
+}

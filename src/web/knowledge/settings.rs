@@ -1,0 +1,242 @@
+//! What new content has to be, and what was left out because of it.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use domain::filter::{
+    CATEGORY_CHARS_MAX, FilterIssue, FilterSettings, FilterUpdate, ITEM_CHARS_MAX, PROMPT_CHARS_MAX, VerdictBy,
+};
+use serde::Deserialize;
+use store::filter::FiledVerdict;
+
+use super::{TAB, capitalised};
+use crate::house::House;
+use crate::http::knowledge::settings::set;
+use crate::web::account::Owner;
+use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+
+/// Verdicts that are listed.
+const VERDICTS_LISTED: usize = 50;
+
+#[derive(Template)]
+#[template(path = "knowledge/settings.html")]
+struct SettingsPage {
+    frame: Frame,
+    tab: &'static str,
+    is_on: bool,
+    fields: [Field; 4],
+    warnings: Vec<String>,
+    verdicts: Vec<VerdictRow>,
+    saved: bool,
+    is_faulty: bool,
+}
+
+struct Field {
+    name: &'static str,
+    label: &'static str,
+    hint: String,
+    rows: usize,
+    value: String,
+    faults: Vec<String>,
+}
+
+struct VerdictRow {
+    subject: String,
+    is_kept: bool,
+    reason: String,
+    by: &'static str,
+    at: Moment,
+}
+
+/// What the form sends: lists have one element a line; a box that is not ticked sends nothing.
+#[derive(Debug, Default, Deserialize)]
+pub struct SettingsForm {
+    on: Option<String>,
+    exclude: String,
+    include: String,
+    prompt: String,
+    categories: String,
+}
+
+/// `?saved=…`
+#[derive(Debug, Deserialize)]
+pub struct Told {
+    saved: Option<String>,
+}
+
+/// `GET /knowledge/settings`
+pub async fn show(State(house): State<House>, owner: Owner, Query(told): Query<Told>) -> Answer {
+    let settings = house.store.filter_settings(&owner.account).await.map_err(Trouble::store(&house))?;
+    let warnings = settings.warnings(house.has_language_model()).into_iter().map(in_words).collect();
+    let form = SettingsForm {
+        on: settings.should_llm_filter.then(String::new),
+        exclude: settings.exclude_items.join("\n"),
+        include: settings.include_items.join("\n"),
+        prompt: settings.filter_prompt.unwrap_or_default(),
+        categories: settings.categories.join("\n"),
+    };
+    draw(&house, &owner, &form, &[], warnings, told.saved.is_some()).await
+}
+
+/// `POST /knowledge/settings`: replaces them all.
+pub async fn save(State(house): State<House>, owner: Owner, PageForm(form): PageForm<SettingsForm>) -> Answer {
+    let update = form.update();
+    if let Err(issues) = FilterSettings::try_from(update.clone()) {
+        return draw(&house, &owner, &form, &issues, Vec::new(), false).await;
+    }
+    set(&house, &owner.reader(), update).await.map_err(|error| Trouble::api(&house, &error))?;
+    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", house.root_path())).into_response())
+}
+
+impl SettingsForm {
+    fn update(&self) -> FilterUpdate {
+        let list = |text: &str| elements(text).map(str::to_owned).collect();
+        FilterUpdate {
+            categories: list(&self.categories),
+            filter_prompt: Some(self.prompt.trim()).filter(|prompt| !prompt.is_empty()).map(str::to_owned),
+            include_items: list(&self.include),
+            exclude_items: list(&self.exclude),
+            should_llm_filter: self.on.is_some(),
+        }
+    }
+}
+
+fn elements(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty())
+}
+
+async fn draw(
+    house: &House,
+    owner: &Owner,
+    form: &SettingsForm,
+    issues: &[FilterIssue],
+    warnings: Vec<String>,
+    saved: bool,
+) -> Answer {
+    let now = house.clock.now();
+    let verdicts = house.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
+    let verdict = |filed: FiledVerdict| VerdictRow {
+        subject: filed.subject,
+        is_kept: filed.verdict.keep,
+        reason: capitalised(&filed.verdict.reason),
+        by: match filed.verdict.by {
+            VerdictBy::Llm => "by the language model",
+            VerdictBy::Rules => "by your words",
+            VerdictBy::Unfiltered => "not judged",
+        },
+        at: Moment::new(filed.created_at, now),
+    };
+    let status = if issues.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    Ok(page(
+        status,
+        &SettingsPage {
+            frame: Frame::new(house, Some(&owner.visitor)),
+            tab: TAB,
+            is_on: form.on.is_some(),
+            fields: fields(form, issues, house.has_language_model()),
+            warnings,
+            verdicts: verdicts.map_err(Trouble::store(house))?.into_iter().map(verdict).collect(),
+            saved,
+            is_faulty: !issues.is_empty(),
+        },
+    ))
+}
+
+fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Field; 4] {
+    let model = if has_model { "" } else { " Without effect here: this server has no language model." };
+    let field = |name, path: &str, label, hint: String, rows, value: &str| Field {
+        name,
+        label,
+        hint,
+        rows,
+        value: value.to_owned(),
+        faults: issues.iter().filter_map(|issue| fault(issue, path, value)).collect(),
+    };
+    let word = format!("One word or phrase a line, each of at most {ITEM_CHARS_MAX} characters.");
+    [
+        field(
+            "exclude",
+            "excludeItems",
+            "Leave out what mentions",
+            format!("{word} Whatever has one of them is left out."),
+            3,
+            &form.exclude,
+        ),
+        field(
+            "include",
+            "includeItems",
+            "Keep only what mentions",
+            format!("{word} Whatever has none of them is left out; empty means that nothing is asked for."),
+            3,
+            &form.include,
+        ),
+        field(
+            "prompt",
+            "filterPrompt",
+            "What you want, in your own words",
+            format!("A language model reads this and decides. At most {PROMPT_CHARS_MAX} characters.{model}"),
+            3,
+            &form.prompt,
+        ),
+        field(
+            "categories",
+            "categories",
+            "Categories",
+            format!("One a line, each of at most {CATEGORY_CHARS_MAX} characters. What fits none is left out.{model}"),
+            3,
+            &form.categories,
+        ),
+    ]
+}
+
+/// What is wrong with a field: the element is named by its text, since nobody counts lines.
+fn fault(issue: &FilterIssue, field: &str, value: &str) -> Option<String> {
+    let place = issue.path.strip_prefix(field)?;
+    let rule = issue.message.strip_suffix(" after trimming").unwrap_or(&issue.message);
+    let nth = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|nth| nth.parse().ok());
+    match nth.and_then(|nth| elements(value).nth(nth)) {
+        Some(element) => Some(format!("“{element}” {rule}.")),
+        None => Some(capitalised(&format!("this {rule}"))),
+    }
+}
+
+/// A warning of the API, in the words of the page.
+fn in_words(warning: &str) -> String {
+    warning
+        .replace("because shouldLLMFilter is false", "because the filter is switched off")
+        .replace("shouldLLMFilter is true", "The filter is switched on")
+        .replace("filterPrompt is stored", "Your own words are stored")
+        .replace("categories are stored", "Your categories are stored")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_stand_beside_what_is_wrong() {
+        let form = SettingsForm {
+            exclude: "fine\n\n far too long for one word ".into(),
+            prompt: "x".repeat(751),
+            ..SettingsForm::default()
+        };
+        let issues = FilterSettings::try_from(form.update()).unwrap_err();
+        let fields = fields(&form, &issues, false);
+        assert_eq!(fields[0].faults, ["“far too long for one word” must have 1 to 20 characters."]);
+        assert_eq!(fields[2].faults, ["This must have 1 to 750 characters."]);
+        assert!(fields[1].faults.is_empty() && fields[3].faults.is_empty());
+    }
+
+    #[test]
+    fn warnings_name_what_the_page_shows() {
+        let settings =
+            FilterSettings { filter_prompt: Some("x".into()), categories: vec!["y".into()], ..Default::default() };
+        let empty = FilterSettings { should_llm_filter: true, ..Default::default() };
+        let on = FilterSettings { should_llm_filter: true, ..settings.clone() };
+        for warning in [settings, empty, on].iter().flat_map(|settings| settings.warnings(false)) {
+            let told = in_words(warning);
+            assert!(!["shouldLLMFilter", "filterPrompt"].iter().any(|name| told.contains(name)), "{told}");
+        }
+    }
+}

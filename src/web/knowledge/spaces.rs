@@ -1,0 +1,155 @@
+//! Spaces: made, named, opened to others, marked.
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use domain::ids::SpaceId;
+use domain::space::{AccessType, Space, SpaceName};
+use serde::Deserialize;
+use store::space::SpaceChange;
+
+use super::add::Draft;
+use super::home::{Asking, draw};
+use super::{TAB, fault, gone, trouble};
+use crate::house::House;
+use crate::http::knowledge::spaces::{change_as, make as make_space};
+use crate::web::account::Owner;
+use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+
+const NAME_FAULT: &str = "Give it a name of 1 to 100 characters, in one line.";
+
+#[derive(Template)]
+#[template(path = "knowledge/space.html")]
+struct SpacePage {
+    frame: Frame,
+    tab: &'static str,
+    id: String,
+    name: String,
+    /// What stands in the field for the name.
+    entered: String,
+    is_public: bool,
+    is_favorite: bool,
+    is_default: bool,
+    is_owner: bool,
+    is_writable: bool,
+    owner_name: String,
+    memories: u64,
+    created: Moment,
+    saved: Option<&'static str>,
+    fault: Option<&'static str>,
+}
+
+/// What the form sends; a box that is not ticked sends nothing.
+#[derive(Debug, Deserialize)]
+pub struct SpaceForm {
+    name: Option<String>,
+    public: Option<String>,
+    favorite: Option<String>,
+}
+
+/// `?saved=…`
+#[derive(Debug, Deserialize)]
+pub struct Told {
+    saved: Option<String>,
+}
+
+/// `POST /knowledge/spaces`: makes one and goes to its page.
+pub async fn make(State(house): State<House>, owner: Owner, PageForm(form): PageForm<SpaceForm>) -> Answer {
+    let entered = form.name.unwrap_or_default();
+    let made = match entered.parse::<SpaceName>() {
+        Ok(name) => match make_space(&house, &owner.reader(), name, form.public.is_some()).await {
+            Ok(space) => Ok(space),
+            Err(error) => Err(fault(&error).ok_or_else(|| Trouble::api(&house, &error))?),
+        },
+        Err(_) => Err(NAME_FAULT.to_owned()),
+    };
+    match made {
+        Ok(space) => Ok(to(&house, space.id, "made")),
+        Err(fault) => {
+            let draft = Draft { space_name: entered, space_fault: Some(fault), ..Draft::default() };
+            draw(&house, &owner, StatusCode::BAD_REQUEST, Asking::default(), draft).await
+        }
+    }
+}
+
+/// `GET /knowledge/spaces/{id}`
+pub async fn show(
+    State(house): State<House>,
+    owner: Owner,
+    Path(id): Path<String>,
+    Query(told): Query<Told>,
+) -> Answer {
+    let space = seen(&house, &owner, &id).await?;
+    let saved = told.saved.as_deref().map(|saved| match saved {
+        "made" => "The space is made. What you add to it, your agents find as well.",
+        _ => "Saved, and in force from now on.",
+    });
+    shown(&house, &owner, StatusCode::OK, space, saved, None).await
+}
+
+/// `POST /knowledge/spaces/{id}`: name and publicity are the owner's to change, the mark is for whoever belongs to it.
+pub async fn change(
+    State(house): State<House>,
+    owner: Owner,
+    Path(id): Path<String>,
+    PageForm(form): PageForm<SpaceForm>,
+) -> Answer {
+    let space = seen(&house, &owner, &id).await?;
+    let mut change = SpaceChange::default();
+    if space.access == AccessType::Owner {
+        let entered = form.name.unwrap_or_default();
+        let Ok(name) = entered.parse() else {
+            let status = StatusCode::BAD_REQUEST;
+            return shown(&house, &owner, status, space, None, Some((entered, NAME_FAULT))).await;
+        };
+        change = SpaceChange { name: Some(name), is_public: Some(form.public.is_some()) };
+    }
+    let done = change_as(&house, &owner.reader(), space.id, change, Some(form.favorite.is_some())).await;
+    done.map_err(trouble(&house, &owner.visitor))?;
+    Ok(to(&house, space.id, "changed"))
+}
+
+/// A space that the account belongs to.
+async fn seen(house: &House, owner: &Owner, id: &str) -> Result<Space, Trouble> {
+    let id: SpaceId = id.parse().map_err(|_| gone(house, &owner.visitor))?;
+    let seen = house.store.spaces_readable(&[id], &owner.account).await.map_err(Trouble::store(house))?;
+    seen.into_iter().next().ok_or_else(|| gone(house, &owner.visitor))
+}
+
+async fn shown(
+    house: &House,
+    owner: &Owner,
+    status: StatusCode,
+    space: Space,
+    saved: Option<&'static str>,
+    wrong: Option<(String, &'static str)>,
+) -> Answer {
+    let memories = house.store.memories_in_space(space.id).await.map_err(Trouble::store(house))?;
+    let name = space.name.as_str().to_owned();
+    let (entered, fault) = wrong.map_or_else(|| (name.clone(), None), |(entered, fault)| (entered, Some(fault)));
+    Ok(page(
+        status,
+        &SpacePage {
+            frame: Frame::new(house, Some(&owner.visitor)),
+            tab: TAB,
+            id: space.id.to_string(),
+            name,
+            entered,
+            is_public: space.is_public,
+            is_favorite: space.is_favorite,
+            is_default: space.is_default,
+            is_owner: space.access == AccessType::Owner,
+            is_writable: space.access >= AccessType::Edit,
+            owner_name: space.owner_name.unwrap_or_else(|| "somebody else".into()),
+            memories,
+            created: Moment::new(space.created_at, house.clock.now()),
+            saved,
+            fault,
+        },
+    ))
+}
+
+fn to(house: &House, id: SpaceId, saved: &str) -> axum::response::Response {
+    Redirect::to(&format!("{}/knowledge/spaces/{id}?saved={saved}", house.root_path())).into_response()
+}

@@ -1,0 +1,212 @@
+//! Batches: their bounds, their stream, joining again, cancelling.
+
+use std::time::Duration;
+
+use knowledge::embed::Provider;
+use serde_json::{Value, json};
+
+use super::closed_network;
+use super::site::Site;
+use super::stream::assert_whole;
+use crate::world::{World, both};
+
+fn notes(count: usize) -> Vec<Value> {
+    (0..count).map(|nth| json!({ "content": format!("Note number {nth} of many") })).collect()
+}
+
+both! {
+    async fn a_batch_streams_what_becomes_of_its_items(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let body = json!({
+            "urls": ["ftp://example.com/", "http://192.168.0.1/"],
+            "contents": [
+                { "content": "First note", "title": "  One ", "type": "tweet" },
+                { "content": " \n ", "title": "Empty" },
+                { "content": "Second note", "title": null, "type": null },
+            ],
+        });
+        let told = world.add(&key, body).await.whole().await;
+        let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
+        assert_eq!((&at(0)["error"], &at(0)["url"]), (&json!("invalid_url"), &json!("ftp://example.com/")));
+        assert_eq!((&at(1)["error"], &at(1)["url"]), (&json!("blocked_address"), &json!("http://192.168.0.1/")));
+        assert_eq!((&at(3)["error"], &at(3)["title"]), (&json!("empty_content"), &json!("Empty")));
+        let kept: Vec<&Value> = told.iter().filter(|message| message["type"] == "success").collect();
+        assert_eq!(kept.len(), 2);
+        let mut seen = Vec::new();
+        for success in kept {
+            let path = format!("/v1/memories/{}", success["id"].as_str().unwrap());
+            assert_eq!(success["url"], format!("{}{path}", world.url));
+            let memory = world.get(&path, &key).await.expect(200);
+            seen.push(format!("{} {}", memory["title"].as_str().unwrap(), memory["type"].as_str().unwrap()));
+        }
+        seen.sort();
+        assert_eq!(seen, ["One tweet", "Second note note"]);
+    }
+
+    async fn the_same_note_twice_is_one_memory_in_both_spaces(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let (one, two) = (world.space(&key, "One", false).await, world.space(&key, "Two", false).await);
+        let into = |space: &str, content: &str| json!({ "contents": [{ "content": content }], "spaces": [space] });
+        let first = world.add(&key, into(&one, "Cafe\u{301} notes  \r\n")).await.whole().await;
+        let second = world.add(&key, into(&two, "Caf\u{e9} notes")).await.whole().await;
+        assert_eq!(first[1]["id"], second[1]["id"]);
+        let memory = world.get(&format!("/v1/memories/{}", first[1]["id"].as_str().unwrap()), &key).await.expect(200);
+        let mut spaces: Vec<&str> = memory["spaces"].as_array().unwrap().iter().map(|space| space.as_str().unwrap()).collect();
+        let mut expected = [one.as_str(), two.as_str()];
+        spaces.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(spaces, expected);
+        for space in [&one, &two] {
+            assert_eq!(world.found(&key, json!({ "query": "notes", "spaces": [space] })).await.len(), 1);
+        }
+    }
+
+    async fn a_batch_keeps_within_its_bounds(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let one_more: Vec<String> = (0..21).map(|_| world.chance().uuid_v7(world.clock().now()).to_string()).collect();
+        for (body, path) in [
+            (json!({}), ""),
+            (json!({ "urls": [], "contents": [] }), ""),
+            (json!({ "urls": null }), ""),
+            (json!({ "urls": vec!["http://example.com/"; 601] }), ""),
+            (json!({ "urls": vec!["http://example.com/"; 300], "contents": notes(301) }), ""),
+            (json!({ "contents": notes(1), "spaces": one_more }), "spaces"),
+            (json!({ "contents": [{ "content": "x" }, { "content": "x".repeat(1024 * 1024 + 1) }] }), "contents[1].content"),
+            (json!({ "contents": [{ "title": "no content" }] }), "contents[0]"),
+            (json!({ "contents": [{ "content": "x", "type": "book" }] }), "contents[0].type"),
+            (json!({ "urls": [5] }), "urls[0]"),
+            (json!({ "urls": "http://example.com/" }), "urls"),
+        ] {
+            let answer = world.add_refused(&key, body).await.refused(400, "invalid_request");
+            assert_eq!(answer["issues"][0]["path"], path, "{answer}");
+        }
+    }
+
+    async fn whoever_left_hears_the_rest(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let mut stream = world.add(&key, json!({ "contents": notes(12) })).await;
+        let mut heard = vec![stream.next().await.unwrap(), stream.next().await.unwrap(), stream.next().await.unwrap()];
+        let (batch, last) = (stream.batch.clone(), stream.last.clone());
+        drop(stream);
+        heard.extend(world.rejoin(&key, &batch, last.as_deref()).await.rest().await);
+        assert_whole(&heard);
+        // Again from the beginning, and again after its end.
+        assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard);
+        let end = format!("{batch}:{}", heard.len() - 1);
+        assert_eq!(world.rejoin(&key, &batch, Some(&end)).await.rest().await, [Value::Null; 0]);
+        let path = format!("/v1/batch-add/{batch}");
+        world.get(&path, &stranger).await.refused(404, "not_found");
+        world.delete(&path, &stranger).await.refused(404, "not_found");
+        world.get("/v1/batch-add/nonsense", &key).await.refused(404, "not_found");
+        for wrong in ["7", "x:7", &format!("{}:1", world.chance().uuid_v7(world.clock().now()))] {
+            let request = world.request(reqwest::Method::GET, &path, &key).header("last-event-id", wrong);
+            world.send(request).await.refused(400, "invalid_request");
+        }
+        world.delete(&path, &key).await.expect(200);
+        assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard, "what has ended is not cancelled any more");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_goes_on_without_its_client_and_ends_when_it_is_told_to() {
+    let (site, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+        settings.knowledge.batch.heartbeat = Duration::from_millis(100);
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    // Another name for the same server: hosts do not wait for each other.
+    let urls = [format!("http://{address}/gated"), format!("http://localhost:{}/silent", address.port())];
+    let stream = world.add(&key, json!({ "urls": urls, "contents": notes(2) })).await;
+    let batch = stream.batch.clone();
+    drop(stream);
+    let mut watching = world.rejoin(&key, &batch, None).await;
+    // The notes need no web server.
+    while watching.next().await.unwrap()["processed"] != 2 {}
+    while watching.heartbeats == 0 {
+        tokio::select! {
+            message = watching.next() => panic!("{message:?}"),
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+        }
+    }
+    site.open_gate();
+    let opened = watching.next().await.unwrap();
+    assert_eq!(opened["type"], "success", "{opened}");
+    assert_eq!(world.delete(&format!("/v1/batch-add/{batch}"), &key).await.expect(200), json!({ "ok": true }));
+    let told = watching.rest().await;
+    assert!(told.iter().any(|message| message["error"] == "cancelled"), "{told:?}");
+    assert_whole(&world.rejoin(&key, &batch, None).await.rest().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_has_so_many_batches_running() {
+    let (_, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let (_, other) = world.librarian("bob@example.com").await;
+    let waiting = json!({ "urls": [format!("http://{address}/silent")] });
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        running.push(world.add(&key, waiting.clone()).await);
+    }
+    let refused = world.add_refused(&key, waiting.clone()).await;
+    refused.refused(429, "rate_limited");
+    assert!(refused.header("retry-after").is_some());
+    world.add(&other, json!({ "contents": notes(1) })).await.whole().await;
+    world.delete(&format!("/v1/batch-add/{}", running[0].batch), &key).await.expect(200);
+    world.add(&key, json!({ "contents": notes(1) })).await.whole().await;
+    // Whoever listens while the server stops is not kept waiting, and hears the rest from the next one.
+    let batch = running[1].batch.clone();
+    let world = world.restart().await;
+    for stream in &mut running[1..] {
+        let told = stream.rest().await;
+        assert!(told.iter().all(|message| message["type"] != "complete"), "{told:?}");
+    }
+    world.delete(&format!("/v1/batch-add/{batch}"), &key).await.expect(200);
+    assert_whole(&world.rejoin(&key, &batch, None).await.rest().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_keeps_so_many_memories() {
+    let world = World::with(|settings| settings.knowledge.memories_per_account_max = 3).await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let told = world.add(&key, json!({ "contents": notes(5) })).await.whole().await;
+    assert_eq!(told.iter().filter(|message| message["type"] == "success").count(), 3);
+    assert_eq!(told.iter().filter(|message| message["error"] == "quota_exceeded").count(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_followed_from_any_node() {
+    let Some(world) = World::on_postgres().await else { return };
+    let second = world.beside().await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let mut stream = world.add(&key, json!({ "contents": notes(30) })).await;
+    let elsewhere = second.rejoin(&key, &stream.batch, None).await.whole().await;
+    assert_eq!(stream.rest().await, elsewhere);
+    assert_eq!(second.found(&key, json!({ "query": "number 17", "limit": 50 })).await.len(), 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_has_a_limit_and_large_ones_are_taken() {
+    let world = World::with(|settings| {
+        settings.knowledge.batch.body_bytes_max = 4 * 1024 * 1024;
+        settings.knowledge.embedding.provider = Provider::None;
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let megabyte = |nth: usize| format!("{nth} {}", "w ".repeat(524_287));
+    assert_eq!(megabyte(0).len(), 1024 * 1024);
+    let contents: Vec<Value> = (0..3).map(|nth| json!({ "content": megabyte(nth) })).collect();
+    let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
+    assert!(told.iter().all(|message| message["type"] != "error"), "{told:?}");
+    let contents: Vec<Value> =
+        (0..5).map(|nth| json!({ "content": format!("{nth} {}", "x".repeat(1_000_000)) })).collect();
+    world.add_refused(&key, json!({ "contents": contents })).await.refused(413, "payload_too_large");
+}

@@ -1,0 +1,139 @@
+//! Who may come in, and what is told to those who may not: `{error, details, issues?}`.
+
+use attache::http::{Accepts, knowledge_routes};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::world::{Answer, Credential, World, both};
+
+/// An error in the words of this surface.
+#[track_caller]
+fn refused(answer: &Answer, status: u16, code: &str) {
+    let body = answer.refused(status, code);
+    assert!(!body["details"].as_str().unwrap().is_empty(), "{body}");
+}
+
+both! {
+    async fn every_route_asks_for_a_key_and_takes_nothing_else(world: World) {
+        let (person, key) = world.librarian("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let machine = world.attached_machine(&person).await;
+        let revoked = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "gone" })).await.expect(201);
+        world.delete(&format!("/api/v1/keys/{}", revoked["id"].as_str().unwrap()), &person.cookie).await.expect(200);
+        let ends = (world.clock().now() + chrono::TimeDelta::seconds(60)).to_rfc3339();
+        let expired = world.key(&person, json!({ "name": "short", "expires_at": ends })).await;
+        world.advance(std::time::Duration::from_secs(61));
+        let bad = [
+            Credential::None,
+            Credential::Bearer("nonsense".into()),
+            Credential::Bearer(format!("ak_{}", "A".repeat(43))),
+            Credential::Bearer(revoked["key"].as_str().unwrap().into()),
+            expired,
+            person.cookie.clone(),
+            agent.token.clone(),
+        ];
+        for route in knowledge_routes() {
+            assert_eq!(route.accepts, Accepts::API_KEY, "{} {}", route.method, route.path);
+            let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
+            let ask = async |credential: &Credential| world.send(world.request(route.method.clone(), &path, credential).json(&json!({}))).await;
+            for credential in &bad {
+                let answer = ask(credential).await;
+                refused(&answer, 401, "unauthorized");
+                assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer "));
+            }
+            refused(&ask(&Credential::from(&machine)).await, 401, "unauthorized");
+            assert_ne!(ask(&key).await.status, 401, "{} {path}", route.method);
+        }
+        // And a key opens nothing else.
+        world.activity(key, "").await.refused(401, "unauthorized");
+    }
+
+    async fn a_key_opens_what_its_scopes_say(world: World) {
+        let person = world.person("ada@example.com").await;
+        let needed = |method: &Method, path: &str| match (method.as_str(), path) {
+            (_, "/v1/settings") => "settings",
+            ("POST", "/v1/search") | ("GET", "/v1/spaces" | "/v1/memories/{id}" | "/v1/export") => "search",
+            _ => "write",
+        };
+        for scope in ["search", "write", "settings"] {
+            let key = world.key(&person, json!({ "name": scope, "scopes": [scope] })).await;
+            for route in knowledge_routes() {
+                let path = route.path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
+                let answer = world.send(world.request(route.method.clone(), &path, &key).json(&json!({}))).await;
+                if needed(&route.method, route.path) == scope {
+                    assert_ne!(answer.status, 403, "{} {path}", route.method);
+                } else {
+                    refused(&answer, 403, "insufficient_scope");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_a_request_are_told_apart() {
+    let world = World::new().await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let post = |path: &str| world.request(Method::POST, path, &key);
+    for path in ["/v1/search", "/v1/spaces/create", "/v1/batch-add"] {
+        refused(
+            &world.send(post(path).header("content-type", "application/json").body("{")).await,
+            400,
+            "invalid_json",
+        );
+        refused(
+            &world.send(post(path).header("content-type", "application/json").body("[]")).await,
+            400,
+            "invalid_request",
+        );
+        refused(
+            &world.send(post(path).header("content-type", "text/plain").body("{}")).await,
+            415,
+            "unsupported_media_type",
+        );
+        let compressed = post(path).header("content-encoding", "gzip").json(&json!({}));
+        refused(&world.send(compressed).await, 415, "unsupported_content_encoding");
+        refused(&world.send(world.request(Method::OPTIONS, path, &key)).await, 405, "method_not_allowed");
+    }
+    let large = vec![b' '; 1024 * 1024 + 1];
+    refused(
+        &world.send(post("/v1/search").header("content-type", "application/json").body(large)).await,
+        413,
+        "payload_too_large",
+    );
+    refused(&world.get("/v1/nothing", &key).await, 404, "not_found");
+    // On the other surface the same has its own words.
+    assert_eq!(world.get("/api/v1/nothing", &key).await.expect(404), json!({ "error": "not_found" }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_done_now_is_503_here_and_424_there() {
+    let world = World::with(|settings| settings.http.requests_max = 0).await;
+    let answer = world.search(&Credential::None, json!({})).await;
+    refused(&answer, 503, "temporarily_unavailable");
+    assert_eq!(answer.json()["retryable"], true);
+    assert!(answer.header("retry-after").is_some());
+    world.get("/api/v1/activity", &Credential::None).await.refused(424, "temporarily_unavailable");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_knowledge_api_may_have_a_listener_and_an_address_of_its_own() {
+    let world = World::with(|settings| {
+        settings.knowledge.bind = Some("127.0.0.1:0".parse().unwrap());
+        settings.knowledge.base_url = Some("https://memory.example.com".into());
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    world.search(&key, json!({ "query": "x" })).await.refused(404, "not_found");
+    let own = format!("http://{}", world.server.knowledge_address);
+    let Credential::Bearer(token) = &key else { unreachable!() };
+    let client = reqwest::Client::new();
+    let add = client
+        .post(format!("{own}/v1/batch-add"))
+        .bearer_auth(token)
+        .json(&json!({ "contents": [{ "content": "Yaks" }] }));
+    let told = super::stream::Stream::open(add.send().await.unwrap()).await.whole().await;
+    assert!(told[1]["url"].as_str().unwrap().starts_with("https://memory.example.com/v1/memories/"), "{told:?}");
+    let other = client.get(format!("{own}/api/v1/activity")).send().await.unwrap();
+    assert_eq!(other.status(), 404);
+}

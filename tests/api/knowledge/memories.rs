@@ -1,0 +1,38 @@
+//! Memories one by one, and all of them.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, both};
+
+both! {
+    async fn a_memory_is_read_and_deleted_by_its_owner(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let id = world.notes(&key, &["# Quokkas\n\nQuokkas smile."]).await.remove(0);
+        let path = format!("/v1/memories/{id}");
+        let memory = world.get(&path, &key).await.expect(200);
+        assert_eq!((&memory["title"], &memory["content"], &memory["type"]), (&json!("Quokkas"), &json!("# Quokkas\n\nQuokkas smile."), &json!("note")));
+        assert_eq!(memory["spaces"].as_array().unwrap().len(), 1);
+        world.get(&path, &stranger).await.refused(404, "not_found");
+        world.delete(&path, &stranger).await.refused(404, "not_found");
+        world.get("/v1/memories/nonsense", &key).await.refused(404, "not_found");
+        assert_eq!(world.delete(&path, &key).await.expect(200), json!({ "ok": true }));
+        world.delete(&path, &key).await.refused(404, "not_found");
+        assert_eq!(world.found(&key, json!({ "query": "quokkas" })).await, [""; 0]);
+    }
+
+    async fn everything_is_exported_a_line_each(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let notes: Vec<String> = (0..45).map(|nth| format!("Note number {nth}")).collect();
+        let ids = world.notes(&key, &notes.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let exported = world.get("/v1/export", &key).await;
+        assert_eq!((exported.status, exported.header("content-type")), (200, Some("application/x-ndjson")));
+        let lines: Vec<Value> = exported.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice(line).unwrap()).collect();
+        assert_eq!(lines.len(), 45);
+        assert!(ids.iter().all(|id| lines.iter().any(|line| line["id"] == *id.as_str())));
+        assert!(lines.iter().all(|line| line["content"].as_str().unwrap().starts_with("Note number")));
+        assert_eq!(world.get("/v1/export", &stranger).await.body, "");
+    }
+}

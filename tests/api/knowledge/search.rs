@@ -1,0 +1,140 @@
+//! Searching: what is found, in which order, and within which bounds.
+
+use knowledge::embed::Provider;
+use serde_json::{Value, json};
+
+use super::closed_network;
+use crate::world::{World, both};
+
+const ZEBRA: &str = "Zebras\n\nThe zebra is an animal with black and white stripes that lives in Africa.";
+const BREAD: &str = "Bread\n\nKnead the dough for ten minutes and let it rise in a warm kitchen.";
+const SHIPS: &str = "Ships\n\nCargo vessels cross the ocean with containers full of goods.";
+
+both! {
+    async fn what_was_added_is_found_by_word_and_by_meaning(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let ids = world.notes(&key, &[ZEBRA, BREAD, SHIPS]).await;
+        assert_eq!(ids.len(), 3);
+        let answer = world.search(&key, json!({ "query": "zebra" })).await.expect(200);
+        let best = &answer["results"][0];
+        let members: Vec<&str> = best.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["chunks", "content", "createdAt", "id", "similarity", "title", "type", "url"]);
+        let id = best["id"].as_str().unwrap();
+        assert!(ids.iter().any(|added| added == id));
+        assert_eq!((&best["title"], &best["type"]), (&json!("Zebras"), &json!("note")));
+        assert_eq!(best["url"], format!("{}/v1/memories/{id}", world.url));
+        assert_eq!(best["content"], ZEBRA);
+        assert_eq!(best["similarity"], best["chunks"][0]["similarity"]);
+        assert!(best["chunks"][0]["content"].as_str().unwrap().contains("stripes"));
+        // No word of these stands in what they find.
+        for (query, title) in [("freighters at sea", "Ships"), ("baking a loaf", "Bread"), ("striped creature", "Zebras")] {
+            assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
+        }
+    }
+
+    async fn order_number_and_threshold_agree(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        world.notes(&key, &[ZEBRA, BREAD, SHIPS]).await;
+        let all = world.search(&key, json!({ "query": "animal with stripes" })).await.expect(200)["results"].clone();
+        let similarities: Vec<f64> = all.as_array().unwrap().iter().map(|result| result["similarity"].as_f64().unwrap()).collect();
+        assert!(similarities.len() > 1 && similarities.is_sorted_by(|a, b| a >= b), "{similarities:?}");
+        for similarity in &similarities {
+            assert!((0.0..=1.0).contains(similarity) && ((similarity * 1e4).round() / 1e4 - similarity).abs() < 1e-12);
+        }
+        let kept = async |threshold: f64| world.found(&key, json!({ "query": "animal with stripes", "threshold": threshold })).await.len();
+        assert_eq!(kept(similarities[0]).await, 1, "the threshold itself is kept");
+        assert_eq!(kept(1.0).await, 0);
+        assert_eq!(kept(0.0).await, similarities.len());
+        assert_eq!(world.found(&key, json!({ "query": "animal with stripes", "limit": 2.0 })).await.len(), 2);
+    }
+
+    async fn a_search_keeps_within_its_bounds(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let wrong = [
+            (json!({}), "query"),
+            (json!({ "query": "  " }), "query"),
+            (json!({ "query": "x".repeat(4097) }), "query"),
+            (json!({ "query": null }), "query"),
+            (json!({ "query": "x", "limit": 0 }), "limit"),
+            (json!({ "query": "x", "limit": 51 }), "limit"),
+            (json!({ "query": "x", "limit": 1.5 }), "limit"),
+            (json!({ "query": "x", "limit": -1 }), "limit"),
+            (json!({ "query": "x", "threshold": -0.1 }), "threshold"),
+            (json!({ "query": "x", "threshold": 1.1 }), "threshold"),
+            (json!({ "query": 5 }), "query"),
+            (json!({ "query": "x", "limit": "5" }), "limit"),
+            (json!({ "query": "x", "spaces": "all" }), "spaces"),
+        ];
+        for (body, path) in wrong {
+            let answer = world.search(&key, body).await.refused(400, "invalid_request");
+            assert_eq!(answer["issues"][0]["path"], path, "{answer}");
+        }
+        for body in [
+            json!({ "query": "x".repeat(4096) }),
+            json!({ "query": "x", "limit": 50, "threshold": 1, "spaces": null }),
+            json!({ "query": "\"quoted\" OR (NOT a* NEAR/5) -b :c \u{0} 💥", "limit": null, "threshold": null, "spaces": [] }),
+        ] {
+            assert_eq!(world.search(&key, body).await.expect(200), json!({ "results": [] }));
+        }
+    }
+
+    async fn nobody_finds_what_is_another_accounts(world: World) {
+        let (_, ada) = world.librarian("ada@example.com").await;
+        let (_, bob) = world.librarian("bob@example.com").await;
+        world.notes(&ada, &[ZEBRA]).await;
+        world.notes(&bob, &[ZEBRA, SHIPS]).await;
+        assert_eq!(world.found(&ada, json!({ "query": "ships and zebras" })).await, ["Zebras"]);
+    }
+
+    async fn a_result_shows_its_best_passages_first(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let filler = "Clouds drift over the hills while the river flows on. ".repeat(15);
+        let long: Vec<String> = (0..12).map(|nth| format!("## Part {nth}\n\nThe otter number {nth} swims. {filler}")).collect();
+        world.notes(&key, &[&long.join("\n\n")]).await;
+        let answer = world.search(&key, json!({ "query": "otter number 7" })).await.expect(200);
+        let chunks = answer["results"][0]["chunks"].as_array().unwrap();
+        let similarities: Vec<f64> = chunks.iter().map(|chunk| chunk["similarity"].as_f64().unwrap()).collect();
+        assert_eq!(chunks.len(), 5);
+        assert!(similarities.is_sorted_by(|a, b| a >= b), "{similarities:?}");
+        assert!(chunks[0]["content"].as_str().unwrap().contains("otter number 7"), "{}", chunks[0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_model_words_are_found_and_with_one_the_rest_follows() {
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.embedding.provider = Provider::None;
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    world.notes(&key, &[ZEBRA, SHIPS]).await;
+    assert_eq!(world.found(&key, json!({ "query": "zebra" })).await, ["Zebras"]);
+    assert_eq!(world.found(&key, json!({ "query": "freighters" })).await, [""; 0]);
+    let world = world.restart_with(|settings| settings.knowledge.embedding.provider = Provider::Bundled).await;
+    world
+        .eventually("passages got their vectors", async || {
+            (world.found(&key, json!({ "query": "freighters", "limit": 1 })).await == ["Ships"]).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_does_not_answer_costs_meaning_and_nothing_else() {
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let world = World::with(|settings| {
+        closed_network(settings);
+        let embedding = &mut settings.knowledge.embedding;
+        embedding.provider = Provider::Http;
+        embedding.http.base_url = Some(format!("http://{gone}"));
+        embedding.http.model = Some("some-model".into());
+        embedding.http.dimensions = 3;
+        embedding.http.deadline = std::time::Duration::from_millis(200);
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let told = world.add(&key, json!({ "contents": [{ "content": ZEBRA }] })).await.whole().await;
+    assert_eq!(told[1]["type"], "success");
+    let found: Vec<Value> = vec![json!("Zebras")];
+    assert_eq!(json!(world.found(&key, json!({ "query": "zebra" })).await), json!(found));
+}

@@ -1,0 +1,128 @@
+//! What new content has to be before it is kept.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use wiremock::matchers::{header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+use super::closed_network;
+use crate::world::{Answer, Credential, World, both};
+
+async fn put(world: &World, key: &Credential, body: Value) -> Answer {
+    world.send(world.request(Method::PUT, "/v1/settings", key).json(&body)).await
+}
+
+async fn patch(world: &World, key: &Credential, body: Value) -> Answer {
+    world.send(world.request(Method::PATCH, "/v1/settings", key).json(&body)).await
+}
+
+both! {
+    async fn settings_are_replaced_read_and_changed(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let empty = json!({ "categories": [], "filterPrompt": null, "includeItems": [], "excludeItems": [], "shouldLLMFilter": false });
+        assert_eq!(world.get("/v1/settings", &key).await.expect(200), json!({ "settings": empty, "warnings": [] }));
+        let body = put(&world, &key, json!({
+            "categories": [" Rust ", "Rust", "Databases"], "filterPrompt": " Only programming ", "includeItems": ["actors"], "excludeItems": ["ads"],
+        })).await.expect(200);
+        assert_eq!(body["message"], "Settings updated successfully");
+        let settings = json!({
+            "categories": ["Rust", "Databases"], "filterPrompt": "Only programming", "includeItems": ["actors"], "excludeItems": ["ads"],
+            "shouldLLMFilter": false,
+        });
+        assert_eq!(body["settings"], settings);
+        assert!(body["warnings"][0].as_str().unwrap().contains("inactive"), "{body}");
+        assert_eq!(world.get("/v1/settings", &key).await.expect(200)["settings"], settings);
+        let body = patch(&world, &key, json!({ "categories": null, "shouldLLMFilter": true })).await.expect(200);
+        assert_eq!((&body["settings"]["categories"], &body["settings"]["includeItems"]), (&json!([]), &json!(["actors"])));
+        assert_eq!(put(&world, &key, json!({ "includeItems": [] })).await.expect(200)["settings"], empty);
+    }
+
+    async fn every_bound_is_that_of_an_element(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let fits = json!({
+            "categories": ["é".repeat(50)], "filterPrompt": "é".repeat(750), "includeItems": ["é".repeat(20)],
+            "excludeItems": (0..100).map(|nth| format!("item {nth}")).collect::<Vec<_>>(), "shouldLLMFilter": true,
+        });
+        put(&world, &key, fits).await.expect(200);
+        for (body, path) in [
+            (json!({ "categories": ["x", "é".repeat(51)] }), "categories[1]"),
+            (json!({ "categories": [" "] }), "categories[0]"),
+            (json!({ "filterPrompt": "é".repeat(751) }), "filterPrompt"),
+            (json!({ "includeItems": ["é".repeat(21)] }), "includeItems[0]"),
+            (json!({ "excludeItems": ["a", "b", ""] }), "excludeItems[2]"),
+            (json!({ "excludeItems": (0..101).map(|nth| nth.to_string()).collect::<Vec<_>>() }), "excludeItems"),
+            (json!({ "categories": "Rust" }), "categories"),
+            (json!({ "shouldLLMFilter": "yes" }), "shouldLLMFilter"),
+        ] {
+            let answer = put(&world, &key, body).await.refused(400, "invalid_request");
+            assert_eq!(answer["issues"][0]["path"], path, "{answer}");
+        }
+        // What was refused changed nothing.
+        assert_eq!(world.get("/v1/settings", &key).await.expect(200)["settings"]["excludeItems"].as_array().unwrap().len(), 100);
+    }
+
+    async fn without_a_language_model_words_decide(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let body = put(&world, &key, json!({
+            "includeItems": ["rust"], "excludeItems": ["sponsored post"], "filterPrompt": "good ones", "shouldLLMFilter": true,
+        })).await.expect(200);
+        assert!(body["warnings"].to_string().contains("filterPrompt"), "{body}");
+        let contents: Vec<Value> = ["Rust is a language", "Trust nobody", "Rust: a Sponsored  Post"].map(|text| json!({ "content": text })).to_vec();
+        let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
+        let outcome = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
+        assert_eq!((&outcome(1)["type"], &outcome(1)["reason"]), (&json!("skipped"), &json!("filtered")));
+        assert_eq!(outcome(2)["type"], "skipped");
+        assert_eq!(told.iter().filter(|message| message["type"] == "success").count(), 1);
+        assert_eq!(world.found(&key, json!({ "query": "rust trust nobody" })).await, ["Rust is a language"]);
+    }
+}
+
+/// An endpoint that keeps what names Rust, and breaks on what names trouble.
+async fn model() -> MockServer {
+    let server = MockServer::start().await;
+    let answer = |request: &wiremock::Request| {
+        let text = String::from_utf8_lossy(&request.body).into_owned();
+        if text.contains("trouble") {
+            return ResponseTemplate::new(500);
+        }
+        let keep = text.contains("the borrow checker");
+        let verdict = json!({ "keep": keep, "categories": ["Rust"], "reason": "asked for" }).to_string();
+        ResponseTemplate::new(200)
+            .set_body_json(json!({ "choices": [{ "message": { "role": "assistant", "content": verdict } }] }))
+    };
+    Mock::given(method("POST"))
+        .and(path("/v1/chat/completions"))
+        .and(header("authorization", "Bearer secret"))
+        .respond_with(answer)
+        .mount(&server)
+        .await;
+    server
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_language_model_decides_and_its_failure_keeps() {
+    let model = model().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.llm.base_url = Some(format!("{}/v1", model.uri()));
+        settings.knowledge.llm.api_key = Some("secret".into());
+        settings.knowledge.llm.model = "judge".into();
+    })
+    .await;
+    let (person, key) = world.librarian("ada@example.com").await;
+    let set = json!({ "categories": ["Rust"], "filterPrompt": "only Rust", "shouldLLMFilter": true });
+    assert_eq!(put(&world, &key, set).await.expect(200)["warnings"], json!([]));
+    let contents: Vec<Value> =
+        ["On the borrow checker", "On gardening", "On trouble"].map(|text| json!({ "content": text })).to_vec();
+    let told = world.add(&key, json!({ "contents": contents })).await.whole().await;
+    let skipped: Vec<&Value> = told.iter().filter(|message| message["type"] == "skipped").collect();
+    assert_eq!(skipped.len(), 1);
+    assert_eq!(skipped[0]["index"], 1);
+    let verdicts = world.server.house.store.verdicts_of_account(&person.account, 10).await.unwrap();
+    let filed: Vec<(&str, bool, &str)> =
+        verdicts.iter().map(|filed| (filed.subject.as_str(), filed.verdict.keep, filed.verdict.by.as_str())).collect();
+    assert!(
+        filed.contains(&("On gardening", false, "llm")) && filed.contains(&("On trouble", true, "unfiltered")),
+        "{filed:?}"
+    );
+}

@@ -1,0 +1,114 @@
+//! Spaces: made, listed, changed, and who may do what there.
+
+use domain::ids::SpaceId;
+use domain::space::AccessType;
+use serde_json::json;
+
+use crate::world::{World, both};
+
+both! {
+    async fn a_space_is_made_with_a_name_and_a_publicity(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let body = world.create_space(&key, json!({ "spaceName": "  Trips ", "isPublic": true, "more": 1 })).await.expect(200);
+        assert_eq!(body["message"], "Space created successfully");
+        let space = &body["space"];
+        let members: Vec<&str> = space.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(members, ["accessType", "createdAt", "id", "isFavorite", "isPublic", "name", "owner"]);
+        assert_eq!((&space["name"], &space["isPublic"], &space["isFavorite"]), (&json!("Trips"), &json!(true), &json!(false)));
+        assert_eq!((&space["accessType"], &space["owner"]), (&json!("owner"), &json!({ "firstName": "", "lastName": "" })));
+        assert!(space["id"].as_str().unwrap().parse::<SpaceId>().is_ok());
+        assert!(space["createdAt"].as_str().unwrap().ends_with('Z'));
+        let closed = world.create_space(&key, json!({ "spaceName": "Closed" })).await.expect(200);
+        assert_eq!(closed["space"]["isPublic"], false);
+        let listed = world.get("/v1/spaces", &key).await.expect(200);
+        assert_eq!(listed["spaces"], json!([closed["space"], body["space"]]));
+    }
+
+    async fn names_are_bounded_and_faults_are_told(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        for name in ["", "  ", &"x".repeat(101), "a\nb"] {
+            let body = world.create_space(&key, json!({ "spaceName": name })).await.refused(400, "invalid_request");
+            assert_eq!(body["issues"][0]["path"], "spaceName");
+            assert!(body["details"].as_str().unwrap().starts_with("spaceName: "), "{body}");
+        }
+        world.create_space(&key, json!({ "isPublic": true })).await.refused(400, "invalid_request");
+        world.create_space(&key, json!({ "spaceName": 5 })).await.refused(400, "invalid_request");
+        world.create_space(&key, json!({ "spaceName": "x", "isPublic": "yes" })).await.refused(400, "invalid_request");
+        world.create_space(&key, json!({ "spaceName": "é".repeat(100) })).await.expect(200);
+    }
+
+    async fn a_space_is_renamed_opened_and_marked(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let id = world.space(&key, "Trips", false).await;
+        let path = format!("/v1/spaces/{id}");
+        let change = async |key, body| world.send(world.request(reqwest::Method::PATCH, &path, key).json(&body)).await;
+        let space = change(&key, json!({ "spaceName": "Journeys", "isPublic": true, "isFavorite": true })).await.expect(200)["space"].clone();
+        assert_eq!((&space["name"], &space["isPublic"], &space["isFavorite"]), (&json!("Journeys"), &json!(true), &json!(true)));
+        let unmarked = change(&key, json!({ "isFavorite": false })).await.expect(200);
+        assert_eq!((&unmarked["space"]["isFavorite"], &unmarked["space"]["name"]), (&json!(false), &json!("Journeys")));
+        change(&stranger, json!({ "spaceName": "Mine" })).await.refused(404, "not_found");
+        change(&key, json!({ "spaceName": "" })).await.refused(400, "invalid_request");
+        change(&key, json!({ "owner": "me" })).await.refused(400, "invalid_request");
+    }
+
+    async fn a_space_takes_from_its_owner_and_its_editors_and_is_read_by_whom_it_lets_in(world: World) {
+        let (ada, owner) = world.librarian("ada@example.com").await;
+        let (bob, other) = world.librarian("bob@example.com").await;
+        let space = world.space(&owner, "Shared", false).await;
+        let into = |text: &str| json!({ "contents": [{ "content": text }], "spaces": [space] });
+        let look = json!({ "query": "otters", "spaces": [space] });
+        world.add(&owner, into("Otters hold hands")).await.whole().await;
+        world.add_refused(&other, into("Otters swim")).await.refused(403, "space_forbidden");
+        world.search(&other, look.clone()).await.refused(403, "space_forbidden");
+
+        let (store, id) = (&world.server.house.store, space.parse().unwrap());
+        store.space_share(id, &ada.account, &bob.account, Some(AccessType::Read)).await.unwrap();
+        assert_eq!(world.found(&other, look.clone()).await, ["Otters hold hands"]);
+        world.add_refused(&other, into("Otters swim")).await.refused(403, "space_forbidden");
+        store.space_share(id, &ada.account, &bob.account, Some(AccessType::Edit)).await.unwrap();
+        world.add(&other, into("Otters swim")).await.whole().await;
+        let mut found = world.found(&owner, look.clone()).await;
+        found.sort();
+        assert_eq!(found, ["Otters hold hands", "Otters swim"]);
+        // What somebody else put there is not the owner's own.
+        assert_eq!(world.found(&owner, json!({ "query": "otters" })).await, ["Otters hold hands"]);
+        store.space_share(id, &ada.account, &bob.account, None).await.unwrap();
+        world.search(&other, look).await.refused(403, "space_forbidden");
+    }
+
+    async fn strangers_find_in_public_spaces_only_when_they_name_them(world: World) {
+        let (_, owner) = world.librarian("ada@example.com").await;
+        let (_, stranger) = world.librarian("bob@example.com").await;
+        let space = world.space(&owner, "Open", true).await;
+        world.add(&owner, json!({ "contents": [{ "content": "Public penguins" }], "spaces": [space] })).await.whole().await;
+        assert_eq!(world.found(&stranger, json!({ "query": "penguins" })).await, [""; 0]);
+        assert_eq!(world.found(&stranger, json!({ "query": "penguins", "spaces": [space] })).await, ["Public penguins"]);
+        let into = json!({ "contents": [{ "content": "Graffiti" }], "spaces": [space] });
+        world.add_refused(&stranger, into).await.refused(403, "space_forbidden");
+        // Unknown and forbidden spaces have one answer, in whatever notation.
+        for unknown in ["019b76da-a800-7a67-8a14-94a3f41b0634", "4B1A7E0E-9C0D-4B8E-8B1E-1B8E0E9C0D4B"] {
+            world.search(&stranger, json!({ "query": "x", "spaces": [unknown] })).await.refused(403, "space_forbidden");
+        }
+        world.search(&stranger, json!({ "query": "x", "spaces": ["nonsense"] })).await.refused(400, "invalid_request");
+    }
+
+    async fn a_key_for_certain_spaces_reaches_no_other(world: World) {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
+        let key = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
+        let note = |text: &str, space: &str| json!({ "contents": [{ "content": text }], "spaces": [space] });
+        world.add(&all, note("Walrus outside", &outside)).await.whole().await;
+        let told = world.add(&key, note("Walrus inside", &inside)).await.whole().await;
+        world.add_refused(&key, note("x", &outside)).await.refused(403, "space_forbidden");
+        world.add_refused(&key, json!({ "contents": [{ "content": "x" }] })).await.refused(403, "space_forbidden");
+        world.create_space(&key, json!({ "spaceName": "More" })).await.refused(403, "space_forbidden");
+        assert_eq!(world.found(&key, json!({ "query": "walrus" })).await, ["Walrus inside"]);
+        world.search(&key, json!({ "query": "walrus", "spaces": [outside] })).await.refused(403, "space_forbidden");
+        assert_eq!(world.get("/v1/spaces", &key).await.expect(200)["spaces"].as_array().unwrap().len(), 1);
+        let exported = world.get("/v1/export", &key).await;
+        assert!(!String::from_utf8_lossy(&exported.body).contains("outside"), "{exported:?}");
+        let id = told[1]["id"].as_str().unwrap();
+        assert_eq!(world.get(&format!("/v1/memories/{id}"), &key).await.expect(200)["spaces"], json!([inside]));
+    }
+}

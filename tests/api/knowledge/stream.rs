@@ -1,0 +1,134 @@
+//! A reader of the stream that checks every byte of it.
+
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt;
+use serde_json::Value;
+
+/// A stream, as it comes.
+pub struct Stream {
+    body: std::pin::Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
+    unread: Vec<u8>,
+    pub batch: String,
+    /// The id of the last message.
+    pub last: Option<String>,
+    next: Option<u32>,
+    /// Comments that showed that it is alive.
+    pub heartbeats: usize,
+}
+
+impl Stream {
+    pub async fn open(response: reqwest::Response) -> Self {
+        let status = response.status().as_u16();
+        let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let headers =
+            [header("content-type"), header("cache-control"), header("x-accel-buffering"), header("x-batch-id")];
+        let response = if status == 200 { response } else { panic!("{status}: {}", response.text().await.unwrap()) };
+        let [kind, cache, buffering, batch] = headers.map(Option::unwrap);
+        assert_eq!(
+            (kind.as_str(), cache.as_str(), buffering.as_str()),
+            ("text/event-stream", "no-cache, no-transform", "no")
+        );
+        let body = Box::pin(response.bytes_stream());
+        Self { body, unread: Vec::new(), batch, last: None, next: None, heartbeats: 0 }
+    }
+
+    /// The next message; `None` when the server has closed the stream.
+    pub async fn next(&mut self) -> Option<Value> {
+        let message = self.heard().await;
+        if message.is_none() {
+            assert!(self.unread.is_empty(), "half a message: {:?}", String::from_utf8_lossy(&self.unread));
+        }
+        message
+    }
+
+    /// The next message from a server that may die while it tells it: half a message counts as none.
+    pub async fn heard(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|two| two == b"\n\n") {
+                let block: Vec<u8> = self.unread.drain(..end + 2).collect();
+                if let Some(message) = self.read(&String::from_utf8(block).unwrap()) {
+                    return Some(message);
+                }
+                continue;
+            }
+            match self.body.next().await {
+                Some(Ok(chunk)) => self.unread.extend_from_slice(&chunk),
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    /// `id: <batch>:<seq>` and one line of `data:`, or a comment; nothing else.
+    fn read(&mut self, block: &str) -> Option<Value> {
+        if block.starts_with(':') {
+            self.heartbeats += 1;
+            return None;
+        }
+        let lines: Vec<&str> = block.trim_end_matches('\n').split('\n').collect();
+        assert_eq!(lines.len(), 2, "{block:?}");
+        let id = lines[0].strip_prefix("id: ").unwrap_or_else(|| panic!("{block:?}"));
+        let (batch, seq) = id.rsplit_once(':').unwrap();
+        let seq: u32 = seq.parse().unwrap();
+        assert_eq!(batch, self.batch);
+        assert!(self.next.is_none_or(|next| next == seq), "{id} after {:?}", self.last);
+        (self.next, self.last) = (Some(seq + 1), Some(id.to_owned()));
+        let data = lines[1].strip_prefix("data: ").unwrap_or_else(|| panic!("{block:?}"));
+        let message: Value = serde_json::from_str(data).unwrap();
+        assert_shape(&message);
+        Some(message)
+    }
+
+    /// Everything that is still to come.
+    pub async fn rest(&mut self) -> Vec<Value> {
+        let mut told = Vec::new();
+        while let Some(message) = self.next().await {
+            told.push(message);
+        }
+        told
+    }
+
+    /// The whole stream from its first message, which must keep every rule.
+    pub async fn whole(mut self) -> Vec<Value> {
+        let told = self.rest().await;
+        assert_whole(&told);
+        told
+    }
+}
+
+/// The specification's messages carry exactly its fields.
+fn assert_shape(message: &Value) {
+    let members: BTreeSet<&str> = message.as_object().unwrap().keys().map(String::as_str).collect();
+    let exactly = |fields: &[&str]| assert_eq!(members, fields.iter().copied().collect(), "{message}");
+    match message["type"].as_str().unwrap() {
+        "progress" => exactly(&["type", "processed", "total"]),
+        "success" => exactly(&["type", "id", "url"]),
+        "complete" => exactly(&["type"]),
+        "error" => {
+            assert!(members.is_superset(&["type", "index", "error", "message"].into()), "{message}");
+            assert!(members.is_subset(&["type", "index", "error", "message", "url", "title"].into()), "{message}");
+        }
+        "skipped" => {
+            assert!(members.is_superset(&["type", "index", "reason"].into()), "{message}");
+            assert!(members.is_subset(&["type", "index", "reason", "url"].into()), "{message}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// First nothing is done; then each item has its outcome, once, followed by how far it is; last it is complete.
+pub fn assert_whole(told: &[Value]) {
+    let total = usize::try_from(told[0]["total"].as_u64().unwrap()).unwrap();
+    assert_eq!((told[0]["type"].as_str(), told[0]["processed"].as_u64()), (Some("progress"), Some(0)));
+    assert_eq!(told.len(), 2 * total + 2, "{told:?}");
+    for (nth, pair) in told[1..=2 * total].chunks(2).enumerate() {
+        assert!(matches!(pair[0]["type"].as_str().unwrap(), "success" | "error" | "skipped"), "{pair:?}");
+        assert_eq!(pair[1]["type"], "progress");
+        assert_eq!(pair[1]["processed"].as_u64(), Some(nth as u64 + 1));
+        assert_eq!(pair[1]["total"].as_u64(), Some(total as u64));
+    }
+    let named: Vec<u64> = told.iter().filter_map(|message| message["index"].as_u64()).collect();
+    let different: BTreeSet<u64> = named.iter().copied().collect();
+    assert_eq!(named.len(), different.len(), "an item ended twice");
+    assert_eq!(told.last().unwrap()["type"], "complete");
+}
