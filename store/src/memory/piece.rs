@@ -31,11 +31,11 @@ impl<'a> Piece<'a> {
     }
 
     /// Its stems as FTS5 takes them.
-    pub(super) fn tokens(&self, shelf: i64) -> String {
+    pub(super) fn tokens(&self, shelf_number: i64) -> String {
         let mut text = String::new();
         for (stem, count) in &self.counted.stems {
             for _ in 0..*count {
-                text.push_str(&token(shelf, stem));
+                text.push_str(&token(shelf_number, stem));
                 text.push(' ');
             }
         }

@@ -119,6 +119,42 @@ laws! {
         assert!(contents(&Scope::Spaces(vec![])).await.is_empty());
     }
 
+    /// More than one statement takes, and one in between that says nothing.
+    async fn every_chunk_of_a_long_memory_has_its_own_words_and_its_own_vector(world: &World) {
+        const COUNT: u16 = 300;
+        const SILENT: usize = 7;
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let text = |at: u16| if usize::from(at) == SILENT { "…".to_owned() } else { format!("common word{at}") };
+        let vector = |at: u16| vec![f32::from(at), 1.0, 0.0, 0.0];
+        let mut long = Draft::new(world, &ada, "1", &[]);
+        (long.title, long.texts) = ("", (0..COUNT).map(text).collect());
+        long.vectors = (0..COUNT).map(vector).collect();
+        long.put(store, 9).await;
+        let at = shelf(store, &ada).await;
+        assert_eq!(store.stems_counted(at.number, &["common".into()]).await.unwrap(), [u32::from(COUNT) - 1]);
+        let (followed, _) = follow(store, at.number, 0, 10).await;
+        let chunks: Vec<ChunkId> = followed[0].vectors.iter().map(|(chunk, _)| *chunk).collect();
+        let of = async |model: &ModelId| -> Vec<(String, Option<Vec<f32>>)> {
+            let passages = store.passages(&chunks, &Scope::Account(ada.clone()), Some(model)).await.unwrap();
+            passages.into_iter().map(|passage| (passage.content, passage.vector)).collect()
+        };
+        let kept = of(&model()).await;
+        assert_eq!(kept.len(), usize::from(COUNT));
+        for at in (0..COUNT).filter(|at| usize::from(*at) != SILENT) {
+            assert!(kept.contains(&(text(at), Some(vector(at)))), "{at}");
+            assert_eq!(texts(store, &ada, &format!("word{at}"), false).await, [text(at)]);
+        }
+        // Another model's, all at once, the other way round.
+        let other = ModelId { name: "other".into(), dimensions: 4 };
+        let vectors: Vec<(ChunkId, Vec<f32>)> = chunks.iter().rev().copied().zip((0..COUNT).map(vector)).collect();
+        assert_eq!(store.vectors_put(&other, &vectors).await.unwrap(), usize::from(COUNT));
+        for (chunk, vector) in &vectors {
+            let passages = store.passages(&[*chunk], &Scope::Account(ada.clone()), Some(&other)).await.unwrap();
+            assert_eq!(passages[0].vector.as_ref(), Some(vector));
+        }
+        assert!(store.all_embedded(&other).await.unwrap());
+    }
+
     async fn chunks_without_a_vector_of_the_model_are_embedded_later(world: &World) {
         let (store, ada, bob) =
             (&world.store, world.account("ada@example.com").await, world.account("bob@example.com").await);
