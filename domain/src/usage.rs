@@ -8,7 +8,7 @@ use std::ops::{Add, AddAssign};
 use std::str::FromStr;
 
 use chrono::DateTime;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Timestamp;
 use crate::lane::Lane;
@@ -205,6 +205,17 @@ impl fmt::Display for PercentLeft {
 impl Serialize for PercentLeft {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (f64::from(self.0) / 10.0).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for PercentLeft {
+    /// From 0 to 100; more decimals than one are rounded down.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let percent = f64::deserialize(deserializer)?;
+        // The tenth is compared as it is written: 0.3 is three tenths, whatever the nearest double is.
+        let tenths = (0..=1000).rev().find(|tenths| f64::from(*tenths) / 10.0 <= percent);
+        let tenths = tenths.filter(|_| percent <= 100.0);
+        tenths.map(Self).ok_or_else(|| de::Error::custom("expected a number from 0 to 100"))
     }
 }
 

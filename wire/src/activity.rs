@@ -1,0 +1,59 @@
+//! Activity and audit (specification, *Activity and audit*). The bodies are the statistics service's; these are the shapes of the embedded one.
+
+use domain::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::form;
+
+/// `GET /api/v1/activity`, as far as attache itself gives it a shape.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActivityPage {
+    /// Held events, newest first; on the first page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclassified: Option<Vec<Unclassified>>,
+    /// Whether there are more of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclassified_truncated: Option<bool>,
+    /// What the statistics service says.
+    #[serde(flatten)]
+    pub upstream: Map<String, Value>,
+}
+
+/// A held event (specification, *Unclassified held-event entry*); `null` is what its bytes did not name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unclassified {
+    /// Its id.
+    pub event_id: Option<String>,
+    /// Its type.
+    pub event_type: Option<String>,
+    /// Its agent.
+    pub agent_id: Option<String>,
+    /// The computer that it speaks of.
+    pub machine_uuid: Option<String>,
+    /// Why it is held.
+    pub reason: String,
+    /// When it came.
+    #[serde(with = "form::moment")]
+    pub received_at: Timestamp,
+}
+
+/// `GET /api/v1/audit/keys`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogKeys {
+    /// The log's keys.
+    pub keys: Vec<LogKey>,
+}
+
+/// A key that signs checkpoints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogKey {
+    /// The verifier key, as C2SP signed notes have it.
+    pub vkey: String,
+    /// Since when it signs.
+    #[serde(with = "form::moment")]
+    pub active_from: Timestamp,
+    /// Until when it signed.
+    #[serde(default, with = "form::moment_or_null")]
+    pub retired_at: Option<Timestamp>,
+}

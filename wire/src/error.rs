@@ -1,0 +1,32 @@
+//! Errors (specification, *Errors*; decisions, section 13).
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// `{error: <code>, …}`
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// The code.
+    pub error: String,
+    /// Whether the same request may be sent again later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// What was wrong, place by place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+    /// In a sentence, for a person; of the knowledge API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
+    /// What else a code carries, `interval` for instance.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+/// One place in a request that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    /// The place, `contents[3].title` for instance; empty for the whole.
+    pub path: String,
+    /// The rule.
+    pub message: String,
+}

@@ -1,0 +1,59 @@
+//! Events and what becomes of them (specification, *Event envelope*, *Events*). The envelope itself is
+//! [`domain::envelope`], since its bytes are what is hashed.
+
+use domain::chain::Position;
+use domain::ids::ReceiptId;
+use domain::lane::Lane;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// 202: what became of an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SubmitResult {
+    /// It was forwarded; the same event gets the same receipt, always.
+    Forwarded {
+        /// The statistics service's receipt.
+        receipt_id: ReceiptId,
+    },
+    /// It was retained; sending it again, right this time, settles it.
+    Held {
+        /// Always `true`.
+        held: bool,
+        /// The reason and the first offending path.
+        warning: String,
+    },
+}
+
+/// 409 and 422 of the embedded statistics service: the event is not the chain's next one (decisions, section 6).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainRefusal {
+    /// `chain_conflict`, `chain_broken` or `event_id_conflict`.
+    pub error: String,
+    /// What would continue the chain; absent when the event's id is taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<Position>,
+    /// What was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<Position>,
+}
+
+/// `GET /api/v1/events/registry`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Registry {
+    /// The event types.
+    pub event_types: Vec<EventType>,
+}
+
+/// A registered event type (decisions, section 7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventType {
+    /// Its name.
+    pub event_type: String,
+    /// The lane that its events must name.
+    pub lane: Lane,
+    /// Members of the payload that are content: only at the level `full`.
+    pub content_fields: Vec<String>,
+    /// JSON Schema of the payload.
+    pub payload_schema: Value,
+}

@@ -1,0 +1,277 @@
+//! Spaces, batches, search, settings and memories (specification, *Knowledge API*; decisions, section 13).
+
+use domain::Timestamp;
+use domain::filter::FilterSettings;
+use domain::ids::{MemoryId, SpaceId};
+use domain::memory::MemoryType;
+use domain::space::AccessType;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::form;
+
+/// The body of `POST /v1/spaces/create`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpaceRequest {
+    /// 1 to 100 characters.
+    pub space_name: String,
+    /// Whether any valid key may read it; `false` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_public: Option<bool>,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceCreated {
+    /// For a person.
+    pub message: String,
+    /// The space.
+    pub space: Space,
+}
+
+/// The body of `PATCH /v1/spaces/{id}`; what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpaceChange {
+    /// Its new name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_name: Option<String>,
+    /// Whether any valid key may read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_public: Option<bool>,
+    /// Whether the caller's account marked it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_favorite: Option<bool>,
+}
+
+/// The answer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceChanged {
+    /// The space as it is now.
+    pub space: Space,
+}
+
+/// `GET /v1/spaces`: the default first, then the newest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spaces {
+    /// The spaces.
+    pub spaces: Vec<Space>,
+}
+
+/// Where memories are put (specification, *Space*).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Space {
+    /// Its id.
+    pub id: SpaceId,
+    /// Its name.
+    pub name: String,
+    /// Whether any valid key may read it.
+    pub is_public: bool,
+    /// Whether the caller's account marked it.
+    pub is_favorite: bool,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What the caller's account may do there.
+    pub access_type: AccessType,
+    /// When it was made.
+    #[serde(with = "form::moment")]
+    pub created_at: Timestamp,
+}
+
+/// The owner of a space; empty where the name is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner {
+    /// All but the last name.
+    pub first_name: String,
+    /// The last name.
+    pub last_name: String,
+}
+
+/// The body of `POST /v1/search`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SearchRequest {
+    /// 1 to 4096 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// Documents, 1 to 50; 10 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The least similarity, 0 to 1; 0 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// Where; everything of the key's account when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spaces: Option<Vec<Uuid>>,
+}
+
+/// The answer to it, most similar first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchResults {
+    /// The documents.
+    pub results: Vec<SearchResult>,
+}
+
+/// A document that was found (specification, *Search result*).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchResult {
+    /// The memory.
+    pub id: MemoryId,
+    /// Its title.
+    pub title: String,
+    /// Its page, or the note itself.
+    pub url: String,
+    /// Its beginning, at most 100,000 characters.
+    pub content: String,
+    /// 0 to 1, four decimals, of the best passage.
+    pub similarity: f64,
+    /// When it was added.
+    #[serde(with = "form::moment")]
+    pub created_at: Timestamp,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: MemoryType,
+    /// The best passages, at most 5, best first.
+    pub chunks: Vec<Chunk>,
+}
+
+/// A passage that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Its words.
+    pub content: String,
+    /// 0 to 1, four decimals.
+    pub similarity: f64,
+}
+
+/// The body of `POST /v1/batch-add`; at most 600 addresses and notes together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchRequest {
+    /// Addresses of pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub urls: Option<Vec<String>>,
+    /// Notes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Vec<Note>>,
+    /// Where to put them; the account's default space when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spaces: Option<Vec<Uuid>>,
+}
+
+/// A note of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Its text, at most 1 MiB.
+    pub content: String,
+    /// Its title; its first line when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What it is; `note` when absent.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<MemoryType>,
+}
+
+/// A message of the stream that tells a batch, the object behind `data:`. A client ignores types that it does not know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+pub enum BatchMessage {
+    /// How far it is.
+    Progress {
+        /// Items with an outcome.
+        processed: u64,
+        /// Items.
+        total: u64,
+    },
+    /// An item can be found now.
+    Success {
+        /// The memory.
+        id: MemoryId,
+        /// Its page, or the note itself.
+        url: String,
+    },
+    /// An item could not be added; with `fatal`, the batch cannot go on.
+    Error {
+        /// The item's place among the addresses and then the notes, from 0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u64>,
+        /// Its address.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// Its title.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+        /// Why, in one word, `http_404` for instance.
+        error: String,
+        /// Why, in a sentence.
+        message: String,
+        /// Whether the stream ends here.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fatal: bool,
+    },
+    /// An item was left out by the account's filter.
+    Skipped {
+        /// The item's place.
+        index: u64,
+        /// Its address.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// Why.
+        reason: String,
+    },
+    /// Every item has its outcome.
+    Complete,
+    /// A type of a newer server.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The header of a stream that names its batch.
+pub const X_BATCH_ID: &str = "x-batch-id";
+
+/// `PUT` and `PATCH /v1/settings`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingsChanged {
+    /// For a person.
+    pub message: String,
+    /// The settings as they are now.
+    pub settings: FilterSettings,
+    /// What the account should know about them.
+    pub warnings: Vec<String>,
+}
+
+/// `GET /v1/settings`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The settings.
+    pub settings: FilterSettings,
+    /// What the account should know about them.
+    pub warnings: Vec<String>,
+}
+
+/// `GET /v1/memories/{id}`, and a line of `GET /v1/export`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Memory {
+    /// Its id.
+    pub id: MemoryId,
+    /// Its title.
+    pub title: String,
+    /// Its page, or the note itself.
+    pub url: String,
+    /// All of it.
+    pub content: String,
+    /// When it was added.
+    #[serde(with = "form::moment")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "form::moment")]
+    pub updated_at: Timestamp,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: MemoryType,
+    /// Where it is, as far as the key reaches.
+    pub spaces: Vec<SpaceId>,
+}
