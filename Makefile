@@ -86,13 +86,15 @@ tools:
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3 python3-venv; \
 		else \
-			echo "Python 3.9 or newer with venv is needed for the tests of the mail: install it" >&2; \
+			echo "Python 3.9 or newer with venv is needed for the tests of mail, guides and descriptions: install it" >&2; \
 		fi; \
 	fi
-	@# The same for the mail server of the tests; `harness::smtp` looks there.
-	@folder="$${ATTACHE_TEST_SMTP:-$(CACHE)/smtp-$$(sha256sum tests/harness/smtp/requirements.txt | cut -c 1-16)}"; \
-	if [ ! -e "$$folder" ] && command -v python3 >/dev/null; then \
-		rm -rf "$$folder.new" && python3 -m venv "$$folder.new" && \
-		"$$folder.new/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r tests/harness/smtp/requirements.txt && \
-		mv "$$folder.new" "$$folder"; \
-	fi
+	@# The same for each list of Python packages; `harness::python` looks there.
+	@for list in tests/python/*.txt; do \
+		folder="$(CACHE)/python-$$(basename "$$list" .txt)-$$(sha256sum "$$list" | cut -c 1-16)"; \
+		if [ ! -e "$$folder" ] && command -v python3 >/dev/null; then \
+			rm -rf "$$folder.new" && python3 -m venv "$$folder.new" && \
+			"$$folder.new/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$$list" && \
+			mv "$$folder.new" "$$folder" || exit 1; \
+		fi; \
+	done

@@ -22,7 +22,7 @@ fn commands(readme: &str) -> String {
 
 #[test]
 fn every_command_of_the_walk_works_as_printed() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let readme = include_str!("../README.md");
     let folder = tempfile::tempdir().unwrap();
     let binary = env!("CARGO_BIN_EXE_attache");
     let environment = [("ATTACHE_HTTP__BIND", "127.0.0.1:0"), ("ATTACHE_ADMIN__BIND", "127.0.0.1:0")];

@@ -10,7 +10,8 @@ use attache::config::reading::{environment_name, paths, read, schema};
 use attache::config::{ActorsSettings, Settings};
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    // Not the folder in which this was built: build products may be shared by several checkouts.
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap())
 }
 
 fn text(path: &str) -> String {

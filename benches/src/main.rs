@@ -87,7 +87,7 @@ struct Options {
     #[arg(long)]
     data: Option<PathBuf>,
     /// Where the report goes; `-` for nowhere but the terminal.
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results.md"))]
+    #[arg(long, default_value = "benches/results.md")]
     report: PathBuf,
 }
 

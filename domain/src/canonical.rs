@@ -346,8 +346,7 @@ mod tests {
     const BYTES_MAX: usize = 262_144;
 
     fn vectors() -> Value {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/canonical.json");
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+        serde_json::from_slice(include_bytes!("../../tests/vectors/canonical.json")).unwrap()
     }
 
     fn raw(case: &Value) -> Vec<u8> {

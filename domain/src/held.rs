@@ -238,8 +238,7 @@ mod tests {
     use crate::envelope::AgentKinds;
 
     fn event() -> Value {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/chain.json");
-        let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let vectors: Value = serde_json::from_slice(include_bytes!("../../tests/vectors/chain.json")).unwrap();
         vectors["chain"][0]["event"].clone()
     }
 

@@ -185,8 +185,7 @@ mod tests {
     use crate::envelope::{AgentKinds, Sealed};
 
     fn event(change: impl FnOnce(&mut Value)) -> Envelope {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/chain.json");
-        let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let vectors: Value = serde_json::from_slice(include_bytes!("../../tests/vectors/chain.json")).unwrap();
         let mut event = vectors["chain"][0]["event"].clone();
         change(&mut event);
         Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([])).unwrap().envelope

@@ -90,8 +90,7 @@ fn main() {
 
 /// Where the pages are: beside the repository, unless told otherwise.
 fn data() -> PathBuf {
-    std::env::var_os("ATTACHE_TEST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"), PathBuf::from)
+    std::env::var_os("ATTACHE_TEST_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from)
 }
 
 fn pages(folder: &Path) -> Vec<Page> {

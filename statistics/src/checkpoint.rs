@@ -250,8 +250,7 @@ mod tests {
     use super::*;
 
     fn vectors() -> Value {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/checkpoint.json");
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+        serde_json::from_slice(include_bytes!("../../tests/vectors/checkpoint.json")).unwrap()
     }
 
     fn signer(vectors: &Value) -> SignerKey {

@@ -13,8 +13,7 @@ use crate::world::{Credential, World, both};
 const VECTOR_REGISTRY: &str = "mode = \"replace\"\n";
 
 fn vectors() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/chain.json");
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    serde_json::from_slice(include_bytes!("../vectors/chain.json")).unwrap()
 }
 
 async fn world_of_vectors() -> (World, Machine, Value) {
@@ -79,8 +78,7 @@ async fn every_variant_of_the_vectors_has_its_outcome() {
 async fn every_malformed_text_of_the_vectors_is_held_and_said_why() {
     let world = World::new().await;
     let machine = world.machine().await;
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/canonical.json");
-    let vectors: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let vectors: Value = serde_json::from_slice(include_bytes!("../vectors/canonical.json")).unwrap();
     let mut malformed = 0;
     for case in vectors["cases"].as_array().unwrap() {
         let (Some(reason), Some(raw)) = (case["malformed"].as_str(), case["raw_b64"].as_str()) else { continue };

@@ -28,7 +28,7 @@ const PAGE_BYTES_MIN: u64 = 1_000;
 pub fn gather(count: usize, folder: &Path, seed: u64) -> Result<(Vec<Vec<u8>>, String)> {
     let mut files: Vec<PathBuf> = Vec::new();
     let data = env::var_os("ATTACHE_TEST_DATA").map(PathBuf::from);
-    let data = data.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data"));
+    let data = data.unwrap_or_else(|| "../shared/data".into());
     if let Ok(entries) = fs::read_dir(data.join("readability")) {
         files.extend(entries.flatten().map(|entry| entry.path().join("source.html")).filter(|file| file.is_file()));
     }

@@ -115,8 +115,7 @@ fn submission(event: &Value) -> Submission {
 
 /// The vectors of chains.
 pub fn vectors() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/chain.json");
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    serde_json::from_slice(include_bytes!("../../../tests/vectors/chain.json")).unwrap()
 }
 
 /// One chain, growing.

@@ -8,7 +8,7 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-const { packages, client, accounts, email_in_id_token } = JSON.parse(process.argv[2]);
+const { packages, client, accounts, email_in_id_token } = JSON.parse(process.argv.at(-1));
 const { default: Provider } = await import(pathToFileURL(createRequire(`${packages}/`).resolve('oidc-provider')));
 
 // The package talks on standard output, where only the issuer is awaited.

@@ -3,8 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
-
+use crate::cache;
 use crate::postgres::required;
 
 /// The file that says what is installed; the folder has its name from it.
@@ -16,7 +15,7 @@ const LOCK_FILE: &[u8] = include_bytes!("../../npm/package-lock.json");
 /// # Panics
 /// When it is not there although it is [`required`].
 pub fn packages() -> Option<PathBuf> {
-    let folder = env::var_os("ATTACHE_TEST_NPM").map(PathBuf::from).or_else(default_folder)?;
+    let folder = env::var_os("ATTACHE_TEST_NPM").map(PathBuf::from).or_else(|| cache::folder("npm", LOCK_FILE))?;
     if folder.join("node_modules").is_dir() {
         return Some(folder);
     }
@@ -24,15 +23,4 @@ pub fn packages() -> Option<PathBuf> {
     assert!(!required(), "{missing}, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component");
     eprintln!("SKIPPED: {missing}: this test has shown nothing");
     None
-}
-
-/// `$XDG_CACHE_HOME/attache/npm-…`, as the Makefile has it.
-fn default_folder() -> Option<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME")
-        .filter(|folder| !folder.is_empty())
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
-    let digest = Sha256::digest(LOCK_FILE);
-    let head = digest.iter().take(8).fold(0_u64, |head, byte| head << 8 | u64::from(*byte));
-    Some(cache.join("attache").join(format!("npm-{head:016x}")))
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use reqwest::header::{CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
@@ -13,6 +12,9 @@ use reqwest::{Client, Method, Response, Url};
 use serde_json::json;
 
 use crate::npm;
+
+/// What it is, in JavaScript.
+const PROGRAM: &str = include_str!("../oidc/provider.mjs");
 
 /// `client_id` of the one client that the provider knows.
 pub const CLIENT_ID: &str = "attache-of-the-tests";
@@ -79,7 +81,7 @@ impl Provider {
             "email_in_id_token": email_claims == EmailClaims::IdToken,
         });
         let mut process = Command::new("node")
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("oidc/provider.mjs"))
+            .args(["--input-type=module", "--eval", PROGRAM, "--"])
             .arg(setup.to_string())
             // Held open by this process, whose end it thereby notices, however that comes.
             .stdin(Stdio::piped())

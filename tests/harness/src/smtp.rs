@@ -2,19 +2,16 @@
 //!
 //! It refuses letters to `nobody@…` for good, and the first one to `busy@…` for now.
 
-use std::env;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::postgres::required;
+use crate::python::{self, Packages};
 
-/// The file that says what is installed; the folder has its name from it.
-const REQUIREMENTS: &[u8] = include_bytes!("../smtp/requirements.txt");
+/// What it is, in Python.
+const PROGRAM: &str = include_str!("../smtp/server.py");
 
 /// A letter that the server took.
 #[derive(Debug, Clone)]
@@ -51,14 +48,14 @@ impl MailServer {
     /// Starts a server. `None`, and a word on standard error, when it is not installed.
     ///
     /// # Panics
-    /// When it does not start, or is not installed although it is [`required`].
+    /// When it does not start, or is not installed although it is [`required`](crate::postgres::required).
     #[expect(clippy::expect_used, reason = "without its server a test has nothing to show")]
     pub fn start(setup: Setup<'_>) -> Option<Self> {
-        let python = python()?;
+        let python = python::with(Packages::Smtp)?;
         let login = setup.login.unzip();
         let argument = json!({ "port": setup.port, "user": login.0, "password": login.1 });
         let mut process = Command::new(python)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("smtp/server.py"))
+            .args(["-c", PROGRAM])
             .arg(argument.to_string())
             // Held open by this process, whose end it thereby notices, however that comes.
             .stdin(Stdio::piped())
@@ -102,30 +99,6 @@ fn received(line: &str) -> Option<Received> {
     let text = |name: &str| letter[name].as_str().map(str::to_owned);
     let to = letter["to"].as_array()?.iter().filter_map(|to| to.as_str().map(str::to_owned)).collect();
     Some(Received { from: text("from")?, to, data: text("data")?, user: text("user") })
-}
-
-/// The Python that has the package: in `ATTACHE_TEST_SMTP`, or where `make tools` has put it.
-fn python() -> Option<PathBuf> {
-    let folder = env::var_os("ATTACHE_TEST_SMTP").map(PathBuf::from).or_else(default_folder)?;
-    let python = folder.join("bin/python");
-    if python.exists() {
-        return Some(python);
-    }
-    let missing = format!("no mail server in {}: `make tools` installs it", folder.display());
-    assert!(!required(), "{missing}, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component");
-    eprintln!("SKIPPED: {missing}: this test has shown nothing");
-    None
-}
-
-/// `$XDG_CACHE_HOME/attache/smtp-…`, as the Makefile has it.
-fn default_folder() -> Option<PathBuf> {
-    let cache = env::var_os("XDG_CACHE_HOME")
-        .filter(|folder| !folder.is_empty())
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
-    let digest = Sha256::digest(REQUIREMENTS);
-    let head = digest.iter().take(8).fold(0_u64, |head, byte| head << 8 | u64::from(*byte));
-    Some(cache.join("attache").join(format!("smtp-{head:016x}")))
 }
 
 #[cfg(test)]

@@ -1,0 +1,51 @@
+//! What the tests have from PyPI: an environment for each list in `tests/python/`, which `make tools` fills.
+
+use std::path::PathBuf;
+
+use crate::cache;
+use crate::postgres::required;
+
+/// The lists; each has an environment of its own, since they do not agree with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packages {
+    /// The official client of A2A.
+    A2a,
+    /// The official client of MCP.
+    Mcp,
+    /// The same, as it was before its second version.
+    Mcp1,
+    /// Asks an HTTP API everything that its description allows, and more.
+    Schemathesis,
+    /// A mail server.
+    Smtp,
+}
+
+impl Packages {
+    fn list(self) -> (&'static str, &'static [u8]) {
+        match self {
+            Self::A2a => ("a2a", include_bytes!("../../python/a2a.txt")),
+            Self::Mcp => ("mcp", include_bytes!("../../python/mcp.txt")),
+            Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
+            Self::Schemathesis => ("schemathesis", include_bytes!("../../python/schemathesis.txt")),
+            Self::Smtp => ("smtp", include_bytes!("../../python/smtp.txt")),
+        }
+    }
+}
+
+/// The interpreter that has these packages; other programs of theirs stand beside it. `None`, and a word on standard error, when it is
+/// not there.
+///
+/// # Panics
+/// When it is not there although it is [`required`].
+pub fn with(packages: Packages) -> Option<PathBuf> {
+    let (name, list) = packages.list();
+    let folder = cache::folder(&format!("python-{name}"), list)?;
+    let python = folder.join("bin/python");
+    if python.exists() {
+        return Some(python);
+    }
+    let missing = format!("no Python packages in {}: `make tools` installs them", folder.display());
+    assert!(!required(), "{missing}, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component");
+    eprintln!("SKIPPED: {missing}: this test has shown nothing");
+    None
+}
