@@ -29,12 +29,12 @@ impl Guides {
     /// Renders them for a server that is reached at these URLs.
     pub fn new(base: &str, rag: &str, settings: &Settings) -> askama::Result<Self> {
         let agents = settings.events.third_party_agents.join("`, `");
-        let short = Short { base, rag }.render()?;
+        let short = written(&Short { base, rag })?;
         Ok(Self {
             short_document: Document::new(PLAIN, short.clone()),
             short,
-            full: Document::new(PLAIN, Full { base, rag, agents: &agents }.render()?),
-            auth: Document::new("text/markdown; charset=utf-8", Auth { base }.render()?),
+            full: Document::new(PLAIN, written(&Full { base, rag, agents: &agents })?),
+            auth: Document::new("text/markdown; charset=utf-8", written(&Auth { base })?),
         })
     }
 
@@ -42,6 +42,11 @@ impl Guides {
     pub fn short(&self) -> &str {
         &self.short
     }
+}
+
+/// Templates lose the end of their last line.
+fn written(template: &impl Template) -> askama::Result<String> {
+    Ok(template.render()? + "\n")
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
