@@ -127,8 +127,20 @@ impl World {
         id.into()
     }
 
-    /// Keeps a text, cut at its bars, under a title.
+    /// Keeps a text, cut at its bars, under a title, which makes two of them the same.
     pub async fn add(&self, account: &UserAccountId, title: &str, text: &str, spaces: &[SpaceId]) -> MemoryId {
+        self.add_as(title, account, title, text, spaces).await
+    }
+
+    /// The same, where something else makes two of them the same.
+    pub async fn add_as(
+        &self,
+        dedupe: &str,
+        account: &UserAccountId,
+        title: &str,
+        text: &str,
+        spaces: &[SpaceId],
+    ) -> MemoryId {
         let vectors: Vec<Vec<f32>> = text.split('|').map(Letters::vector).collect();
         let chunks: Vec<ChunkPut<'_>> =
             text.split('|').zip(&vectors).map(|(content, vector)| ChunkPut { content, vector: Some(vector) }).collect();
@@ -139,7 +151,7 @@ impl World {
             title,
             url: None,
             content: text,
-            dedupe: Digest::of(title.as_bytes()),
+            dedupe: Digest::of(dedupe.as_bytes()),
             chunks: &chunks,
             model: self.letters.model(),
             spaces,
