@@ -53,10 +53,10 @@ async fn pgvector_and_memory_agree() {
     let mut kept = Vec::new();
     for at in 0..MEMORIES {
         if at == MEMORIES / 2 {
-            // Half is there before, half comes later.
+            // Half is there before, half comes later. No graph is begun here.
             for index in [&exact, &by_graph] {
                 index.prepare().await.unwrap();
-                while index.keep_up(Some(&model)).await.unwrap() {}
+                while index.keep_up(None).await.unwrap() {}
                 assert!(index.by_database(&model) && index.shelves() == 0);
             }
         }
@@ -85,6 +85,6 @@ async fn pgvector_and_memory_agree() {
             }
         }
     }
-    assert!(missed <= 20 * COUNT / 20, "the graph missed {missed} of {}", 20 * COUNT);
+    assert!(missed <= COUNT, "the graph missed {missed} of {}", 20 * COUNT);
     assert!(in_memory.bytes() > 0 && exact.bytes() == 0);
 }
