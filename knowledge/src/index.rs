@@ -48,7 +48,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             pgvector: Pgvector::Auto,
-            pgvector_exact_max: 20_000,
+            pgvector_exact_max: 10_000,
             bytes_max: 2 << 30,
             page_memories: 500,
             exact_max: 250_000,

@@ -3,8 +3,8 @@
 //! Then a process needs no memory for vectors, however many accounts it serves and however many processes there are. It takes
 //! over when everything that was kept before is copied ([`Index::keep_up`]); until then this process compares.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
@@ -42,6 +42,17 @@ pub enum PrepareError {
 /// Vectors that are copied at once. Meanwhile nobody changes anything on their shelves.
 const COPIED_AT_ONCE: usize = 2_000;
 
+/// What a step has left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Nothing.
+    Done,
+    /// There is more to copy.
+    Copying,
+    /// This large shelf has no index yet ([`Index::make_graph`]).
+    GraphMissing(i64),
+}
+
 /// What the database does.
 #[derive(Debug, Default)]
 pub(super) struct Database {
@@ -49,8 +60,6 @@ pub(super) struct Database {
     copies: AtomicBool,
     /// The copy is whole.
     whole: AtomicBool,
-    /// A graph is being made.
-    making: Arc<AtomicBool>,
 }
 
 impl Database {
@@ -84,30 +93,22 @@ impl Index {
         Ok(())
     }
 
-    /// One step of what the database needs to be fast: copies some vectors, or begins to make the index of a large shelf. `true`:
-    /// there is more to copy.
-    pub async fn keep_up(&self, model: Option<&ModelId>) -> Result<bool, StoreError> {
+    /// One step of what the database needs to be fast.
+    pub async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
         if self.database.copies.load(Ordering::Acquire) && !self.database.whole.load(Ordering::Acquire) {
-            return self.copy_page().await.map(|whole| !whole);
+            return Ok(if self.copy_page().await? { Upkeep::Done } else { Upkeep::Copying });
         }
-        let Some(model) = model.filter(|model| self.database.compares(model)) else { return Ok(false) };
-        if self.database.making.load(Ordering::Acquire) {
-            return Ok(false);
+        let Some(model) = model.filter(|model| self.database.compares(model)) else { return Ok(Upkeep::Done) };
+        let missing = self.store.graph_missing(model, self.settings.pgvector_exact_max).await?;
+        Ok(missing.map_or(Upkeep::Done, Upkeep::GraphMissing))
+    }
+
+    /// Makes the index of a large shelf. It may take longer than anybody waits; what is half made is dropped by the next.
+    pub async fn make_graph(&self, shelf_number: i64, model: &ModelId) -> Result<(), StoreError> {
+        if self.store.graph_make(shelf_number, model).await? {
+            tracing::info!(shelf = shelf_number, "a large shelf has its own index of vectors");
         }
-        if let Some(shelf) = self.store.graph_missing(model, self.settings.pgvector_exact_max).await? {
-            self.database.making.store(true, Ordering::Release);
-            let (store, model, making) = (self.store.clone(), model.clone(), Arc::clone(&self.database.making));
-            // It may take longer than anybody waits; if this process ends, what is half made is dropped by the next.
-            tokio::spawn(async move {
-                match store.graph_make(shelf, &model).await {
-                    Ok(true) => tracing::info!(shelf, "a large shelf has its own index of vectors"),
-                    Ok(false) => {}
-                    Err(error) => tracing::warn!(shelf, %error, "the index of a large shelf was not made"),
-                }
-                making.store(false, Ordering::Release);
-            });
-        }
-        Ok(false)
+        Ok(())
     }
 
     /// Whether the database compares the vectors of a model.

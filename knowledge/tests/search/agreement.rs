@@ -3,7 +3,7 @@
 use domain::Chance;
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use knowledge::index::database::Pgvector;
+use knowledge::index::database::{Pgvector, Upkeep};
 use knowledge::index::{Index, Settings};
 use store::memory::Scope;
 use store::passage::ChunkId;
@@ -53,10 +53,10 @@ async fn pgvector_and_memory_agree() {
     let mut kept = Vec::new();
     for at in 0..MEMORIES {
         if at == MEMORIES / 2 {
-            // Half is there before, half comes later. No graph is begun here.
+            // Half is there before, half comes later.
             for index in [&exact, &by_graph] {
                 index.prepare().await.unwrap();
-                while index.keep_up(None).await.unwrap() {}
+                while index.keep_up(Some(&model)).await.unwrap() == Upkeep::Copying {}
                 assert!(index.by_database(&model) && index.shelves() == 0);
             }
         }
@@ -67,7 +67,11 @@ async fn pgvector_and_memory_agree() {
         assert!(world.store.memory_delete(*memory, &ada).await.unwrap());
     }
     let shelves = world.store.shelves_in(&Scope::Account(ada), 9).await.unwrap();
-    assert!(world.store.graph_make(shelves[0].number, &model).await.unwrap());
+    let number = shelves[0].number;
+    assert_eq!(exact.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
+    assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::GraphMissing(number));
+    by_graph.make_graph(number, &model).await.unwrap();
+    assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
     let mut missed = 0;
     for _ in 0..20 {
         let query: std::sync::Arc<[f32]> = direction(&chance).into();

@@ -9,6 +9,7 @@ use domain::memory::{MemoryType, ModelId};
 use domain::words::counted;
 use domain::{Chance, Digest, Timestamp};
 use harness::postgres::TestDatabase;
+use knowledge::index::database::Upkeep;
 use knowledge::search::{Answer, Embed, Query, Search, Settings};
 use store::memory::{ChunkPut, MemoryPut, Put, Scope};
 use store::{DatabaseSettings, Pool, Store};
@@ -117,7 +118,7 @@ impl World {
     pub async fn search_by(&self, store: &Store, letters: &Letters) -> Search<Letters> {
         let search = Search::new(store.clone(), letters.clone(), Settings::default());
         search.index().prepare().await.unwrap();
-        while search.index().keep_up(letters.model()).await.unwrap() {}
+        while search.index().keep_up(letters.model()).await.unwrap() == Upkeep::Copying {}
         assert!(search.index().by_database(&letters.model) || !self.by_database);
         search
     }

@@ -166,6 +166,13 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
     assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Whole);
     assert_eq!(differences(&world).await, 0);
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 6);
+    // Left for good, as the readme says, and taken up again.
+    world.tamper("DROP FUNCTION vectors_near_follow CASCADE; DROP TABLE vectors_near, vectors_near_filled").await;
+    kept(&world, &bob, "later", &[[1.0, 0.0, 0.0, 0.0]]).await;
+    assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Filling);
+    fill(&world.store).await;
+    assert_eq!(differences(&world).await, 0);
+    assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 7);
 }
 
 /// Points on a circle: the neighbours of each are known.

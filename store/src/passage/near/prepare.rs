@@ -119,12 +119,12 @@ const TABLE: &str = "
     INSERT INTO vectors_near_filled VALUES (1, 0, FALSE);
 
     -- Whether there is a vector, of the length that its model says, and of which the extension can keep an index.
-    CREATE FUNCTION vectors_near_fits(model TEXT, dimensions BIGINT, bytes BYTEA) RETURNS BOOLEAN
+    CREATE OR REPLACE FUNCTION vectors_near_fits(model TEXT, dimensions BIGINT, bytes BYTEA) RETURNS BOOLEAN
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         SELECT dimensions BETWEEN 1 AND 2000 AND length(bytes) = 2 * dimensions AND model LIKE '%/' || dimensions
     $$;
 
-    CREATE FUNCTION vectors_near_unpacked(bytes BYTEA) RETURNS vector
+    CREATE OR REPLACE FUNCTION vectors_near_unpacked(bytes BYTEA) RETURNS vector
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
     DECLARE
         numbers FLOAT8[];
@@ -140,7 +140,7 @@ const TABLE: &str = "
         RETURN CAST(numbers AS vector);
     END $$;
 
-    CREATE FUNCTION vectors_near_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE OR REPLACE FUNCTION vectors_near_follow() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         INSERT INTO vectors_near (chunk_id, memory_id, shelf, model, vector)
             SELECT given.chunk_id, c.memory_id, m.shelf, given.model, vectors_near_unpacked(given.vector)
