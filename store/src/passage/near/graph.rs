@@ -36,6 +36,8 @@ impl Store {
             // Closed at the end, whatever happens: the lock and the settings go with it.
             let mut connection = pool.acquire().await?.detach();
             let made = make(&mut connection, shelf_number, model).await?;
+            // The server takes a moment to see that it is closed.
+            sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
             connection.close().await?;
             Ok(made)
         };
