@@ -30,6 +30,7 @@ use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
 use knowledge::fetch::{Fetcher, FetcherError, Surroundings};
 use knowledge::filter::Filter;
+use knowledge::index::database::PrepareError;
 use knowledge::prepare::Stations;
 use knowledge::search::Search;
 use serde_json::Value;
@@ -196,6 +197,10 @@ impl House {
         let signins = ground.signins(&mail, codes);
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let library = ground.library(&rag_url)?;
+        library.search.index().prepare().await.map_err(|error| match error {
+            PrepareError::Store(error) => BuildError::Store(error),
+            absent @ PrepareError::Absent(_) => BuildError::Knowledge(absent.to_string()),
+        })?;
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
@@ -317,7 +322,8 @@ impl Library {
     /// What lives in them.
     fn children(&self, settings: &Settings, chance: &Chance) -> [ChildSpec; 3] {
         let (store, embedder) = (self.ingestion.store().clone(), self.pipeline.stations().embedder.clone());
-        let (backfill, every) = (Backfill { store, embedder }, settings.knowledge.embed_missing_every);
+        let (backfill, every) =
+            (Backfill { store, embedder, index: self.search.index().clone() }, settings.knowledge.embed_missing_every);
         [
             ChildSpec::family(self.ingestion.batches(), self.ingestion.prototype()),
             keeper("drift", Drift(self.ingestion.clone()), SECOND, settings, chance),

@@ -11,6 +11,7 @@ use domain::secret::{Secret, SecretKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::api_key::KeyCreate;
+use store::{Store, StoreError};
 
 use super::auth::Caller;
 use super::body::JsonBody;
@@ -39,6 +40,11 @@ pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): 
     if spaces.as_ref().is_some_and(|spaces| spaces.is_empty() || spaces.len() > SPACES_MAX) {
         let rule = format!("must name 1 to {SPACES_MAX} spaces; leave it out for all of them");
         return Err(ApiError::invalid("spaces", rule));
+    }
+    if let Some(spaces) = &spaces
+        && let Some(at) = first_unreadable(&house.store, &account, spaces).await?
+    {
+        return Err(ApiError::invalid(&format!("spaces[{at}]"), "must be a space that the account may read"));
     }
     let now = house.clock.now();
     if expires_at.is_some_and(|end| end <= now) {
@@ -69,6 +75,16 @@ pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<S
     } else {
         Err(Code::NotFound.into())
     }
+}
+
+/// The place of the first of `spaces` that an account may not read, if there is one.
+pub async fn first_unreadable(
+    store: &Store,
+    account: &UserAccountId,
+    spaces: &[SpaceId],
+) -> Result<Option<usize>, StoreError> {
+    let readable = store.spaces_readable(spaces, account).await?;
+    Ok(spaces.iter().position(|named| readable.iter().all(|space| space.id != *named)))
 }
 
 /// A key that is asked for.

@@ -90,11 +90,7 @@ impl Pages {
         };
         self.after = Some(page.last()?.id);
         self.done = page.len() < PAGE;
-        let line = |memory: &Memory| {
-            described(memory, &self.reader, &self.house).to_string()
-                + "
-"
-        };
+        let line = |memory: &Memory| described(memory, &self.reader, &self.house).to_string() + "\n";
         let lines: String = page.iter().map(line).collect();
         Some((Ok(lines.into()), self))
     }

@@ -11,7 +11,7 @@ use store::passage::words::{Asked, Having};
 use store::passage::{ChunkId, Shelf};
 
 use crate::memories::{Draft, model, space};
-use crate::world::{World, laws};
+use crate::world::{World, laws_of_vectors};
 
 async fn shelf(store: &Store, account: &UserAccountId) -> Shelf {
     store.shelves_in(&Scope::Account(account.clone()), 1).await.unwrap()[0]
@@ -49,7 +49,7 @@ async fn follow(store: &Store, shelf: i64, mut since: i64, page: usize) -> (Vec<
     }
 }
 
-laws! {
+laws_of_vectors! {
     async fn chunks_are_found_by_any_form_of_their_words_best_first(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let mut draft = Draft::new(world, &ada, "1", &["heat conducts, heated heating heats", "the heat of a wing", "wings"]);
