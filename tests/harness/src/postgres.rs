@@ -48,6 +48,10 @@ async fn database_in(variable: &str, absent: &str) -> Option<TestDatabase> {
         eprintln!("SKIPPED: {absent} ({variable} is not set): this test has shown nothing");
         return None;
     };
+    if cluster == "unavailable" {
+        eprintln!("SKIPPED: {absent} was built for this machine: this test has shown nothing");
+        return None;
+    }
     let mut connection = connect(&cluster).await;
     loop {
         let name = format!("test_{}_{}", process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));

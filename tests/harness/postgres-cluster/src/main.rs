@@ -45,18 +45,22 @@ struct Kind {
     variable: &'static str,
     /// Its programs.
     find: fn() -> Option<Programs>,
+    /// Whether there are none for this machine.
+    is_unavailable: fn() -> bool,
     absent: &'static str,
 }
 
 const SYSTEM: Kind = Kind {
     variable: "ATTACHE_TEST_POSTGRES",
     find: Programs::find,
+    is_unavailable: || false,
     absent: "no PostgreSQL 15 or newer found in PATH or /usr/lib/postgresql",
 };
 
 const PGVECTOR: Kind = Kind {
     variable: "ATTACHE_TEST_PGVECTOR",
     find: pgvector::find,
+    is_unavailable: pgvector::is_unavailable,
     absent: "no PostgreSQL with pgvector: `make tools` installs it",
 };
 
@@ -66,11 +70,17 @@ fn start(kind: &Kind) -> io::Result<()> {
         return Ok(()); // the caller brought a cluster
     }
     let Some(programs) = (kind.find)() else {
-        return absent(kind.absent);
+        return if (kind.is_unavailable)() { tell(kind, UNAVAILABLE) } else { absent(kind.absent) };
     };
     let folder = cluster::make_folder(&programs)?;
     watchdog::leave_behind(parent_id(), &folder)?;
-    let url = cluster::start(programs, &folder)?;
+    tell(kind, &cluster::start(programs, &folder)?)
+}
+
+/// What the tests find instead of a URL when nobody built the programs for this machine: they are skipped, and say so.
+const UNAVAILABLE: &str = "unavailable";
+
+fn tell(kind: &Kind, url: &str) -> io::Result<()> {
     match env::var_os("NEXTEST_ENV") {
         Some(file) => writeln!(OpenOptions::new().append(true).open(file)?, "{}={url}", kind.variable),
         None => writeln!(io::stdout(), "{url}"), // started by hand: lives as long as the shell that started it

@@ -14,6 +14,17 @@ const PARTS: [&str; 4] =
 
 /// Where it is, in the folder that `make tools` and `harness::python` name after the list of packages.
 pub fn find() -> Option<Programs> {
+    let pythons = fs::read_dir(folder()?.join("lib")).ok()?.flatten().map(|entry| entry.path().join("site-packages"));
+    let packages = pythons.into_iter().find(|packages| packages.join(BIN).join("initdb").is_file())?;
+    Programs::at(packages.join(BIN), Some(packages))
+}
+
+/// Whether `make tools` found that nobody built it for this machine.
+pub fn is_unavailable() -> bool {
+    folder().is_some_and(|folder| folder.join("unavailable").exists())
+}
+
+fn folder() -> Option<PathBuf> {
     let list = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?).join("../../python/pgvector.txt");
     let output = Command::new("sha256sum").arg(list).output().ok()?;
     let digest = String::from_utf8(output.stdout).ok()?;
@@ -21,10 +32,7 @@ pub fn find() -> Option<Programs> {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(env::var_os("HOME")?).join(".cache"),
     };
-    let libraries = cache.join("attache").join(format!("python-pgvector-{}", digest.get(..16)?)).join("lib");
-    let pythons = fs::read_dir(libraries).ok()?.flatten().map(|entry| entry.path().join("site-packages"));
-    let packages = pythons.into_iter().find(|packages| packages.join(BIN).join("initdb").is_file())?;
-    Programs::at(packages.join(BIN), Some(packages))
+    Some(cache.join("attache").join(format!("python-pgvector-{}", digest.get(..16)?)))
 }
 
 /// Copies the programs from `packages` to where the user `postgres` may run them: it may not look into root's home.
