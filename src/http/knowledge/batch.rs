@@ -12,39 +12,23 @@ use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
 use futures_util::stream::{self, Stream, StreamExt};
-use serde::Deserialize;
-use serde_json::json;
 use uuid::Uuid;
+use wire::Done;
+use wire::knowledge::{BatchRequest, Note};
 
 use super::error::Answer;
 use super::{Key, ToWrite, large_body, parse, says_json};
 use crate::house::House;
+use crate::http::body;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
-
-/// The body of `POST /v1/batch-add`.
-#[derive(Debug, Deserialize)]
-pub struct AddRequest {
-    urls: Option<Vec<String>>,
-    contents: Option<Vec<NoteRequest>>,
-    spaces: Option<Vec<Uuid>>,
-}
-
-/// One of its notes.
-#[derive(Debug, Deserialize)]
-pub struct NoteRequest {
-    content: String,
-    title: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<MemoryType>,
-}
 
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
 pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
-    let body: AddRequest = parse(&large_body(request.into_body(), &house).await?)?;
-    let named = body.spaces.unwrap_or_default();
-    let items = items(body.urls.unwrap_or_default(), body.contents.unwrap_or_default());
+    let BatchRequest { urls, contents, spaces } = parse(&large_body(request.into_body(), &house).await?)?;
+    let named = spaces.unwrap_or_default();
+    let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
     Ok(told(begin(&house, &reader, items, &named).await?, &house)?)
 }
 
@@ -107,7 +91,7 @@ pub async fn join_as(
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
 pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
     cancel_as(&house, &reader, &id).await?;
-    Ok(axum::Json(json!({ "ok": true })).into_response())
+    Ok(body::answer(&Done::OK)?)
 }
 
 /// Cancels a batch of the reader's account; one that has ended stays as it is.
@@ -125,7 +109,7 @@ pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), A
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const X_BATCH_ID: HeaderName = HeaderName::from_static("x-batch-id");
+const X_BATCH_ID: HeaderName = HeaderName::from_static(wire::knowledge::X_BATCH_ID);
 
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
 pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
@@ -173,7 +157,7 @@ fn messages(feed: Feed) -> impl Stream<Item = Result<Event, Infallible>> {
     })
 }
 
-fn items(urls: Vec<String>, contents: Vec<NoteRequest>) -> Vec<Item> {
+fn items(urls: Vec<String>, contents: Vec<Note>) -> Vec<Item> {
     let notes = contents.into_iter().map(|note| Item::Note {
         content: note.content,
         title: note.title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty()),
