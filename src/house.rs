@@ -1,5 +1,6 @@
 //! The whole house: every room built from the settings, from the ground up, on one screen.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
 use crate::http::limits::Limits;
+use crate::http::openapi::Description;
 use crate::web::signin::oidc::Providers;
 
 /// What every handler has at hand. Clones are the same house.
@@ -100,6 +102,8 @@ pub struct Rooms {
     pub limits: Limits,
     /// The body of `GET /api/v1/events/registry`.
     pub registry_description: Value,
+    /// The machine-readable description of both surfaces.
+    pub description: Description,
     /// How many requests may be in progress.
     pub gate: Semaphore,
     /// Supervision of everything that lives.
@@ -168,11 +172,13 @@ impl House {
     /// Builds every room and starts everything that lives.
     pub async fn build(
         settings: Settings,
-        Urls { base: base_url, rag: rag_url }: Urls,
+        urls: Urls,
         clock: Clock,
         chance: Chance,
         closing: watch::Receiver<bool>,
     ) -> Result<Self, BuildError> {
+        let description = Description::new(&settings, &urls);
+        let Urls { base: base_url, rag: rag_url } = urls;
         let store = open_store(&settings).await?;
         let upstream = open_upstream(&settings, &clock, &chance).await?;
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
@@ -243,6 +249,7 @@ impl House {
         Ok(Self(Arc::new(Rooms {
             limits: Limits::new(&settings.limits),
             registry_description: registry.describe(),
+            description,
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
             large_bodies: Semaphore::new(LARGE_BODIES_MAX),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
@@ -279,6 +286,15 @@ pub struct Urls {
     pub base: String,
     /// `{rag_url}`
     pub rag: String,
+}
+
+impl Urls {
+    /// As the configuration has them; where it says nothing, those of the listeners.
+    pub fn configured(settings: &Settings, public: SocketAddr, knowledge: Option<SocketAddr>) -> Self {
+        let base = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{public}"));
+        let rag = settings.knowledge.base_url.clone().or_else(|| Some(format!("http://{}", knowledge?)));
+        Self { rag: rag.unwrap_or_else(|| base.clone()), base }
+    }
 }
 
 /// Bodies of batches, 32 MiB by default, that are read at once.

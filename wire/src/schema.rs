@@ -188,7 +188,7 @@ pub(crate) fn six_digits() -> Object {
 /// An e-mail address.
 pub(crate) fn email() -> Object {
     let format = Some(SchemaFormat::KnownFormat(KnownFormat::Email));
-    ObjectBuilder::new().schema_type(Type::String).format(format).examples([Value::from("ada@example.com")]).build()
+    ObjectBuilder::new().schema_type(Type::String).format(format).examples([Value::from("person@example.com")]).build()
 }
 
 /// A URI.

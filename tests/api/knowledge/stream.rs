@@ -39,6 +39,7 @@ impl Stream {
         if message.is_none() {
             assert!(self.unread.is_empty(), "half a message: {:?}", String::from_utf8_lossy(&self.unread));
         }
+        message.iter().for_each(crate::contract::judge_message);
         message
     }
 
