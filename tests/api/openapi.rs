@@ -1,5 +1,8 @@
 //! The machine-readable description: whole, consistent with itself, and what others make of it.
 
+mod fuzz;
+mod generated;
+
 use std::collections::BTreeSet;
 
 use attache::http::{knowledge_routes, openapi, routes};

@@ -170,6 +170,7 @@ pub struct Session {
 #[serde(deny_unknown_fields)]
 pub struct KeyRequest {
     /// What its owner calls it.
+    #[schema(schema_with = schema::name)]
     pub name: String,
     /// What it opens; everything when none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -177,7 +178,7 @@ pub struct KeyRequest {
     pub scopes: Vec<ApiKeyScope>,
     /// Where; everywhere when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<schema::UuidV7>>)]
+    #[schema(value_type = Option<Vec<schema::UuidV7>>, min_items = 1, max_items = 100)]
     pub spaces: Option<Vec<SpaceId>>,
     /// Until when; for ever when absent.
     #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]

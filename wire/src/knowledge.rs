@@ -16,7 +16,7 @@ use crate::{form, schema};
 #[serde(rename_all = "camelCase")]
 pub struct SpaceRequest {
     /// 1 to 100 characters.
-    #[schema(min_length = 1, max_length = 100, pattern = r"\S")]
+    #[schema(schema_with = schema::name)]
     pub space_name: String,
     /// Whether any valid key may read it; `false` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct SpaceCreated {
 pub struct SpaceChange {
     /// Its new name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 100, pattern = r"\S")]
+    #[schema(schema_with = schema::name_or_null, required = false)]
     pub space_name: Option<String>,
     /// Whether any valid key may read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -185,6 +185,22 @@ pub(crate) fn six_digits() -> Object {
     text("^[0-9]{6}$").examples([Value::from("482913")]).build()
 }
 
+/// What somebody calls something: 1 to 100 characters that are not all blanks, on one line.
+pub(crate) fn name() -> Object {
+    named_by().schema_type(Type::String).build()
+}
+
+/// The same, or nothing.
+pub(crate) fn name_or_null() -> Object {
+    named_by().schema_type(SchemaType::from_iter([Type::String, Type::Null])).build()
+}
+
+fn named_by() -> ObjectBuilder {
+    const CHARS_MAX: usize = 100;
+    let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
+    ObjectBuilder::new().pattern(Some(pattern)).min_length(Some(1)).max_length(Some(CHARS_MAX))
+}
+
 /// An e-mail address.
 pub(crate) fn email() -> Object {
     let format = Some(SchemaFormat::KnownFormat(KnownFormat::Email));

@@ -20,7 +20,7 @@ pub(super) fn operations() -> Vec<Operation> {
         json!({ "events": [], "next_cursor": Value::Null, "unclassified": [held], "unclassified_truncated": false });
     let key =
         json!({ "vkey": "attache.example.com+5f3c…", "active_from": "2026-01-01T00:00:00.000Z", "retired_at": null });
-    let size = || json!({ "type": "integer", "minimum": 0 });
+    let size = || json!({ "type": "integer", "minimum": 1 });
     Operation::tagged("Audit", vec![
         Operation::get("/api/v1/activity", "activity", "What was recorded")
             .says("The statistics service's page of events, newest first, as it came. On the first page, if that is an \

@@ -13,7 +13,6 @@ use crate::http::error::Code;
 
 const ID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
 const MOMENT: &str = "2026-01-01T00:00:00.000Z";
-const STREAM: &str = "text/event-stream";
 
 pub(super) fn operations() -> Vec<Operation> {
     Operation::tagged("Knowledge", [finding(), spaces(), batches(), settings()].into_iter().flatten().collect())
@@ -96,8 +95,7 @@ fn spaces() -> Vec<Operation> {
 }
 
 fn batches() -> Vec<Operation> {
-    let stream = "Messages, each an object of this schema behind `data:` on one line, with an `id:` to join again after. \
-        The first is `progress`; each item then has its outcome, followed by `progress`; the last is `complete`, or an \
+    let stream = "Events, each with a message behind `data:` on one line, and an `id:` to join again after. The first is `progress`; each item then has its outcome, followed by `progress`; the last is `complete`, or an \
         `error` with `fatal`. Comments in between keep the connection alive.";
     let note = json!({ "title": "Roses", "content": "Prune roses in March, when the forsythia is in bloom." });
     vec![
@@ -105,13 +103,13 @@ fn batches() -> Vec<Operation> {
             .says("Addresses first, then notes. The batch is kept before the first byte of the answer, and goes on without \
                 a client. `success` means that the item can be found now. Scope `write`.")
             .takes::<BatchRequest>(json!({ "urls": ["https://example.com/"], "contents": [note], "spaces": [ID] }))
-            .answers_as::<BatchMessage>(STREAM, 200, stream, Value::Null)
+            .answers_stream::<BatchMessage>(200, stream)
             .with_header("X-Batch-Id", "The batch, for joining its stream again.")
             .refuses(&[Code::SpaceForbidden, Code::RateLimited]),
         Operation::get("/v1/batch-add/{id}", "joinBatch", "Join the stream of a batch")
             .says("From the beginning, or after the message that was heard last. Scope `write`.")
             .header("Last-Event-ID", "The `id:` of the message that was heard last.", json!({ "type": "string" }))
-            .answers_as::<BatchMessage>(STREAM, 200, stream, Value::Null)
+            .answers_stream::<BatchMessage>(200, stream)
             .with_header("X-Batch-Id", "The batch.")
             .refuses(&[Code::InvalidRequest]),
         Operation::delete("/v1/batch-add/{id}", "cancelBatch", "Cancel a batch")

@@ -6,6 +6,7 @@ use axum::http::Method;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use super::public::Anything;
 use super::{Schemas, refusals, security};
 use crate::http::error::Code;
 use crate::http::{Accepts, KNOWLEDGE_PREFIX, Route};
@@ -139,6 +140,24 @@ impl Operation {
         self
     }
 
+    /// A success that goes on event by event, each with an object of this schema behind its `data:`.
+    pub(super) fn answers_stream<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
+        let schema = |schemas: &mut Schemas| {
+            let message = schemas.add::<T>();
+            json!({
+                "type": "object",
+                "properties": {
+                    "id": { "type": "string", "description": "Where to join again, as `Last-Event-ID`." },
+                    "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": message },
+                },
+                "required": ["data"],
+            })
+        };
+        let content = Content { kind: "text/event-stream", schema, example: Value::Null, headers: Value::Null };
+        self.answers.push(Answer { status, what, content: Some(content) });
+        self
+    }
+
     /// A success that is a text.
     pub(super) fn answers_text(mut self, kind: &'static str, status: u16, what: &'static str) -> Self {
         let schema = |_: &mut Schemas| json!({ "type": "string" });
@@ -231,8 +250,10 @@ impl Operation {
             let mut response = json!({ "description": what });
             if let Some(Content { kind, schema, example, headers }) = content {
                 let schema = schema(schemas);
-                let passing = self.passing == Passing::Everything && kind == "application/json";
-                let mut media = json!({ "schema": if passing { json!({ "anyOf": [schema, {}] }) } else { schema } });
+                let passing = self.passing == Passing::Everything
+                    && kind == "application/json"
+                    && schema != schemas.add::<Anything>();
+                let mut media = json!({ "schema": if passing { json!({ "anyOf": [schema, schemas.add::<Anything>()] }) } else { schema } });
                 if !example.is_null() {
                     media["example"] = example;
                 }

@@ -41,8 +41,9 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
         codes.iter().map(|code| (code.as_str().to_owned(), json!({ "value": example(*code, knowledge) }))).collect();
     let mut response = json!({ "description": words.join(", "), "headers": headers(codes, !passing) });
     response["content"] = if passing {
+        let anything = json!({ "$ref": "#/components/schemas/Anything" });
         response["description"] = format!("{}; or the statistics service's own answer", words.join(", ")).into();
-        json!({ "application/json": { "schema": { "anyOf": [ours, {}] }, "examples": examples }, "*/*": {} })
+        json!({ "application/json": { "schema": { "anyOf": [ours, anything] }, "examples": examples }, "*/*": {} })
     } else {
         json!({ "application/json": { "schema": ours, "examples": examples } })
     };
