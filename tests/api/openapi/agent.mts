@@ -27,13 +27,13 @@ async function act(baseUrl: string): Promise<void> {
   const claim_token = registered.data.claim_token;
   const started = await server.POST("/api/v1/agent-auth/claim", { body: { claim_token } });
   if (!started.data) throw new Error(started.error.error);
-  console.log(JSON.stringify(started.data.claim));
 
   const grant: TokenRequest = { grant_type: "urn:svc:agent-auth:grant-type:claim", claim_token };
   const early = await server.POST("/api/v1/agent-auth/token", { body: grant, ...form });
   // The compiler knows the codes: a word that is none of them would not compile here.
-  if (early.error?.error !== "authorization_pending") throw new Error("nobody has claimed us yet");
+  if (early.error?.error !== "authorization_pending") throw new Error(`not pending: ${JSON.stringify(early.error)}`);
 
+  console.log(JSON.stringify(started.data.claim));
   for await (const _said of process.stdin) break;
   const exchanged = await server.POST("/api/v1/agent-auth/token", { body: grant, ...form });
   if (!exchanged.data) throw new Error(exchanged.error.error);

@@ -13,6 +13,12 @@ use crate::world::{Credential, World, attempt_of};
 /// An agent, written against nothing but the generated types.
 const AGENT: &str = include_str!("agent.mts");
 
+/// As strict as the compiler can be.
+const COMPILER: &str = r#"{
+  "compilerOptions": { "strict": true, "target": "es2022", "lib": ["es2022", "dom"], "module": "nodenext", "types": [] },
+  "files": ["agent.mts"]
+}"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_linter_finds_no_error_in_the_description() {
     let Some(packages) = npm::packages() else { return };
@@ -33,9 +39,8 @@ async fn a_client_that_was_generated_in_another_language_completes_the_flow_of_a
     let dir = folder(&world, &packages).await;
     run(node(&dir, &["node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "api.d.ts"])).await;
     tokio::fs::write(dir.join("agent.mts"), AGENT).await.unwrap();
-    let strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "", "--lib", "es2022,dom"];
-    let compile = [&["node_modules/typescript/bin/tsc"], strict.as_slice(), &["agent.mts"]].concat();
-    run(node(&dir, &compile)).await;
+    tokio::fs::write(dir.join("tsconfig.json"), COMPILER).await.unwrap();
+    run(node(&dir, &["node_modules/typescript/bin/tsc", "--project", "."])).await;
     let mut agent = node(&dir, &["agent.mjs", &world.url]);
     let mut agent = agent.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(agent.stdout.take().unwrap()).lines();
