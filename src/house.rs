@@ -41,6 +41,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
+use crate::http::discovery::Resources;
+use crate::http::guide::Guides;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
 use crate::web::signin::oidc::Providers;
@@ -100,6 +102,10 @@ pub struct Rooms {
     pub closing: watch::Receiver<bool>,
     /// How often one address may try.
     pub limits: Limits,
+    /// What agents read.
+    pub guides: Guides,
+    /// What asks for a credential.
+    pub resources: Resources,
     /// The body of `GET /api/v1/events/registry`.
     pub registry_description: Value,
     /// The machine-readable description of both surfaces.
@@ -145,6 +151,9 @@ pub enum BuildError {
     /// The knowledge API.
     #[error("the knowledge API: {0}")]
     Knowledge(String),
+    /// What agents read.
+    #[error("the guides: {0}")]
+    Guides(#[from] askama::Error),
     /// Supervision.
     #[error("the actors did not start: {0}")]
     Actors(String),
@@ -248,6 +257,8 @@ impl House {
         root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
         Ok(Self(Arc::new(Rooms {
             limits: Limits::new(&settings.limits),
+            guides: Guides::new(&base_url, &rag_url, &settings)?,
+            resources: Resources::of_the_table(),
             registry_description: registry.describe(),
             description,
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),

@@ -15,8 +15,10 @@ pub mod client;
 pub mod consent;
 pub mod device;
 pub mod discovery;
+pub mod document;
 pub mod error;
 pub mod events;
+pub mod guide;
 pub mod knowledge;
 pub mod layers;
 pub mod limits;
@@ -110,7 +112,16 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/keys", Accepts::SESSION, post(api_keys::create)),
         Route::get("/api/v1/keys", PERSON, get(api_keys::list)),
         Route::delete("/api/v1/keys/{id}", Accepts::SESSION, delete(api_keys::revoke)),
+        Route::post("/api/v1/a2a", NONE, post(guide::a2a::answer)),
+        Route::post("/api/v1/mcp", NONE, post(guide::mcp::answer)),
+        Route::get("/llms.txt", NONE, get(guide::short)),
+        Route::get("/llms-full.txt", NONE, get(guide::full)),
+        Route::get("/auth.md", NONE, get(guide::auth)),
         Route::get("/.well-known/jwks.json", NONE, get(discovery::jwks)),
+        Route::get("/.well-known/agent-card.json", NONE, get(discovery::agent_card)),
+        Route::get("/.well-known/oauth-authorization-server", NONE, get(discovery::authorization_server)),
+        Route::get("/.well-known/oauth-protected-resource", NONE, get(discovery::protected_resource)),
+        Route::get("/.well-known/oauth-protected-resource/{*path}", NONE, get(discovery::protected_resource_at)),
     ]
 }
 
@@ -154,7 +165,17 @@ pub fn router(house: House) -> Router {
 
 /// The service of the knowledge API's own listener.
 pub fn knowledge_router(house: House) -> Router {
-    layers::around(serve(knowledge_routes()), house)
+    use routing::get;
+    let mut table = knowledge_routes();
+    table.extend([
+        Route::get(discovery::METADATA, Accepts::NONE, get(discovery::knowledge_resource)),
+        Route::get(
+            "/.well-known/oauth-protected-resource/{*path}",
+            Accepts::NONE,
+            get(discovery::knowledge_resource_at),
+        ),
+    ]);
+    layers::around(serve(table), house)
 }
 
 fn serve(table: Vec<Route>) -> Router<House> {

@@ -19,6 +19,8 @@ use domain::token::TokenScope;
 use serde_json::json;
 use store::session::SessionFacts;
 
+use super::KNOWLEDGE_PREFIX;
+use super::discovery::METADATA;
 use super::error::{ApiError, Code};
 use crate::house::House;
 
@@ -133,24 +135,26 @@ impl FromRequestParts<House> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, ApiError> {
         let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
+        let challenge = Challenge { accepts, house };
         let caller = match parts.headers.get(AUTHORIZATION) {
-            Some(header) => bearer(header, house).await?,
+            Some(header) => bearer(header, &challenge).await?,
             None => match session_cookie(&parts.headers, &house.settings.http.auth_name) {
                 Some(secret) => {
-                    let caller = session(&secret, house).await?;
+                    let caller = session(&secret, &challenge).await?;
                     same_site(parts, house)?;
                     caller
                 }
-                None => return Err(unauthorized(Code::Unauthorized, false, house)),
+                None => return Err(challenge.to_none()),
             },
         };
-        if accepts.includes(caller.kind()) { Ok(caller) } else { Err(unauthorized(Code::Unauthorized, true, house)) }
+        if accepts.includes(caller.kind()) { Ok(caller) } else { Err(challenge.to(Code::Unauthorized)) }
     }
 }
 
 /// RFC 6750, section 2.1.
-async fn bearer(header: &HeaderValue, house: &House) -> Result<Caller, ApiError> {
-    let refuse = |code| unauthorized(code, true, house);
+async fn bearer(header: &HeaderValue, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
+    let house = challenge.house;
+    let refuse = |code| challenge.to(code);
     let Some(secret) = bearer_token(header) else { return Err(refuse(Code::Unauthorized)) };
     if secret.has_prefix(SecretKind::Machine) {
         let machine = house.lookup.machine(secret.hash()).await?;
@@ -195,8 +199,9 @@ pub fn bearer_token(header: &HeaderValue) -> Option<Secret> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| Secret::presented(token))
 }
 
-async fn session(secret: &Secret, house: &House) -> Result<Caller, ApiError> {
-    let session = session_facts(secret, house).await?.ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
+async fn session(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
+    let session = session_facts(secret, challenge.house).await?;
+    let session = session.ok_or_else(|| challenge.to(Code::Unauthorized))?;
     Ok(Caller::Session {
         session: session.session,
         signed_in_at: session.created_at,
@@ -256,23 +261,52 @@ fn same_site(parts: &Parts, house: &House) -> Result<(), ApiError> {
     if site && origin && (json || no_body) { Ok(()) } else { Err(Code::CrossSiteRequest.into()) }
 }
 
-/// 401 with the challenge of RFC 9728, section 5.1; `error` stands in it only when a token was sent (RFC 6750, section 3.1).
+/// What a route that takes these credentials says to whoever has none of them: 401 with the challenge of RFC 9728, section 5.1, which
+/// names the metadata of the surface.
+#[derive(Debug)]
+pub struct Challenge<'h> {
+    accepts: Accepts,
+    house: &'h House,
+}
+
+impl<'h> Challenge<'h> {
+    /// Of the knowledge API.
+    pub fn for_key(house: &'h House) -> Self {
+        Self { accepts: Accepts::API_KEY, house }
+    }
+
+    /// To whoever sent a credential that does not do (RFC 6750, section 3.1).
+    pub fn to(&self, code: Code) -> ApiError {
+        self.with(code, r#", error="invalid_token""#)
+    }
+
+    /// To whoever sent none.
+    fn to_none(&self) -> ApiError {
+        self.with(Code::Unauthorized, "")
+    }
+
+    fn with(&self, code: Code, parameters: &str) -> ApiError {
+        let metadata = if self.accepts.includes(Accepts::API_KEY) {
+            format!("{}{METADATA}{}", self.house.rag_url, KNOWLEDGE_PREFIX.trim_end_matches('/'))
+        } else {
+            format!("{}{METADATA}", self.house.base_url)
+        };
+        let challenge = HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{metadata}"{parameters}"#));
+        ApiError::new(code).header(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Bearer")))
+    }
+}
+
+/// 401 on the account and agent API; `error` stands in the challenge only when a token was sent.
 pub fn unauthorized(code: Code, token_sent: bool, house: &House) -> ApiError {
-    let metadata = format!("{}/.well-known/oauth-protected-resource", house.base_url);
-    let error = if token_sent { r#", error="invalid_token""# } else { "" };
-    let challenge = HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{metadata}"{error}"#));
-    ApiError::new(code).header(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Bearer")))
+    let challenge = Challenge { accepts: Accepts::NONE, house };
+    if token_sent { challenge.to(code) } else { challenge.to_none() }
 }
 
 /// 401 for a session whose sign-in is too long ago for what it asks: RFC 9470, section 3.
 pub fn stale_sign_in(within: Duration, house: &House) -> ApiError {
-    let challenge = format!(
-        r#"Bearer resource_metadata="{}/.well-known/oauth-protected-resource", error="insufficient_user_authentication", max_age="{}""#,
-        house.base_url,
-        within.as_secs(),
-    );
-    let challenge = HeaderValue::from_str(&challenge).unwrap_or(HeaderValue::from_static("Bearer"));
-    ApiError::new(Code::Unauthorized).with("reason", json!("sign_in_again")).header(WWW_AUTHENTICATE, challenge)
+    let parameters = format!(r#", error="insufficient_user_authentication", max_age="{}""#, within.as_secs());
+    let challenge = Challenge { accepts: Accepts::NONE, house };
+    challenge.with(Code::Unauthorized, &parameters).with("reason", json!("sign_in_again"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,18 @@
 //! What clients and people find without having been told: the welcome, and what stands under `/.well-known`.
 
+mod card;
+mod oauth;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CACHE_CONTROL};
 use axum::response::{IntoResponse, Redirect, Response};
 
+pub use self::card::agent_card;
+pub use self::oauth::{
+    METADATA, Resources, authorization_server, knowledge_resource, knowledge_resource_at, protected_resource,
+    protected_resource_at,
+};
 use super::error::Answer;
 use crate::house::House;
 
@@ -17,6 +25,9 @@ pub async fn welcome(State(house): State<House>, headers: HeaderMap) -> Response
     let url = &house.base_url;
     let text = format!(
         "attache is running.\n\n\
+        Agents, begin here:        {url}/llms.txt\n\
+        How to get a credential:   {url}/auth.md\n\
+        The whole guide:           {url}/llms-full.txt\n\n\
         Agents register:           POST {url}/api/v1/agent-auth/identity\n\
         Computers register:        POST {url}/api/v1/machines\n\
         Computers are attached:    POST {url}/api/v1/device/code\n\

@@ -21,7 +21,7 @@ use domain::api_key::ApiKeyScope;
 use serde::de::DeserializeOwned;
 
 use self::error::KnowledgeError;
-use super::auth::{Caller, unauthorized};
+use super::auth::{Caller, Challenge};
 use super::body;
 use super::error::{ApiError, Code};
 use crate::house::House;
@@ -66,7 +66,7 @@ impl<S: Scope> FromRequestParts<House> for Key<S> {
 
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, KnowledgeError> {
         let Caller::Key(key) = Caller::from_request_parts(parts, house).await? else {
-            return Err(unauthorized(Code::Unauthorized, true, house).into());
+            return Err(Challenge::for_key(house).to(Code::Unauthorized).into());
         };
         if !key.scopes.contains(&S::SCOPE) {
             return Err(ApiError::new(Code::InsufficientScope).with("scope", S::SCOPE.as_str().into()).into());

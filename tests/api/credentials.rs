@@ -16,6 +16,8 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/device/code", &["machine"]),
     ("POST", "/api/v1/device/approve", &["account", "session"]),
     ("POST", "/api/v1/device/token", &[]),
+    ("POST", "/api/v1/a2a", &[]),
+    ("POST", "/api/v1/mcp", &[]),
     ("GET", "/api/v1/account/summary", &["account", "session"]),
     ("GET", "/api/v1/account/computers", &["account", "session"]),
     ("GET", "/api/v1/usage/bar", &["machine", "account", "session"]),

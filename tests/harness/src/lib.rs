@@ -3,7 +3,7 @@
 //! - [`npm`]: the folder with the packages that tests have from npm.
 //! - [`oidc`]: a real OpenID provider, with accounts that anybody may sign in as.
 //! - [`postgres`]: a database of one's own in the cluster that the test run started.
-//! - [`python`]: environments with packages that tests have from PyPI.
+//! - [`python`]: environments with packages that tests have from `PyPI`.
 //! - [`smtp`]: a real mail server that remembers its letters.
 //! - [`upstream`]: a fake statistics service that remembers, judges, and misbehaves on request.
 //!

@@ -1,4 +1,4 @@
-//! What the tests have from PyPI: an environment for each list in `tests/python/`, which `make tools` fills.
+//! What the tests have from `PyPI`: an environment for each list in `tests/python/`, which `make tools` fills.
 
 use std::path::PathBuf;
 

@@ -1,0 +1,57 @@
+//! Account, usage, agents, sessions and keys (specification, *Account and usage*).
+
+use domain::ids::{ApiKeyId, RegistrationId, SessionId};
+use http::Method;
+use wire::Done;
+use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, NewKey, Sessions};
+use wire::usage::UsageBar;
+
+use crate::exchange::Ask;
+use crate::{Client, Error};
+
+impl Client {
+    /// `GET /api/v1/account/summary`
+    pub async fn account_summary(&self) -> Result<AccountSummary, Error> {
+        self.ask(Ask::get(self.base("/api/v1/account/summary"))).await
+    }
+
+    /// `GET /api/v1/account/computers`
+    pub async fn account_computers(&self) -> Result<AccountComputers, Error> {
+        self.ask(Ask::get(self.base("/api/v1/account/computers"))).await
+    }
+
+    /// `GET /api/v1/usage/bar`
+    pub async fn usage_bar(&self) -> Result<UsageBar, Error> {
+        self.ask(Ask::get(self.base("/api/v1/usage/bar"))).await
+    }
+
+    /// `DELETE /api/v1/agents/{id}`: the agent may do nothing any more.
+    pub async fn agent_revoke(&self, agent: RegistrationId) -> Result<Done, Error> {
+        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/agents/{agent}")))).await
+    }
+
+    /// `GET /api/v1/sessions`
+    pub async fn sessions(&self) -> Result<Sessions, Error> {
+        self.ask(Ask::get(self.base("/api/v1/sessions"))).await
+    }
+
+    /// `DELETE /api/v1/sessions/{id}`: signs a browser out.
+    pub async fn session_revoke(&self, session: SessionId) -> Result<Done, Error> {
+        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/sessions/{session}")))).await
+    }
+
+    /// `POST /api/v1/keys`, as a signed-in person.
+    pub async fn key_create(&self, key: &KeyRequest) -> Result<NewKey, Error> {
+        self.ask(Ask::new(Method::POST, self.base("/api/v1/keys")).json(key)?).await
+    }
+
+    /// `GET /api/v1/keys`
+    pub async fn keys(&self) -> Result<Keys, Error> {
+        self.ask(Ask::get(self.base("/api/v1/keys"))).await
+    }
+
+    /// `DELETE /api/v1/keys/{id}`
+    pub async fn key_revoke(&self, key: ApiKeyId) -> Result<Done, Error> {
+        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/keys/{key}")))).await
+    }
+}

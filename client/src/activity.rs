@@ -1,0 +1,51 @@
+//! Activity and audit (specification, *Activity and audit*).
+
+use bytes::Bytes;
+use domain::ids::EventId;
+use domain::lane::Lane;
+use serde::Serialize;
+use wire::activity::{ActivityPage, LogKeys};
+
+use crate::exchange::{Ask, unreadable};
+use crate::{Client, Error};
+
+/// What is asked of activity; nothing is required.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ActivityQuery {
+    /// Entries, 1 to 500; 100 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// From the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// A date-time or epoch milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// One of the six.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Lane>,
+}
+
+impl Client {
+    /// `GET /api/v1/activity`
+    pub async fn activity(&self, query: &ActivityQuery) -> Result<ActivityPage, Error> {
+        let url = self.base("/api/v1/activity");
+        let query = serde_urlencoded::to_string(query).map_err(|source| unreadable(&url, source))?;
+        self.ask(Ask::get(format!("{url}?{query}"))).await
+    }
+
+    /// `GET /api/v1/audit/verify`: the proof as it came, to be kept and checked.
+    pub async fn proof(&self, event: EventId) -> Result<Bytes, Error> {
+        self.ask_bytes(Ask::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
+    }
+
+    /// `GET /api/v1/audit/keys`
+    pub async fn log_keys(&self) -> Result<LogKeys, Error> {
+        self.ask(Ask::get(self.base("/api/v1/audit/keys"))).await
+    }
+
+    /// `GET /api/v1/audit/checkpoint`: a C2SP note.
+    pub async fn checkpoint(&self) -> Result<Bytes, Error> {
+        self.ask_bytes(Ask::get(self.base("/api/v1/audit/checkpoint"))).await
+    }
+}

@@ -1,0 +1,33 @@
+//! Consent levels (specification, *Consent*).
+
+use domain::ids::MachineUuid;
+use domain::lane::Lane;
+use http::Method;
+use serde::Serialize;
+use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten};
+
+use crate::exchange::{Ask, unreadable};
+use crate::{Client, Error};
+
+#[derive(Debug, Serialize)]
+struct Query {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine_uuid: Option<MachineUuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lane: Option<Lane>,
+}
+
+impl Client {
+    /// `GET /api/v1/consent`: the effective level of a computer, or all levels that were set, for an account that names no computer.
+    pub async fn consent(&self, machine: Option<MachineUuid>, lane: Option<Lane>) -> Result<ConsentAnswer, Error> {
+        let url = self.base("/api/v1/consent");
+        let query = serde_urlencoded::to_string(Query { machine_uuid: machine, lane });
+        let query = query.map_err(|source| unreadable(&url, source))?;
+        self.ask(Ask::get(format!("{url}?{query}"))).await
+    }
+
+    /// `POST /api/v1/consent`. A refusal with the code `consent_audit_forward_failed` means that the rows are written all the same.
+    pub async fn consent_set(&self, request: &ConsentRequest) -> Result<ConsentWritten, Error> {
+        self.ask(Ask::new(Method::POST, self.base("/api/v1/consent")).json(request)?).await
+    }
+}

@@ -1,0 +1,20 @@
+//! Events (specification, *Events*).
+
+use bytes::Bytes;
+use http::Method;
+use wire::events::{Registry, SubmitResult};
+
+use crate::exchange::Ask;
+use crate::{Client, Error};
+
+impl Client {
+    /// `POST /api/v1/events` with exactly these bytes. It is sent again until it is answered: the same event is never counted twice.
+    pub async fn event_submit(&self, event: impl Into<Bytes>) -> Result<SubmitResult, Error> {
+        self.ask(Ask::new(Method::POST, self.base("/api/v1/events")).bytes(event.into()).freely()).await
+    }
+
+    /// `GET /api/v1/events/registry`
+    pub async fn event_registry(&self) -> Result<Registry, Error> {
+        self.ask(Ask::get(self.base("/api/v1/events/registry"))).await
+    }
+}

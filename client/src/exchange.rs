@@ -1,0 +1,177 @@
+//! One request and its answer, sent again where that is safe.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method};
+use reqwest::{RequestBuilder, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wire::error::ErrorBody;
+
+use crate::error::{Error, Refusal};
+use crate::{Client, Credential};
+
+/// Whether a request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// Sent twice it does no more than once.
+    Freely,
+    /// Only if it cannot have reached the server.
+    UnlessSent,
+}
+
+/// What is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    pub url: String,
+    pub method: Method,
+    pub repeat: Repeat,
+    body: Option<(&'static str, Bytes)>,
+    headers: HeaderMap,
+}
+
+impl Ask {
+    /// A question: may be asked again.
+    pub fn get(url: String) -> Self {
+        Self { url, method: Method::GET, repeat: Repeat::Freely, body: None, headers: HeaderMap::new() }
+    }
+
+    /// Something to be done.
+    pub fn new(method: Method, url: String) -> Self {
+        Self { method, repeat: Repeat::UnlessSent, ..Self::get(url) }
+    }
+
+    pub fn json(self, body: &impl Serialize) -> Result<Self, Error> {
+        let bytes = serde_json::to_vec(body).map_err(|source| unreadable(&self.url, source))?;
+        Ok(self.bytes(bytes.into()))
+    }
+
+    /// JSON that is written already.
+    pub fn bytes(self, bytes: Bytes) -> Self {
+        Self { body: Some(("application/json", bytes)), ..self }
+    }
+
+    pub fn form(self, body: &impl Serialize) -> Result<Self, Error> {
+        let text = serde_urlencoded::to_string(body).map_err(|source| unreadable(&self.url, source))?;
+        Ok(Self { body: Some(("application/x-www-form-urlencoded", text.into())), ..self })
+    }
+
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// It may be sent again.
+    pub fn freely(self) -> Self {
+        Self { repeat: Repeat::Freely, ..self }
+    }
+}
+
+impl Client {
+    pub(crate) fn base(&self, path: &str) -> String {
+        format!("{}{path}", self.base_url())
+    }
+
+    pub(crate) fn rag(&self, path: &str) -> String {
+        format!("{}{path}", self.rag_url())
+    }
+
+    /// Asks, and reads the answer as JSON.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
+        let url = ask.url.clone();
+        let body = self.ask_bytes(ask).await?;
+        serde_json::from_slice(&body).map_err(|source| unreadable(&url, source))
+    }
+
+    /// Asks, and gives the answer's bytes.
+    pub(crate) async fn ask_bytes(&self, ask: Ask) -> Result<Bytes, Error> {
+        let once = async || {
+            let response = self.sent(&ask, Some(self.settings.timeout)).await?;
+            response.bytes().await.map_err(|source| Error::Unreachable { url: self.base_url().to_owned(), source })
+        };
+        self.repeated(ask.repeat, once).await
+    }
+
+    /// Asks, and gives the answer before its body is there.
+    pub(crate) async fn ask_stream(&self, ask: Ask) -> Result<Response, Error> {
+        self.repeated(ask.repeat, async || self.sent(&ask, None).await).await
+    }
+
+    /// Sends once; an answer that is no success is an error.
+    async fn sent(&self, ask: &Ask, timeout: Option<Duration>) -> Result<Response, Error> {
+        let sent = self.request(ask, timeout).send().await;
+        let response = sent.map_err(|source| Error::Unreachable { url: self.base_url().to_owned(), source })?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+
+    fn request(&self, ask: &Ask, timeout: Option<Duration>) -> RequestBuilder {
+        let mut request = self.http.request(ask.method.clone(), &ask.url).headers(ask.headers.clone());
+        request = match &self.credential {
+            Credential::None => request,
+            Credential::Bearer(token) => {
+                request.header(AUTHORIZATION, sensitive(&format!("Bearer {}", token.expose())))
+            }
+            Credential::Cookie(pair) => request.header(COOKIE, sensitive(pair.expose())),
+        };
+        if let Some((kind, body)) = &ask.body {
+            request = request.header(CONTENT_TYPE, *kind).body(body.clone());
+        } else if ask.method != Method::GET {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        match timeout {
+            Some(timeout) => request.timeout(timeout),
+            None => request,
+        }
+    }
+
+    async fn repeated<T, F: AsyncFnMut() -> Result<T, Error>>(&self, repeat: Repeat, mut once: F) -> Result<T, Error> {
+        let retry = self.settings.retry;
+        let mut delays = ExponentialBuilder::default()
+            .with_jitter()
+            .with_min_delay(retry.delay_min)
+            .with_max_delay(retry.delay_max)
+            .with_max_times(retry.retries_max)
+            .build();
+        loop {
+            let error = match once().await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let again = match repeat {
+                Repeat::Freely => error.is_temporary(),
+                Repeat::UnlessSent => error.never_sent(),
+            };
+            let asked = error.refusal().and_then(|refusal| refusal.retry_after);
+            let Some(delay) = delays.next().filter(|_| again) else { return Err(error) };
+            if asked.is_some_and(|asked| asked > retry.delay_max) {
+                return Err(error);
+            }
+            tokio::time::sleep(asked.map_or(delay, |asked| asked.max(delay))).await;
+        }
+    }
+}
+
+fn sensitive(text: &str) -> HeaderValue {
+    // What cannot stand in a header is no credential of ours, and the server will say so.
+    let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("Bearer"));
+    value.set_sensitive(true);
+    value
+}
+
+async fn refusal(response: Response) -> Error {
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let body = response.bytes().await.unwrap_or_default();
+    let body = serde_json::from_slice(&body)
+        .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });
+    Box::new(Refusal { status, body, retry_after: retry_after.map(Duration::from_secs) }).into()
+}
+
+pub(crate) fn unreadable(url: &str, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Unreadable { url: url.to_owned(), source: Box::new(source) }
+}

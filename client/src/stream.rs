@@ -1,0 +1,123 @@
+//! The stream of a batch, joined again where it broke off (specification, *Batch-add stream*; decisions, section 13).
+
+use std::fmt;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use domain::ids::BatchId;
+use futures_util::StreamExt;
+use http::Method;
+use reqwest::Response;
+use sse_stream::{Sse, SseByteStream};
+use wire::knowledge::{BatchMessage, BatchRequest, X_BATCH_ID};
+
+use crate::exchange::{Ask, unreadable};
+use crate::{Client, Error};
+
+type Bodies = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// What becomes of the items of a batch, message by message. Dropping it does not stop the batch.
+pub struct BatchStream {
+    client: Client,
+    batch: BatchId,
+    /// The id of the message that was heard last.
+    heard: Option<String>,
+    messages: SseByteStream<Bodies>,
+    ended: bool,
+    /// Attempts to join again since a message came.
+    attempts: usize,
+}
+
+impl BatchStream {
+    pub(crate) async fn begun(client: &Client, request: &BatchRequest) -> Result<Self, Error> {
+        let url = client.rag("/v1/batch-add");
+        let response = client.ask_stream(Ask::new(Method::POST, url.clone()).json(request)?).await?;
+        let named = response.headers().get(X_BATCH_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let batch = named.parse().map_err(|source: domain::ids::InvalidId| unreadable(&url, source))?;
+        Ok(Self::of(client, batch, None, response))
+    }
+
+    pub(crate) async fn joined(client: &Client, batch: BatchId, after: Option<&str>) -> Result<Self, Error> {
+        let response = join(client, batch, after).await?;
+        Ok(Self::of(client, batch, after.map(str::to_owned), response))
+    }
+
+    fn of(client: &Client, batch: BatchId, heard: Option<String>, response: Response) -> Self {
+        Self { client: client.clone(), batch, heard, messages: messages(response), ended: false, attempts: 0 }
+    }
+
+    /// The batch, by which it can be joined or cancelled.
+    pub fn batch(&self) -> BatchId {
+        self.batch
+    }
+
+    /// The id of the last message, to join again after it.
+    pub fn heard(&self) -> Option<&str> {
+        self.heard.as_deref()
+    }
+
+    /// The next message; `None` after the last one. A stream that breaks off before is joined again after the last message that was
+    /// heard, so none is told twice and none is missed.
+    pub async fn next(&mut self) -> Option<Result<BatchMessage, Error>> {
+        while !self.ended {
+            match self.messages.next().await {
+                Some(Ok(Sse { data: Some(data), id, .. })) => return Some(self.read(&data, id)),
+                // A block without data tells nothing.
+                Some(Ok(_)) => continue,
+                Some(Err(_)) | None => {}
+            }
+            if let Err(error) = self.join_again().await {
+                self.ended = true;
+                return Some(Err(error));
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, data: &str, id: Option<String>) -> Result<BatchMessage, Error> {
+        let message = serde_json::from_str(data).map_err(|source| {
+            self.ended = true;
+            unreadable(&self.client.rag("/v1/batch-add"), source)
+        })?;
+        self.attempts = 0;
+        self.heard = id.or(self.heard.take());
+        self.ended = matches!(message, BatchMessage::Complete | BatchMessage::Error { fatal: true, .. });
+        Ok(message)
+    }
+
+    async fn join_again(&mut self) -> Result<(), Error> {
+        let broken =
+            |source: Option<Error>| Error::Broken { batch: self.batch.to_string(), source: source.map(Box::new) };
+        let retry = self.client.settings.retry;
+        if self.attempts >= retry.retries_max.max(1) {
+            return Err(broken(None));
+        }
+        self.attempts += 1;
+        match join(&self.client, self.batch, self.heard.as_deref()).await {
+            Ok(response) => {
+                self.messages = messages(response);
+                Ok(())
+            }
+            Err(error) => Err(broken(Some(error))),
+        }
+    }
+}
+
+impl fmt::Debug for BatchStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchStream").field("batch", &self.batch).field("heard", &self.heard).finish_non_exhaustive()
+    }
+}
+
+async fn join(client: &Client, batch: BatchId, after: Option<&str>) -> Result<Response, Error> {
+    let ask = Ask::get(client.rag(&format!("/v1/batch-add/{batch}")));
+    let ask = match after {
+        Some(after) => ask.header("last-event-id", after),
+        None => ask,
+    };
+    client.ask_stream(ask).await
+}
+
+fn messages(response: Response) -> SseByteStream<Bodies> {
+    SseByteStream::new(Box::pin(response.bytes_stream()) as Bodies)
+}

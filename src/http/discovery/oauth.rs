@@ -1,0 +1,176 @@
+//! How a client that was answered 401 finds out what to do: which authorization server a resource trusts (RFC 9728), and what that server
+//! offers (RFC 8414, with a block for agents).
+
+use std::collections::BTreeMap;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use domain::api_key::ApiKeyScope;
+use serde_json::{Value, json};
+
+use crate::house::House;
+use crate::http::auth::Accepts;
+use crate::http::document::Document;
+use crate::http::error::{Answer, Code};
+use crate::http::{KNOWLEDGE_PREFIX, knowledge_routes, routes};
+
+/// Where the metadata of a protected resource stands; the path of the resource comes after it (RFC 9728, section 3.1).
+pub const METADATA: &str = "/.well-known/oauth-protected-resource";
+
+/// Everything that asks for a credential, and which ones it takes.
+#[derive(Debug)]
+pub struct Resources(BTreeMap<&'static str, Accepts>);
+
+impl Resources {
+    /// As the table of routes has it: each path, and each surface as a whole.
+    pub fn of_the_table() -> Self {
+        let mut resources = BTreeMap::<_, Accepts>::new();
+        let mut add = |path, accepts| {
+            let known = resources.entry(path).or_insert(Accepts::NONE);
+            *known = known.or(accepts);
+        };
+        for route in routes().iter().filter(|route| route.accepts != Accepts::NONE) {
+            add(route.path, route.accepts);
+            add("/api/v1", route.accepts);
+        }
+        for route in knowledge_routes() {
+            add(route.path, route.accepts);
+            add(KNOWLEDGE_PREFIX.trim_end_matches('/'), route.accepts);
+        }
+        Self(resources)
+    }
+
+    /// What the resource at this path takes.
+    fn accepts(&self, path: &str) -> Option<Accepts> {
+        let fits =
+            |(segment, template): (&str, &str)| segment == template || template.starts_with('{') && !segment.is_empty();
+        let is_at = |template: &str| {
+            path.split('/').count() == template.split('/').count() && path.split('/').zip(template.split('/')).all(fits)
+        };
+        self.0.iter().find(|(template, _)| is_at(template)).map(|(_, accepts)| *accepts)
+    }
+}
+
+/// `GET /.well-known/oauth-protected-resource`: the account and agent API as a whole.
+pub async fn protected_resource(State(house): State<House>, headers: HeaderMap) -> Answer {
+    let accepts = house.resources.accepts("/api/v1").ok_or(Code::NotFound)?;
+    Ok(Document::json(&metadata(&house.base_url, accepts, &house)).answer(&headers))
+}
+
+/// `GET /.well-known/oauth-protected-resource`, where the knowledge API has a listener of its own.
+pub async fn knowledge_resource(State(house): State<House>, headers: HeaderMap) -> Response {
+    Document::json(&metadata(&house.rag_url, Accepts::API_KEY, &house)).answer(&headers)
+}
+
+/// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface that begins with this path.
+pub async fn protected_resource_at(State(house): State<House>, Path(path): Path<String>, headers: HeaderMap) -> Answer {
+    let knowledge_is_here = house.settings.knowledge.bind.is_none();
+    resource_at(&house, &path, &headers, |is_knowledge| knowledge_is_here || !is_knowledge)
+}
+
+/// The same where the knowledge API has a listener of its own.
+pub async fn knowledge_resource_at(State(house): State<House>, Path(path): Path<String>, headers: HeaderMap) -> Answer {
+    resource_at(&house, &path, &headers, |is_knowledge| is_knowledge)
+}
+
+fn resource_at(house: &House, path: &str, headers: &HeaderMap, is_here: impl Fn(bool) -> bool) -> Answer {
+    let path = format!("/{path}");
+    let accepts = house.resources.accepts(&path).ok_or(Code::NotFound)?;
+    let is_knowledge = accepts.includes(Accepts::API_KEY);
+    if !is_here(is_knowledge) {
+        return Err(Code::NotFound.into());
+    }
+    let surface = if is_knowledge { &house.rag_url } else { &house.base_url };
+    Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, house)).answer(headers))
+}
+
+/// RFC 9728, section 2. Keys and the secrets of computers are no tokens of an authorization server, so where only they count none is named.
+fn metadata(resource: &str, accepts: Accepts, house: &House) -> Value {
+    let base = &house.base_url;
+    if accepts.includes(Accepts::API_KEY) {
+        return json!({
+            "resource": resource,
+            "resource_name": "attache: the knowledge API",
+            "resource_documentation": format!("{base}/llms-full.txt"),
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": ApiKeyScope::ALL.map(ApiKeyScope::as_str),
+        });
+    }
+    let granted = [(Accepts::ACCOUNT, "svc.account"), (Accepts::PRE_CLAIM, "svc.events")];
+    let scopes: Vec<&str> =
+        granted.into_iter().filter(|(kind, _)| accepts.includes(*kind)).map(|(_, scope)| scope).collect();
+    let by_header = !scopes.is_empty() || accepts.includes(Accepts::MACHINE);
+    let mut metadata = json!({
+        "resource": resource,
+        "resource_name": "attache: the account and agent API",
+        "resource_documentation": format!("{base}/auth.md"),
+        "bearer_methods_supported": if by_header { json!(["header"]) } else { json!([]) },
+    });
+    if !scopes.is_empty() {
+        metadata["authorization_servers"] = json!([base]);
+        metadata["scopes_supported"] = json!(scopes);
+    }
+    metadata
+}
+
+/// `GET /.well-known/oauth-authorization-server`
+///
+/// There is no authorization endpoint: people confirm on pages of ours. The device flow is not named either, because it attaches
+/// computers and issues no token.
+pub async fn authorization_server(State(house): State<House>, headers: HeaderMap) -> Response {
+    const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
+    const ASSERTION_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+    let base = &house.base_url;
+    let at = |path: &str| format!("{base}/api/v1/agent-auth/{path}");
+    let guide = format!("{base}/auth.md");
+    let scopes = ["svc.account", "svc.events"];
+    let grants = [CLAIM_GRANT, ASSERTION_GRANT];
+    let metadata = json!({
+        "issuer": base,
+        "token_endpoint": at("token"),
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint": at("revoke"),
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "jwks_uri": format!("{base}/.well-known/jwks.json"),
+        "response_types_supported": [],
+        "grant_types_supported": grants,
+        "scopes_supported": scopes,
+        "service_documentation": guide,
+        "protected_resources": [base],
+        "agent_auth": {
+            "skill": guide,
+            "identity_endpoint": at("identity"),
+            "claim_endpoint": at("claim"),
+            "claim_completion_endpoint": at("claim/complete"),
+            "token_endpoint": at("token"),
+            "revocation_endpoint": at("revoke"),
+            "identity_types_supported": ["anonymous", "service_auth"],
+            "grant_types_supported": grants,
+            "scopes_supported": scopes,
+            "anonymous": { "pre_claim_scopes": ["svc.events"], "post_claim_scopes": ["svc.account"] },
+            "service_auth": { "post_claim_scopes": ["svc.account"] },
+        },
+    });
+    Document::json(&metadata).answer(&headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_a_path_that_asks_for_a_credential() {
+        let resources = Resources::of_the_table();
+        let accepts = |path: &str| resources.accepts(path);
+        assert!(accepts("/api/v1").unwrap().includes(Accepts::ACCOUNT.or(Accepts::PRE_CLAIM)));
+        assert_eq!(accepts("/api/v1/device/code"), Some(Accepts::MACHINE));
+        assert_eq!(accepts("/api/v1/agents/x"), Some(Accepts::ACCOUNT.or(Accepts::SESSION)));
+        assert_eq!(accepts("/api/v1/keys"), Some(Accepts::ACCOUNT.or(Accepts::SESSION)));
+        assert_eq!(accepts("/v1"), Some(Accepts::API_KEY));
+        assert_eq!(accepts("/v1/batch-add/x"), Some(Accepts::API_KEY));
+        for open in ["/", "/api", "/api/v1/", "/api/v1/mcp", "/api/v1/agents/", "/api/v1/agents/x/y", "/v1/search/x"] {
+            assert_eq!(accepts(open), None, "{open}");
+        }
+    }
+}

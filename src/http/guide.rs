@@ -1,0 +1,88 @@
+//! What agents read before they act (specification, *Guide endpoints*; decisions, section 11).
+//!
+//! `/llms.txt` is the short guide, and what A2A and MCP answer; `/auth.md` says how to get a credential; `/llms-full.txt` says everything.
+//! They are rendered once, with the configured URLs, when the house is built. Every command in them is run by a test.
+
+pub mod a2a;
+pub mod mcp;
+mod rpc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::document::Document;
+use crate::config::Settings;
+use crate::house::House;
+
+/// The guides, rendered.
+#[derive(Debug)]
+pub struct Guides {
+    short: String,
+    short_document: Document,
+    full: Document,
+    auth: Document,
+}
+
+impl Guides {
+    /// Renders them for a server that is reached at these URLs.
+    pub fn new(base: &str, rag: &str, settings: &Settings) -> askama::Result<Self> {
+        let agents = settings.events.third_party_agents.join("`, `");
+        let short = written(&Short { base, rag })?;
+        Ok(Self {
+            short_document: Document::new(PLAIN, short.clone()),
+            short,
+            full: Document::new(PLAIN, written(&Full { base, rag, agents: &agents })?),
+            auth: Document::new("text/markdown; charset=utf-8", written(&Auth { base })?),
+        })
+    }
+
+    /// The fixed guide, which links to the others.
+    pub fn short(&self) -> &str {
+        &self.short
+    }
+}
+
+/// Templates lose the end of their last line.
+fn written(template: &impl Template) -> askama::Result<String> {
+    Ok(template.render()? + "\n")
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// `GET /llms.txt`
+pub async fn short(State(house): State<House>, headers: HeaderMap) -> Response {
+    house.guides.short_document.answer(&headers)
+}
+
+/// `GET /llms-full.txt`
+pub async fn full(State(house): State<House>, headers: HeaderMap) -> Response {
+    house.guides.full.answer(&headers)
+}
+
+/// `GET /auth.md`
+pub async fn auth(State(house): State<House>, headers: HeaderMap) -> Response {
+    house.guides.auth.answer(&headers)
+}
+
+#[derive(Debug, Template)]
+#[template(path = "llms.txt")]
+struct Short<'g> {
+    base: &'g str,
+    rag: &'g str,
+}
+
+#[derive(Debug, Template)]
+#[template(path = "llms-full.txt")]
+struct Full<'g> {
+    base: &'g str,
+    rag: &'g str,
+    agents: &'g str,
+}
+
+#[derive(Debug, Template)]
+#[template(path = "auth.md")]
+struct Auth<'g> {
+    base: &'g str,
+}
