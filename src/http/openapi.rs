@@ -15,52 +15,48 @@ mod knowledge;
 mod operation;
 mod public;
 mod refusals;
+mod rpc;
 
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use domain::Digest;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use self::operation::Operation;
+use super::document::Document;
 use super::{Accepts, KNOWLEDGE_PREFIX, Route, knowledge_routes, routes};
 use crate::config::Settings;
 use crate::house::{House, Urls};
+use crate::web::docs::Reference;
 
-/// The description, as it is served.
+/// The description, as programs and people read it.
 #[derive(Debug)]
 pub struct Description {
     /// The document.
     pub document: Value,
-    text: Bytes,
-    etag: String,
+    served: Document,
+    reference: Reference,
 }
 
 impl Description {
     /// Of a server with these settings, reached under these addresses.
     pub fn new(settings: &Settings, urls: &Urls) -> Self {
         let document = document(settings, urls);
-        let text = Bytes::from(document.to_string());
-        let etag = format!("\"{:.16}\"", Digest::of(&text).to_string());
-        Self { document, text, etag }
+        Self { served: Document::json(&document), reference: Reference::new(&document), document }
+    }
+
+    /// For people.
+    pub fn reference(&self) -> &Reference {
+        &self.reference
     }
 }
 
 /// `GET /openapi.json`
 pub async fn show(State(house): State<House>, headers: HeaderMap) -> Response {
-    let Description { text, etag, .. } = &house.description;
-    // Asked for again after a minute, and then only sent when a new version of the server runs.
-    let caching = [(CACHE_CONTROL, "public, max-age=60".to_owned()), (ETAG, etag.clone())];
-    let known = headers.get(IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
-    if known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == etag || tag.trim() == "*") {
-        return (StatusCode::NOT_MODIFIED, caching).into_response();
-    }
-    (caching, [(CONTENT_TYPE, "application/json")], text.clone()).into_response()
+    house.description.served.answer(&headers)
 }
 
 /// What each operation is for; the routes that have none are no part of the API.
@@ -90,7 +86,7 @@ const TAGS: [(&str, &str); 8] = [
 ];
 
 fn document(settings: &Settings, urls: &Urls) -> Value {
-    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let mut schemas = Schemas::default();
     schemas.add::<wire::error::ErrorBody>();
     schemas.add::<public::Anything>();
@@ -98,7 +94,8 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
     for route in routes().iter().chain(&knowledge_routes()) {
         let found = operations.iter().position(|operation| operation.is_of(route));
         let Some(operation) = found.map(|at| operations.swap_remove(at)) else { continue };
-        let item = paths.entry(route.path).or_default();
+        // OpenAPI knows no parameter that reaches over several parts of a path; this one stands for the first.
+        let item = paths.entry(route.path.replace("{*", "{")).or_default();
         if route.path.starts_with(KNOWLEDGE_PREFIX) && urls.rag != urls.base {
             item.insert("servers".to_owned(), json!([{ "url": urls.rag, "description": "The knowledge API" }]));
         }

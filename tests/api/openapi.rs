@@ -18,7 +18,7 @@ async fn the_description_is_served_once_and_then_only_when_it_has_changed() {
     let document = answer.expect(200);
     assert_eq!((&document["openapi"], &document["info"]["version"]), (&json!("3.1.0"), &json!("1.0.0")));
     assert_eq!(document["servers"], json!([{ "url": world.url }]));
-    assert_eq!(answer.header("cache-control"), Some("public, max-age=60"));
+    assert_eq!(answer.header("cache-control"), Some("public, max-age=300"));
     let tag = answer.header("etag").unwrap();
     for known in [tag.to_owned(), format!("\"other\", W/{tag}")] {
         let again = world.request(Method::GET, "/openapi.json", &Credential::None).header("if-none-match", known);

@@ -172,6 +172,14 @@ impl Operation {
         self
     }
 
+    /// What is read from it may be read again for the price of 304, by whoever sends the `ETag` of what they have.
+    pub(super) fn answers_if_changed(self) -> Self {
+        if self.method == Method::GET && !["/", "/.well-known/jwks.json"].contains(&self.path) {
+            return self.answers_nothing(304, "What the caller has is still right.");
+        }
+        self
+    }
+
     /// A header of the success that was named last.
     pub(super) fn with_header(mut self, name: &str, what: &str) -> Self {
         if let Some(Answer { content: Some(content), .. }) = self.answers.last_mut() {
@@ -307,6 +315,7 @@ fn is_knowledge(route: &Route) -> bool {
 /// `{id}` and the like; what is no UUID is nothing that there is.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let names = names.map(|name| name.trim_start_matches('*'));
     let told = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
     names.map(told).collect()
 }
