@@ -286,7 +286,8 @@ impl Operation {
         let follow = [
             (asks, Code::Unauthorized),
             (asks, Code::MachineUnknown),
-            (changes && route.accepts.includes(Accepts::SESSION), Code::CrossSiteRequest),
+            // A cookie is judged before it is found that it does not do.
+            (changes && asks, Code::CrossSiteRequest),
             (knowledge, Code::InsufficientScope),
             (self.path.contains('{'), Code::NotFound),
             (self.body.is_some(), Code::PayloadTooLarge),
