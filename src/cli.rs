@@ -84,7 +84,7 @@ pub fn main() -> ExitCode {
         Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
-        Command::Openapi => settings().and_then(|settings| openapi::print(&settings)),
+        Command::Openapi => settings().map(|settings| openapi::print(&settings)),
         Command::Keys(command) => {
             settings().and_then(|settings| run(async move { keys::run(command, &settings).await }))
         }

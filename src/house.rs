@@ -181,13 +181,11 @@ impl House {
     /// Builds every room and starts everything that lives.
     pub async fn build(
         settings: Settings,
-        urls: Urls,
+        Urls { base: base_url, rag: rag_url }: Urls,
         clock: Clock,
         chance: Chance,
         closing: watch::Receiver<bool>,
     ) -> Result<Self, BuildError> {
-        let description = Description::new(&settings, &urls);
-        let Urls { base: base_url, rag: rag_url } = urls;
         let store = open_store(&settings).await?;
         let upstream = open_upstream(&settings, &clock, &chance).await?;
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
@@ -260,7 +258,7 @@ impl House {
             guides: Guides::new(&base_url, &rag_url, &settings)?,
             resources: Resources::of_the_table(),
             registry_description: registry.describe(),
-            description,
+            description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
             large_bodies: Semaphore::new(LARGE_BODIES_MAX),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),

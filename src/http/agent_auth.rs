@@ -45,7 +45,7 @@ pub async fn identity(
             claim_token_expires,
         },
         RegisteredVariant::ServiceAuth(started) => {
-            RegistrationVariant::ServiceAuth { claim: agent_claim(started, &house) }
+            RegistrationVariant::ServiceAuth { claim: agent_claim(&started, &house) }
         }
     };
     let post_claim_scopes = vec![SCOPE_ACCOUNT.to_owned()];
@@ -63,7 +63,7 @@ pub async fn claim(
     filled("claim_token", &claim_token)?;
     house.limits.claim_start(address)?;
     match house.claims.start(&claim_token, email).await? {
-        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(started, &house) }),
+        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &house) }),
         Err(StartError::Refused(StartRefusal::Expired)) => Err(Code::ExpiredToken.into()),
         Err(StartError::Refused(StartRefusal::EmailMismatch)) => Err(Code::EmailMismatch.into()),
         Err(StartError::Refused(StartRefusal::Settled)) => {
@@ -138,7 +138,7 @@ fn confirmer(caller: &Caller, house: &House) -> Result<Confirmer, ApiError> {
     Ok(Confirmer { person, email, account: caller.require_account()?.clone(), via })
 }
 
-fn agent_claim(started: StartedClaim, house: &House) -> AgentClaim {
+fn agent_claim(started: &StartedClaim, house: &House) -> AgentClaim {
     AgentClaim {
         verification_uri: format!("{}/claim?attempt={}", house.base_url, started.attempt_token.expose()),
         user_code: Secret::presented(started.user_code.expose()),

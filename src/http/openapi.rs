@@ -45,7 +45,9 @@ impl Description {
     /// Of a server with these settings, reached under these addresses.
     pub fn new(settings: &Settings, urls: &Urls) -> Self {
         let document = document(settings, urls);
-        Self { served: Document::json(&document), reference: Reference::new(&document), document }
+        let operations = operations();
+        let order: Vec<&str> = operations.iter().map(Operation::id).collect();
+        Self { served: Document::json(&document), reference: Reference::new(&document, &order), document }
     }
 
     /// For people.

@@ -106,8 +106,8 @@ fn consent() -> Vec<Operation> {
         Operation::get("/api/v1/consent", "readConsent", "How much may be recorded")
             .says("A computer reads the level that holds for itself. A person reads that of one of their computers, or, \
                 without `machine_uuid`, everything that was set.")
-            .query("machine_uuid", "For which computer.", json!({ "$ref": "#/components/schemas/UuidV7" }))
-            .query("lane", "In which lane; `memory` when absent.", lane)
+            .query("machine_uuid", "For which computer.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
+            .query("lane", "In which lane; `memory` when absent.", &lane)
             .answers::<ConsentAnswer>(200, "One level, or all that were set.", json!({ "levels": [record] }))
             .refuses(&codes)
             .refuses(&[Code::NoLinkedCuid]),

@@ -108,7 +108,7 @@ fn batches() -> Vec<Operation> {
             .refuses(&[Code::SpaceForbidden, Code::RateLimited]),
         Operation::get("/v1/batch-add/{id}", "joinBatch", "Join the stream of a batch")
             .says("From the beginning, or after the message that was heard last. Scope `write`.")
-            .header("Last-Event-ID", "The `id:` of the message that was heard last.", json!({ "type": "string" }))
+            .header("Last-Event-ID", "The `id:` of the message that was heard last.", &json!({ "type": "string" }))
             .answers_stream::<BatchMessage>(200, stream)
             .with_header("X-Batch-Id", "The batch.")
             .refuses(&[Code::InvalidRequest]),

@@ -89,20 +89,20 @@ impl Operation {
     }
 
     /// A parameter of the query.
-    pub(super) fn query(mut self, name: &str, what: &str, schema: Value) -> Self {
+    pub(super) fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.parameters.push(json!({ "name": name, "in": "query", "description": what, "schema": schema }));
         self
     }
 
     /// A parameter of the query that must be there.
-    pub(super) fn query_required(mut self, name: &str, what: &str, schema: Value) -> Self {
+    pub(super) fn query_required(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.parameters
             .push(json!({ "name": name, "in": "query", "description": what, "schema": schema, "required": true }));
         self
     }
 
     /// A header that the operation reads.
-    pub(super) fn header(mut self, name: &str, what: &str, schema: Value) -> Self {
+    pub(super) fn header(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.parameters.push(json!({ "name": name, "in": "header", "description": what, "schema": schema }));
         self
     }
@@ -213,6 +213,11 @@ impl Operation {
             operation
         };
         operations.into_iter().map(tagged).collect()
+    }
+
+    /// Its name.
+    pub(super) fn id(&self) -> &str {
+        self.head.get("operationId").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Whether it describes this route.

@@ -1,7 +1,5 @@
 //! What the page shows of the description, read out of it once.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 /// The whole of it.
@@ -50,7 +48,7 @@ pub struct Operation {
 }
 
 /// A part of a text: plain, or code.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Part {
     /// Whether it is code.
     pub code: bool,
@@ -59,7 +57,7 @@ pub struct Part {
 }
 
 /// A parameter, or a member of a body.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Member {
     /// Its name.
     pub name: String,
@@ -92,8 +90,8 @@ pub struct Refusal {
 }
 
 impl Reference {
-    /// Reads the description.
-    pub fn new(document: &Value) -> Self {
+    /// Reads the description; `order` has the ids of operations in the order in which they are shown.
+    pub fn new(document: &Value, order: &[&str]) -> Self {
         let reader = Reader(document);
         let mut groups: Vec<Group> = reader.groups();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
@@ -103,6 +101,9 @@ impl Reference {
                     group.operations.push(reader.operation(method, path, operation));
                 }
             }
+        }
+        for group in &mut groups {
+            group.operations.sort_by_key(|operation| order.iter().position(|id| *id == operation.id));
         }
         Self { groups }
     }
@@ -174,30 +175,28 @@ impl Reader<'_> {
 
     /// The members of an object; of one that has several forms, those of all of them.
     fn members(&self, schema: &Value) -> Vec<Member> {
-        let mut found: BTreeMap<String, Member> = BTreeMap::new();
-        let mut forms = vec![schema];
-        while let Some(form) = forms.pop() {
-            let form = self.resolved(form);
-            let choices = ["oneOf", "allOf"].into_iter().filter_map(|word| form[word].as_array()).flatten();
-            forms.extend(choices);
-            for (name, member) in form["properties"].as_object().into_iter().flatten() {
-                let required = form["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
-                let kind = self.kind(member);
-                let what = member.get("description").or_else(|| self.resolved(member).get("description"));
-                let read =
-                    Member { name: name.clone(), kind, required, what: parts(&what.map(text).unwrap_or_default()) };
-                found
-                    .entry(name.clone())
-                    .and_modify(|known| {
-                        known.required &= required;
-                        if !known.kind.contains(&read.kind) {
-                            known.kind = format!("{} or {}", known.kind, read.kind);
-                        }
-                    })
-                    .or_insert(read);
+        let schema = self.resolved(schema);
+        let listed = |word: &str| schema[word].as_array().into_iter().flatten().map(|one| self.members(one));
+        let mut members: Vec<Member> = listed("allOf").flatten().collect();
+        let forms: Vec<Vec<Member>> = listed("oneOf").collect();
+        let in_all = |name: &str| forms.iter().all(|form| form.iter().any(|one| one.required && one.name == name));
+        for mut member in forms.iter().flatten().cloned() {
+            member.required = in_all(&member.name);
+            match members.iter_mut().find(|known| known.name == member.name) {
+                Some(known) if known.kind.contains(&member.kind) => {}
+                Some(known) => known.kind = format!("{} or {}", known.kind, member.kind),
+                None => members.push(member),
             }
         }
-        found.into_values().collect()
+        for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+            let required = schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
+            let what = member.get("description").or_else(|| self.resolved(member).get("description"));
+            let what = parts(&what.map(text).unwrap_or_default());
+            members.push(Member { name: name.clone(), kind: self.kind(member), required, what });
+        }
+        // What has to be there comes first.
+        members.sort_by_key(|member| !member.required);
+        members
     }
 
     /// What may stand somewhere, in a few words.
@@ -265,7 +264,7 @@ mod tests {
         let document = json!({ "here": { "type": "array", "items": { "type": "integer" } } });
         let told: Vec<(String, String, bool)> =
             Reader(&document).members(&schema).into_iter().map(|one| (one.name, one.kind, one.required)).collect();
-        let wanted = [("type", "b or a", true), ("x", "string or null", true), ("y", "here", false)];
+        let wanted = [("type", "a or b", true), ("x", "string or null", false), ("y", "here", false)];
         assert_eq!(told, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
     }
 
