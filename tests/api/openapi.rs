@@ -55,6 +55,39 @@ fn every_route_is_described_and_everything_described_is_a_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_example_is_what_it_is_an_example_of() {
+    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+    let responses = document["components"]["responses"].as_object().unwrap().iter();
+    let mut judged = responses.map(|(name, response)| judge_examples(&document, name, response)).sum::<usize>();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let what = format!("{method} {path}");
+            judged += judge_examples(&document, &what, &operation["requestBody"]);
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                judged += judge_examples(&document, &format!("{what} {status}"), response);
+            }
+        }
+    }
+    assert!(judged > 150, "{judged}");
+}
+
+/// How many examples there are; each fits its schema.
+fn judge_examples(document: &Value, what: &str, told: &Value) -> usize {
+    let mut judged = 0;
+    for (kind, media) in told["content"].as_object().into_iter().flatten() {
+        let several = media["examples"].as_object().into_iter().flatten().map(|(_, example)| &example["value"]);
+        for example in several.chain(media.get("example")) {
+            let schema = json!({ "allOf": [media["schema"]], "components": document["components"] });
+            let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+            let faults: Vec<String> = validator.iter_errors(example).map(|error| error.to_string()).collect();
+            assert!(faults.is_empty(), "{what}, {kind}: {faults:#?} in {example:#}");
+            judged += 1;
+        }
+    }
+    judged
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_specification_s_table_of_errors_is_in_the_description() {
     let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
     let table: [(&str, &str, u16, &[&str]); 28] = [
