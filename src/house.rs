@@ -31,6 +31,7 @@ use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
 use knowledge::fetch::{Fetcher, FetcherError, Surroundings};
 use knowledge::filter::Filter;
+use knowledge::index::database::PrepareError;
 use knowledge::prepare::Stations;
 use knowledge::search::Search;
 use serde_json::Value;
@@ -200,6 +201,10 @@ impl House {
         let signins = ground.signins(&mail, codes);
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let library = ground.library(&rag_url)?;
+        library.search.index().prepare().await.map_err(|error| match error {
+            PrepareError::Store(error) => BuildError::Store(error),
+            absent @ PrepareError::Absent(_) => BuildError::Knowledge(absent.to_string()),
+        })?;
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
@@ -221,12 +226,7 @@ impl House {
         let lookup = Handle::new("lookup", settings.actors.of("lookup"));
         let ledger = SecretLedger(store.clone());
         children.push(ChildSpec::singleton(&lookup, move || (Committer::new(ledger.clone(), batch_max), ())));
-        if let Upstream::Embedded { append, log } = &upstream {
-            let ledger = LogLedger(log.clone());
-            children.push(ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())));
-            let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
-            children.push(keeper("sequence", sequence, settings.log.checkpoint_every, &settings, &chance));
-        }
+        children.extend(embedded(&upstream, &settings, &chance));
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
@@ -320,6 +320,17 @@ fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Sett
     ChildSpec::singleton(&handle, move || (periodic.clone(), ()))
 }
 
+/// What lives in the embedded statistics service, where that is the one that is asked.
+fn embedded(upstream: &Upstream, settings: &Settings, chance: &Chance) -> Vec<ChildSpec> {
+    let Upstream::Embedded { append, log } = upstream else { return Vec::new() };
+    let (ledger, batch_max) = (LogLedger(log.clone()), settings.log.batch_max);
+    let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
+    vec![
+        ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())),
+        keeper("sequence", sequence, settings.log.checkpoint_every, settings, chance),
+    ]
+}
+
 /// The rooms of the knowledge API.
 struct Library {
     pipeline: Pipeline,
@@ -331,7 +342,8 @@ impl Library {
     /// What lives in them.
     fn children(&self, settings: &Settings, chance: &Chance) -> [ChildSpec; 3] {
         let (store, embedder) = (self.ingestion.store().clone(), self.pipeline.stations().embedder.clone());
-        let (backfill, every) = (Backfill { store, embedder }, settings.knowledge.embed_missing_every);
+        let (backfill, every) =
+            (Backfill { store, embedder, index: self.search.index().clone() }, settings.knowledge.embed_missing_every);
         [
             ChildSpec::family(self.ingestion.batches(), self.ingestion.prototype()),
             keeper("drift", Drift(self.ingestion.clone()), SECOND, settings, chance),

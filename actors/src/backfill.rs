@@ -1,10 +1,14 @@
-//! Vectors for passages that have none: they were added while the model did not answer, or another model made theirs.
+//! Vectors for passages that have none: they were added while the model did not answer, or another model made theirs. And what
+//! a database that compares vectors needs for that.
 //!
 //! **If it crashes:** nothing is lost; the next pass finds what is left.
 
 use knowledge::backfill::{Step, step};
 use knowledge::embed::Embedder;
+use knowledge::index::Index;
+use knowledge::index::database::Upkeep;
 use store::Store;
+use tokio::task::JoinHandle;
 
 use crate::periodic::Pass;
 
@@ -18,18 +22,32 @@ pub struct Backfill {
     pub store: Store,
     /// Who makes vectors.
     pub embedder: Embedder,
+    /// Who compares them.
+    pub index: Index,
 }
 
 impl Pass for Backfill {
-    type Memory = ();
+    /// Whoever makes the index of a large account, which takes longer than a pass may.
+    type Memory = Option<JoinHandle<()>>;
 
-    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+    async fn run(&self, making: &mut Self::Memory) -> Result<bool, String> {
+        let upkeep = self.index.keep_up(self.embedder.model()).await.map_err(|error| error.to_string())?;
+        if let (Upkeep::GraphMissing(shelf), Some(model)) = (upkeep, self.embedder.model())
+            && making.as_ref().is_none_or(JoinHandle::is_finished)
+        {
+            let (index, model) = (self.index.clone(), model.clone());
+            *making = Some(tokio::spawn(async move {
+                if let Err(error) = index.make_graph(shelf, &model).await {
+                    tracing::warn!(shelf, %error, "the index of a large account was not made");
+                }
+            }));
+        }
         match step(&self.store, &self.embedder, PASSAGES_MAX).await.map_err(|error| error.to_string())? {
             Step::Embedded(passages) => {
                 tracing::info!(passages, "passages got their vectors");
                 Ok(true)
             }
-            Step::Done => Ok(false),
+            Step::Done => Ok(upkeep == Upkeep::Copying),
         }
     }
 }

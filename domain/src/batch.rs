@@ -130,29 +130,44 @@ pub enum Message<'j> {
     },
 }
 
+/// The object behind `data:`. The specification's messages have exactly its own members.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line<'j> {
+    Progress {
+        processed: usize,
+        total: usize,
+    },
+    Success {
+        id: MemoryId,
+        url: &'j str,
+    },
+    Complete,
+    Error {
+        fatal: bool,
+        error: &'static str,
+        message: &'j str,
+    },
+    #[serde(untagged)]
+    Other {
+        #[serde(flatten)]
+        outcome: &'j Outcome,
+        index: usize,
+    },
+}
+
 impl Message<'_> {
     /// The object behind `data:`, in one line.
     pub fn data(&self) -> String {
-        use serde_json::json;
-        match self {
-            Self::Progress { processed, total } => {
-                json!({ "type": "progress", "processed": processed, "total": total }).to_string()
-            }
-            // The specification's message has exactly its own members.
-            Self::Item { outcome: Outcome::Success { id, url }, .. } => {
-                json!({ "type": "success", "id": id, "url": url }).to_string()
-            }
-            Self::Item { index, outcome } => {
-                let mut value = serde_json::to_value(outcome).unwrap_or_default();
-                value["index"] = json!(index);
-                value.to_string()
-            }
-            Self::Complete => json!({ "type": "complete" }).to_string(),
-            Self::Fatal { message } => {
-                json!({ "type": "error", "fatal": true, "error": "temporarily_unavailable", "message": message })
-                    .to_string()
-            }
-        }
+        let line = match self {
+            Self::Progress { processed, total } => Line::Progress { processed: *processed, total: *total },
+            Self::Item { outcome: Outcome::Success { id, url }, .. } => Line::Success { id: *id, url },
+            Self::Item { index, outcome } => Line::Other { outcome, index: *index },
+            Self::Complete => Line::Complete,
+            Self::Fatal { message } => Line::Error { fatal: true, error: "temporarily_unavailable", message },
+        };
+        // Strings and numbers under fixed names: there is nothing that could not be written.
+        serde_json::to_string(&line).unwrap_or_default()
     }
 }
 

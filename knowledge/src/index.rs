@@ -1,9 +1,10 @@
-//! Vectors in memory, a cache of the store.
+//! The nearest vectors: compared in memory, a cache of the store, or by the database, where it can ([`database`]).
 //!
-//! Every search first catches up with what its account has committed, so that whatever was acknowledged is found at once, and any
+//! In memory, every search first catches up with what its account has committed, so that whatever was acknowledged is found at once, and any
 //! number of processes on one database agree. The shelves that nobody searches are dropped when memory runs short; the next
 //! search reads them again.
 
+pub mod database;
 pub mod flat;
 mod scan;
 pub mod shelf;
@@ -19,12 +20,17 @@ use store::passage::{ChunkId, Shelf};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
+use self::database::{Database, Pgvector};
 use self::shelf::ShelfIndex;
 
-/// `[knowledge.search.index]`: vectors in memory.
+/// `[knowledge.search.index]`: how vectors are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
+    /// Whether the database compares the vectors.
+    pub pgvector: Pgvector,
+    /// Up to so many chunks of a shelf, the database compares all; for a larger shelf it makes an index.
+    pub pgvector_exact_max: usize,
     /// Memory for the vectors of all accounts, in bytes. One account that needs more has it while it is searched.
     pub bytes_max: usize,
     /// Memories that are read from the store at once.
@@ -40,7 +46,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { bytes_max: 2 << 30, page_memories: 500, exact_max: 250_000, rows_of_thread: 25_000, threads_max: 2 }
+        Self {
+            pgvector: Pgvector::Auto,
+            pgvector_exact_max: 10_000,
+            bytes_max: 2 << 30,
+            page_memories: 500,
+            exact_max: 250_000,
+            rows_of_thread: 25_000,
+            threads_max: 2,
+        }
     }
 }
 
@@ -61,7 +75,7 @@ impl Settings {
     }
 }
 
-/// The shelves that are in memory. Cheap to clone.
+/// Finds the nearest vectors. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Index {
     store: Store,
@@ -69,6 +83,7 @@ pub struct Index {
     shelves: Arc<Mutex<HashMap<i64, Arc<Slot>>>>,
     /// Counts the searches: who was searched last stays longest.
     clock: Arc<AtomicU64>,
+    database: Arc<Database>,
 }
 
 #[derive(Debug, Default)]
@@ -79,14 +94,38 @@ struct Slot {
 }
 
 impl Index {
-    /// Nothing in memory yet.
+    /// Nothing in memory yet, where everything is compared until [`Index::prepare`].
     pub fn new(store: Store, settings: Settings) -> Self {
-        Self { store, settings: Arc::new(settings), shelves: Arc::default(), clock: Arc::default() }
+        Self {
+            store,
+            settings: Arc::new(settings),
+            shelves: Arc::default(),
+            clock: Arc::default(),
+            database: Arc::default(),
+        }
     }
 
-    /// The `count` chunks of a shelf that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
-    /// anywhere on it.
+    /// The `count` chunks of some shelves that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
+    /// anywhere on them.
     pub async fn nearest(
+        &self,
+        shelves: &[Shelf],
+        model: &ModelId,
+        query: Arc<[f32]>,
+        spaces: Option<Arc<[SpaceId]>>,
+        count: usize,
+    ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
+        if self.database.compares(model) {
+            return self.nearest_by_database(shelves, model, &query, spaces.as_deref(), count).await;
+        }
+        let mut near = Vec::new();
+        for shelf in shelves {
+            near.extend(self.nearest_in_memory(shelf, model, Arc::clone(&query), spaces.clone(), count).await?);
+        }
+        Ok(best(near, count))
+    }
+
+    async fn nearest_in_memory(
         &self,
         on: &Shelf,
         model: &ModelId,
@@ -106,8 +145,11 @@ impl Index {
         Ok(found.await.unwrap_or_default())
     }
 
-    /// Brings the index of a shelf to the change that `on` was read with, or further.
+    /// Brings the index of a shelf to the change that `on` was read with, or further, unless the database compares.
     pub async fn catch_up(&self, on: &Shelf, model: &ModelId) -> Result<(), StoreError> {
+        if self.database.compares(model) {
+            return Ok(());
+        }
         let slot = self.slot(on.number);
         let current = |index: &Option<ShelfIndex>| {
             index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= on.changes)
@@ -165,4 +207,11 @@ impl Index {
             }
         }
     }
+}
+
+/// The `count` nearest of what several shelves gave.
+fn best(mut near: Vec<(ChunkId, f32)>, count: usize) -> Vec<(ChunkId, f32)> {
+    near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    near.truncate(count);
+    near
 }

@@ -107,7 +107,7 @@ impl<E: Embed> Search<E> {
         Self { store, embedder, index, settings: Arc::new(settings) }
     }
 
-    /// The vectors in memory, for metrics.
+    /// Who compares the vectors.
     pub fn index(&self) -> &Index {
         &self.index
     }
@@ -167,12 +167,9 @@ impl<E: Embed> Search<E> {
             Scope::Account(_) => None,
             Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
         };
-        let (mut near, count) = (Vec::new(), self.settings.candidates(query.limit));
-        for shelf in shelves {
-            near.extend(self.index.nearest(shelf, model, Arc::clone(&vector), spaces.clone(), count).await?);
-        }
-        near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let chunks = near.into_iter().take(count).map(|(chunk, _)| chunk).collect();
+        let count = self.settings.candidates(query.limit);
+        let near = self.index.nearest(shelves, model, Arc::clone(&vector), spaces, count).await?;
+        let chunks = near.into_iter().map(|(chunk, _)| chunk).collect();
         Ok((Some(vector), chunks, None))
     }
 

@@ -8,6 +8,7 @@ use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, SPACES_MAX, scopes_of};
 use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use store::api_key::KeyCreate;
+use store::{Store, StoreError};
 use wire::Done;
 use wire::account::{KeyRequest, Keys};
 
@@ -27,6 +28,11 @@ pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): 
     if spaces.as_ref().is_some_and(|spaces| spaces.is_empty() || spaces.len() > SPACES_MAX) {
         let rule = format!("must name 1 to {SPACES_MAX} spaces; leave it out for all of them");
         return Err(ApiError::invalid("spaces", rule));
+    }
+    if let Some(spaces) = &spaces
+        && let Some(at) = first_unreadable(&house.store, &account, spaces).await?
+    {
+        return Err(ApiError::invalid(&format!("spaces[{at}]"), "must be a space that the account may read"));
     }
     let now = house.clock.now();
     if expires_at.is_some_and(|end| end <= now) {
@@ -51,6 +57,16 @@ pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<S
     // A foreign key and one that never was look the same.
     let id: ApiKeyId = id.parse().map_err(|_| Code::NotFound)?;
     if end(&house, id, account).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
+}
+
+/// The place of the first of `spaces` that an account may not read, if there is one.
+pub async fn first_unreadable(
+    store: &Store,
+    account: &UserAccountId,
+    spaces: &[SpaceId],
+) -> Result<Option<usize>, StoreError> {
+    let readable = store.spaces_readable(spaces, account).await?;
+    Ok(spaces.iter().position(|named| readable.iter().all(|space| space.id != *named)))
 }
 
 /// A key that is asked for.

@@ -9,6 +9,7 @@ pub mod memories;
 pub mod search;
 pub mod settings;
 pub mod spaces;
+pub mod stream;
 
 use std::marker::PhantomData;
 

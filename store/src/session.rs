@@ -144,17 +144,6 @@ impl Store {
         Ok(done == 1)
     }
 
-    /// Signs a person out everywhere; the number of sessions that this ended.
-    pub async fn sessions_revoke(&self, person: PersonId, now: Timestamp) -> Result<u64, StoreError> {
-        const SQL: &str =
-            "UPDATE sessions SET revoked_at = $2 WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2";
-        on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(person.as_uuid()).bind(now);
-            query.execute(db).await.map(|done| done.rows_affected())
-        })
-        .during("revoke the sessions of a person")
-    }
-
     /// Signs a person out everywhere but here; the number of sessions that this ended.
     pub async fn sessions_revoke_others(
         &self,

@@ -14,7 +14,10 @@ both! {
     async fn a_key_is_shown_once_listed_and_ended(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
-        let space = "019b76da-a800-7a67-8a14-94a3f41b0634";
+        let stranger = world.person("bob@example.com").await;
+        // Of somebody else, open to everybody.
+        let librarian = world.key(&stranger, json!({ "name": "x" })).await;
+        let space = world.space(&librarian, "Public", true).await;
         let made = make(&world, &person.cookie, json!({ "name": " search box ", "scopes": ["search"], "spaces": [space] })).await.expect(201);
         assert!(made["key"].as_str().unwrap().starts_with("ak_"));
         assert_eq!((&made["name"], &made["scopes"], &made["spaces"]), (&json!("search box"), &json!(["search"]), &json!([space])));
@@ -29,14 +32,33 @@ both! {
         assert_eq!(&world.get(KEYS, &agent.token).await.expect(200), &body);
         make(&world, &agent.token, json!({ "name": "x" })).await.refused(401, "unauthorized");
         world.delete(&path, &agent.token).await.refused(401, "unauthorized");
-        let stranger = world.person("bob@example.com").await;
         world.delete(&path, &stranger.cookie).await.refused(404, "not_found");
         assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
         world.delete(&format!("{KEYS}/nonsense"), &person.cookie).await.refused(404, "not_found");
         let keys = world.get(KEYS, &person.cookie).await.expect(200)["keys"].clone();
         assert!(keys[1]["revoked_at"].is_string() && keys[0]["revoked_at"].is_null());
-        assert_eq!(world.get(KEYS, &stranger.cookie).await.expect(200), json!({ "keys": [] }));
+        let theirs = world.get(KEYS, &stranger.cookie).await.expect(200)["keys"].clone();
+        assert_eq!((theirs.as_array().unwrap().len(), &theirs[0]["name"]), (1, &json!("x")));
+    }
+
+    async fn a_key_names_only_spaces_that_its_account_may_read(world: World) {
+        let (person, key) = world.librarian("ada@example.com").await;
+        let (_, strange) = world.librarian("bob@example.com").await;
+        let (own, public) = (world.space(&key, "Own", false).await, world.space(&strange, "Public", true).await);
+        let private = world.space(&strange, "Private", false).await;
+        let unknown = "019b76da-a800-7a67-8a14-94a3f41b0634";
+        make(&world, &person.cookie, json!({ "name": "x", "spaces": [own, public, own] })).await.expect(201);
+        for (spaces, path) in [
+            (json!([private]), "spaces[0]"),
+            (json!([unknown]), "spaces[0]"),
+            (json!([own, public, unknown, private]), "spaces[2]"),
+        ] {
+            let refused = make(&world, &person.cookie, json!({ "name": "y", "spaces": spaces })).await;
+            assert_eq!(refused.refused(400, "invalid_request")["issues"][0]["path"], path, "{spaces}");
+        }
+        let keys = world.get(KEYS, &person.cookie).await.expect(200)["keys"].clone();
+        assert!(keys.as_array().unwrap().iter().all(|key| key["name"] != "y"));
     }
 
     async fn every_fault_is_told_with_its_place(world: World) {

@@ -13,6 +13,7 @@ use domain::secret::{Secret, SecretKind};
 use domain::signin::Via;
 use domain::{Chance, Clock};
 use harness::postgres::TestDatabase;
+use knowledge::index::database::Pgvector;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -157,6 +158,17 @@ impl World {
         let database = harness::postgres::database().await?;
         let url = database.url.clone();
         Some(Self::start(|settings| settings.database.url = Some(url), Some(database)).await)
+    }
+
+    /// The same where the database compares vectors.
+    pub async fn on_pgvector() -> Option<Self> {
+        let database = harness::postgres::database_with_pgvector().await?;
+        let url = database.url.clone();
+        let change = |settings: &mut Settings| {
+            settings.database.url = Some(url);
+            settings.knowledge.search.index.pgvector = Pgvector::Required;
+        };
+        Some(Self::start(change, Some(database)).await)
     }
 
     async fn start(change: impl FnOnce(&mut Settings), database: Option<TestDatabase>) -> Self {

@@ -195,3 +195,13 @@ async fn a_plan_and_a_balance_are_seen_at_once_by_whoever_they_are_for() {
     list(&["--account", "tz4a98xxat96iws9zmbrgj3a"]).refused(1, &["no such account"]);
     list(&["--email", "nobody@example.com"]).refused(1, &["no such account"]);
 }
+
+#[test]
+fn a_key_for_a_space_that_the_account_may_not_read_is_refused() {
+    let home = Home::new();
+    let unknown = "019b76da-a800-7a67-8a14-94a3f41b0634";
+    let create = ["admin", "api-key", "create", "--email", "ada@example.com"];
+    home.run(&[&create[..], &["--space", unknown]].concat()).refused(1, &["may not read the space", unknown]);
+    assert_eq!(home.run(&["admin", "api-key", "list", "--json"]).json(), json!([]));
+    assert!(home.run(&create).said().starts_with("ak_"));
+}

@@ -182,7 +182,7 @@ scopes! {
 
 /// Six digits.
 pub(crate) fn six_digits() -> Object {
-    text("^[0-9]{6}$").examples([Value::from("482913")]).build()
+    text("^[0-9]{6}$").description(Some("Six digits.")).examples([Value::from("482913")]).build()
 }
 
 /// What somebody calls something: 1 to 100 characters that are not all blanks, on one line.
@@ -198,13 +198,16 @@ pub(crate) fn name_or_null() -> Object {
 fn named_by() -> ObjectBuilder {
     const CHARS_MAX: usize = 100;
     let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
-    ObjectBuilder::new().pattern(Some(pattern)).min_length(Some(1)).max_length(Some(CHARS_MAX))
+    let text = "1 to 100 characters on one line, not all of them blanks.";
+    let named = ObjectBuilder::new().pattern(Some(pattern)).min_length(Some(1)).max_length(Some(CHARS_MAX));
+    named.description(Some(text))
 }
 
 /// An e-mail address.
 pub(crate) fn email() -> Object {
     let format = Some(SchemaFormat::KnownFormat(KnownFormat::Email));
-    ObjectBuilder::new().schema_type(Type::String).format(format).examples([Value::from("person@example.com")]).build()
+    let email = ObjectBuilder::new().schema_type(Type::String).format(format).description(Some("An e-mail address."));
+    email.examples([Value::from("person@example.com")]).build()
 }
 
 /// A URI.

@@ -2,7 +2,7 @@
 
 use domain::words::asked;
 use store::memory::Scope;
-use store::passage::words::{Asked, B, K1};
+use store::passage::words::{Asked, B, Having, K1};
 use store::passage::{ChunkId, Shelf};
 use store::{Store, StoreError};
 
@@ -51,8 +51,10 @@ impl Lexical {
         let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
         let mut chunks = Vec::new();
         for (shelf, counts) in shelves.iter().zip(&counts) {
-            let (asked, every) = chosen(&stems, &weights, counts, settings.postings_max);
-            chunks.extend(store.chunks_with_words(shelf, &asked, every, spaces, most).await?);
+            let (asked, having) = chosen(&stems, &weights, counts, settings.postings_max);
+            // What is not ranked by its words yet is ranked when it is read.
+            let most = if having == Having::EveryNewest { settings.candidates_max.max(most) } else { most };
+            chunks.extend(store.chunks_with_words(shelf, &asked, having, spaces, most).await?);
         }
         Ok(Self { chunks, weights, length_average: all.length_average() })
     }
@@ -78,21 +80,28 @@ fn weight(chunks: i64, having: i64) -> f64 {
     ((all - having + 0.5) / (having + 0.5)).ln_1p()
 }
 
+/// Ranking chunks that have every stem walks through all entries of all of them, which is quick: so many times more than are looked up
+/// for chunks that have some.
+const RANKED_TIMES: u64 = 30;
+
 /// The rarest stems, as many as walk through at most `postings_max` entries. If the rarest alone is in more chunks than that, all
-/// of them, and only chunks that have every one.
-fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> (Vec<Asked>, bool) {
+/// of them, and only chunks that have every one; of stems that nearly every chunk has, no best ones.
+fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> (Vec<Asked>, Having) {
     let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
     there.sort_unstable();
     let asked = |at: usize| Asked { stem: stems[at].clone(), weight: weights[at] };
     if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
-        return (there.iter().map(|(_, at)| asked(*at)).collect(), true);
+        let entries: u64 = there.iter().map(|(count, _)| u64::from(*count)).sum();
+        let few = entries <= postings_max.saturating_mul(RANKED_TIMES);
+        let having = if few { Having::Every } else { Having::EveryNewest };
+        return (there.iter().map(|(_, at)| asked(*at)).collect(), having);
     }
     let mut walked = 0;
     let affordable = there.iter().take_while(|(count, _)| {
         walked += u64::from(*count);
         walked <= postings_max
     });
-    (affordable.map(|(_, at)| asked(*at)).collect(), false)
+    (affordable.map(|(_, at)| asked(*at)).collect(), Having::Some)
 }
 
 #[cfg(test)]
@@ -108,9 +117,12 @@ mod tests {
         let stems: Vec<String> = ["common", "absent", "rare", "some"].map(String::from).to_vec();
         let weights = [0.1, 9.0, 5.0, 2.0];
         let choose = |most| chosen(&stems, &weights, &[9_000, 0, 10, 900], most);
-        assert_eq!((names(&choose(10_000).0), choose(10_000).1), (vec!["rare", "some", "common"], false));
-        assert_eq!((names(&choose(1_000).0), choose(1_000).1), (vec!["rare", "some"], false));
-        assert_eq!((names(&choose(5).0), choose(5).1), (vec!["rare", "some", "common"], true));
+        let every = || vec!["rare", "some", "common"];
+        assert_eq!((names(&choose(10_000).0), choose(10_000).1), (every(), Having::Some));
+        assert_eq!((names(&choose(1_000).0), choose(1_000).1), (vec!["rare", "some"], Having::Some));
+        assert_eq!((names(&choose(5).0), choose(5).1), (every(), Having::EveryNewest));
+        let equal = |most| chosen(&stems[2..], &weights[2..], &[400, 900], most);
+        assert_eq!((names(&equal(50).0), equal(50).1), (vec!["rare", "some"], Having::Every));
         assert!(chosen(&stems, &weights, &[0; 4], 5).0.is_empty());
     }
 

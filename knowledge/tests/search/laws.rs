@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 
 use knowledge::backfill::{self, Step};
 use knowledge::index;
+use knowledge::index::database::Pgvector;
 use knowledge::search::{Query, Search, Settings};
 use store::memory::Scope;
 
 use crate::world::{Letters, World, query, titles};
 
-/// Writes each law once and runs it on both databases.
+/// Writes each law once and runs it on both databases, and where the database compares the vectors.
 macro_rules! laws {
     ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
         $($(#[$doc])* async fn $name($world: &World) $body)*
@@ -30,6 +31,15 @@ macro_rules! laws {
                 super::$name(&world).await;
             })*
         }
+
+        mod pgvector {
+            use crate::world::World;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let Some(world) = World::pgvector().await else { return };
+                super::$name(&world).await;
+            })*
+        }
     };
 }
 
@@ -37,7 +47,7 @@ laws! {
     async fn what_was_kept_is_found_at_once_and_what_was_forgotten_is_not(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = Scope::Account(ada.clone());
-        let (here, there) = (world.search(), world.second().await);
+        let (here, there) = (world.search().await, world.second().await);
         assert!(here.search(&query("heat", &scope)).await.unwrap().found.is_empty());
         for round in 0..5 {
             let title = format!("title {round}");
@@ -66,7 +76,7 @@ laws! {
         world.add(&bob, "of bob", "heat of wings", &[]).await;
         world.add(&bob, "bob in red", "heat of wings", &[red]).await;
         world.add(&bob, "bob in both", "heat of wings", &[blue, red]).await;
-        let search = world.search();
+        let search = world.search().await;
         let found = async |text: &str, scope: &Scope| {
             let answer = search.search(&query(text, scope)).await.unwrap();
             let mut titles: Vec<String> = titles(&answer).into_iter().map(str::to_owned).collect();
@@ -96,7 +106,7 @@ laws! {
         for text in texts {
             world.add(&ada, &format!("on {text}"), text, &[]).await;
         }
-        let search = world.search();
+        let search = world.search().await;
         let answer = search.search(&query("heat wings", &scope)).await.unwrap();
         assert_eq!(answer.by_words_alone, None);
         assert_eq!(titles(&answer)[0], "on heat wings");
@@ -120,7 +130,7 @@ laws! {
         world.add(&ada, "", text, &[]).await;
         let long = "heat ".repeat(30_000);
         world.add(&ada, "long", &long, &[]).await;
-        let answer = world.search().search(&query("heat wings", &Scope::Account(ada))).await.unwrap();
+        let answer = world.search().await.search(&query("heat wings", &Scope::Account(ada))).await.unwrap();
         let found = answer.found.iter().find(|found| found.memory.title.is_empty()).unwrap();
         assert_eq!(found.chunks.len(), 5);
         assert_eq!(found.chunks[0].content, "heat wings");
@@ -136,7 +146,7 @@ laws! {
         let scope = Scope::Account(ada.clone());
         world.add(&ada, "one", "heat of wings", &[]).await;
         world.add(&ada, "two", "hot", &[]).await;
-        let search = world.search();
+        let search = world.search().await;
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
         world.letters.broken.store(true, Ordering::Relaxed);
         let answer = search.search(&query("heat", &scope)).await.unwrap();
@@ -145,7 +155,7 @@ laws! {
         world.letters.broken.store(false, Ordering::Relaxed);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().by_words_alone, None);
         // Vectors of another model are none: words are left until they are made anew.
-        let other = Search::new(world.store.clone(), Letters::new("other"), Settings::default());
+        let other = world.search_by(&world.store, &Letters::new("other")).await;
         assert_eq!(titles(&other.search(&query("heat", &scope)).await.unwrap()), ["one"]);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
     }
@@ -157,7 +167,7 @@ laws! {
             world.add(&ada, word, word, &[]).await;
         }
         let other = Letters::new("other");
-        let search = Search::new(world.store.clone(), other.clone(), Settings::default());
+        let search = world.search_by(&world.store, &other).await;
         assert_eq!(titles(&search.search(&query("heat", &scope)).await.unwrap()), ["heat"]);
         other.broken.store(true, Ordering::Relaxed);
         assert!(backfill::step(&world.store, &other, 2).await.is_err());
@@ -170,10 +180,19 @@ laws! {
 
     async fn shelves_that_do_not_fit_are_read_again(world: &World) {
         let settings = Settings {
-            index: index::Settings { bytes_max: 1, page_memories: 1, exact_max: 1, rows_of_thread: 1, threads_max: 3 },
+            index: index::Settings {
+                pgvector: Pgvector::Off,
+                bytes_max: 1,
+                page_memories: 1,
+                exact_max: 1,
+                rows_of_thread: 1,
+                threads_max: 3,
+                ..index::Settings::default()
+            },
             ..Settings::default()
         };
         let search = Search::new(world.store.clone(), world.letters.clone(), settings);
+        search.index().prepare().await.unwrap();
         let mut scopes = Vec::new();
         for address in ["ada@example.com", "bob@example.com", "eve@example.com"] {
             let account = world.account(address).await;

@@ -1,6 +1,7 @@
 //! Searching, on both databases, with a model that everybody can compute in their head.
 #![expect(clippy::unwrap_used, reason = "the bodies of the laws stand outside of the test functions that run them")]
 
+mod agreement;
 mod cranfield;
 mod laws;
 mod world;

@@ -9,6 +9,7 @@ use domain::memory::{MemoryType, ModelId};
 use domain::words::counted;
 use domain::{Chance, Digest, Timestamp};
 use harness::postgres::TestDatabase;
+use knowledge::index::database::Upkeep;
 use knowledge::search::{Answer, Embed, Query, Search, Settings};
 use store::memory::{ChunkPut, MemoryPut, Put, Scope};
 use store::{DatabaseSettings, Pool, Store};
@@ -72,36 +73,54 @@ pub struct World {
     chance: Chance,
     settings: DatabaseSettings,
     folder: TempDir,
+    /// Whether the database compares the vectors.
+    by_database: bool,
     _database: Option<TestDatabase>,
 }
 
 impl World {
     pub async fn sqlite() -> Self {
-        Self::open(DatabaseSettings::default(), None).await
+        Self::open(DatabaseSettings::default(), None, false).await
     }
 
     pub async fn postgres() -> Option<Self> {
-        let database = harness::postgres::database().await?;
-        let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
-        Some(Self::open(settings, Some(database)).await)
+        Some(Self::on(harness::postgres::database().await?, false).await)
     }
 
-    async fn open(settings: DatabaseSettings, database: Option<TestDatabase>) -> Self {
+    pub async fn pgvector() -> Option<Self> {
+        Some(Self::on(harness::postgres::database_with_pgvector().await?, true).await)
+    }
+
+    async fn on(database: TestDatabase, by_database: bool) -> Self {
+        let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
+        Self::open(settings, Some(database), by_database).await
+    }
+
+    async fn open(settings: DatabaseSettings, database: Option<TestDatabase>, by_database: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         let letters = Letters::new("letters");
-        Self { store, letters, chance: Chance::seeded(1), settings, folder, _database: database }
+        Self { store, letters, chance: Chance::seeded(1), settings, folder, by_database, _database: database }
     }
 
-    pub fn search(&self) -> Search<Letters> {
-        Search::new(self.store.clone(), self.letters.clone(), Settings::default())
+    pub async fn search(&self) -> Search<Letters> {
+        self.search_by(&self.store, &self.letters).await
     }
 
     /// Another process on the same database.
     pub async fn second(&self) -> Search<Letters> {
         let store = Store::open(&self.settings, &self.folder.path().join("attache.db")).await.unwrap();
-        Search::new(store, self.letters.clone(), Settings::default())
+        self.search_by(&store, &self.letters).await
+    }
+
+    /// As a process begins: the database compares, if it can, when it has everything that was kept before.
+    pub async fn search_by(&self, store: &Store, letters: &Letters) -> Search<Letters> {
+        let search = Search::new(store.clone(), letters.clone(), Settings::default());
+        search.index().prepare().await.unwrap();
+        while search.index().keep_up(letters.model()).await.unwrap() == Upkeep::Copying {}
+        assert!(search.index().by_database(&letters.model) || !self.by_database);
+        search
     }
 
     pub async fn account(&self, address: &str) -> UserAccountId {
@@ -127,21 +146,59 @@ impl World {
         id.into()
     }
 
-    /// Keeps a text, cut at its bars, under a title.
+    /// Keeps a text, cut at its bars, under a title, which makes two of them the same.
     pub async fn add(&self, account: &UserAccountId, title: &str, text: &str, spaces: &[SpaceId]) -> MemoryId {
-        let vectors: Vec<Vec<f32>> = text.split('|').map(Letters::vector).collect();
-        let chunks: Vec<ChunkPut<'_>> =
-            text.split('|').zip(&vectors).map(|(content, vector)| ChunkPut { content, vector: Some(vector) }).collect();
+        self.add_as(title, account, title, text, spaces).await
+    }
+
+    /// The same, where something else makes two of them the same.
+    pub async fn add_as(
+        &self,
+        dedupe: &str,
+        account: &UserAccountId,
+        title: &str,
+        text: &str,
+        spaces: &[SpaceId],
+    ) -> MemoryId {
+        let texts: Vec<&str> = text.split('|').collect();
+        let vectors: Vec<Vec<f32>> = texts.iter().map(|text| Letters::vector(text)).collect();
+        self.keep(account, dedupe, (title, text), (&texts, &vectors), &self.letters.model, spaces).await
+    }
+
+    /// Keeps chunks that have these vectors.
+    pub async fn add_vectors(
+        &self,
+        account: &UserAccountId,
+        title: &str,
+        model: &ModelId,
+        vectors: &[Vec<f32>],
+        spaces: &[SpaceId],
+    ) -> MemoryId {
+        let texts = vec![title; vectors.len()];
+        self.keep(account, title, (title, title), (&texts, vectors), model, spaces).await
+    }
+
+    async fn keep(
+        &self,
+        account: &UserAccountId,
+        dedupe: &str,
+        (title, content): (&str, &str),
+        (texts, vectors): (&[&str], &[Vec<f32>]),
+        model: &ModelId,
+        spaces: &[SpaceId],
+    ) -> MemoryId {
+        let chunks = texts.iter().zip(vectors);
+        let chunks: Vec<_> = chunks.map(|(content, vector)| ChunkPut { content, vector: Some(vector) }).collect();
         let put = MemoryPut {
             id: self.chance.uuid_v7(now()).into(),
             account,
             kind: MemoryType::Note,
             title,
             url: None,
-            content: text,
-            dedupe: Digest::of(title.as_bytes()),
+            content,
+            dedupe: Digest::of(dedupe.as_bytes()),
             chunks: &chunks,
-            model: self.letters.model(),
+            model: Some(model),
             spaces,
             memories_max: 10_000,
         };

@@ -9,7 +9,7 @@ use store::api_key::KeyCreate;
 
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
-use crate::http::api_keys::described;
+use crate::http::api_keys::{described, first_unreadable};
 
 /// What to do with them.
 #[derive(Debug, Subcommand)]
@@ -52,6 +52,9 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             let account = person.map_err(Failure::refused)?.account;
             let account = account
                 .ok_or_else(|| Failure::refused("this person has no account: make one with admin account create"))?;
+            if let Some(at) = first_unreadable(store, &account, &space).await.map_err(Failure::refused)? {
+                return Err(Failure::refused(format!("the account may not read the space {}", space[at])));
+            }
             let secret = Secret::mint(SecretKind::ApiKey, chance);
             let key = ApiKey {
                 id: chance.uuid_v7(now).into(),

@@ -1,22 +1,20 @@
 //! Batches: taken in, told of, joined again, cancelled (specification, *Batch-add stream*).
 
-use std::convert::Infallible;
-
 use actors::ingest::Feed;
 use axum::extract::{Path, Request, State};
-use axum::http::header::CACHE_CONTROL;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName};
+use axum::response::Response;
+use bytes::Bytes;
 use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
-use futures_util::stream::{self, Stream, StreamExt};
+use futures_util::stream::{self, Stream};
 use uuid::Uuid;
 use wire::Done;
 use wire::knowledge::{BatchRequest, Note};
 
 use super::error::Answer;
+use super::stream::{event, streamed};
 use super::{Key, ToWrite, large_body, parse, says_json};
 use crate::house::House;
 use crate::http::body;
@@ -108,52 +106,33 @@ pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), A
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const X_BATCH_ID: HeaderName = HeaderName::from_static(wire::knowledge::X_BATCH_ID);
 
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
 pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
     streamed(house, feed.batch(), messages(feed))
 }
 
-/// An answer that goes on for as long as there are events, within the number of those that may go on at once.
-pub fn streamed(
-    house: &House,
-    batch: BatchId,
-    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
-) -> Result<Response, ApiError> {
-    let Ok(place) = house.streams.clone().try_acquire_owned() else {
-        return Err(ApiError::unavailable("too_many_streams", std::time::Duration::from_secs(5)));
-    };
-    let mut closing = house.closing.clone();
-    // Whoever listens while the server stops joins the next one.
-    let closed = async move {
-        let _ = closing.wait_for(|closing| *closing).await;
-    };
-    let events = events.take_until(closed).map(move |event| {
-        let _held_as_long_as_it_is_told = &place;
-        event
-    });
-    let heartbeat = KeepAlive::new().interval(house.settings.knowledge.batch.heartbeat).text("");
-    let mut response = Sse::new(events).keep_alive(heartbeat).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
-    Ok(response)
-}
+/// Messages that are known already go together, in pieces of about so many bytes.
+const PIECE_BYTES: usize = 16 * 1024;
 
-fn messages(feed: Feed) -> impl Stream<Item = Result<Event, Infallible>> {
+fn messages(feed: Feed) -> impl Stream<Item = Bytes> {
     stream::unfold(feed, |mut feed| async move {
-        match feed.next().await {
-            Ok(Some((id, data))) => Some((Ok(Event::default().id(id.to_string()).data(data)), feed)),
-            Ok(None) => None,
+        let (id, data) = match feed.next().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return None,
             Err(trouble) => {
                 // Without the last message the client knows that it has to join again.
                 tracing::warn!(batch.id = %feed.batch(), error = %trouble, "a stream was cut off");
-                None
+                return None;
             }
+        };
+        let mut piece = event(&id, &data);
+        while piece.len() < PIECE_BYTES
+            && let Some((id, data)) = feed.ready()
+        {
+            piece.push_str(&event(&id, &data));
         }
+        Some((piece.into(), feed))
     })
 }
 

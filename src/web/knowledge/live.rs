@@ -1,12 +1,10 @@
 //! A batch as it is worked on, for a page that is open: each event carries the parts of the page that are other than before.
 
-use std::convert::Infallible;
-
 use actors::ingest::Feed;
 use askama::Template;
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
-use axum::response::sse::Event;
+use bytes::Bytes;
 use domain::batch::{Message, Outcome};
 use domain::ids::{SpaceId, UserAccountId};
 use futures_util::stream::{self, Stream};
@@ -16,7 +14,8 @@ use serde_json::json;
 use super::batch::{Line, Progress, kept, titles};
 use super::{gone, trouble};
 use crate::house::House;
-use crate::http::knowledge::batch::{join_as, streamed};
+use crate::http::knowledge::batch::join_as;
+use crate::http::knowledge::stream::{event, streamed};
 use crate::web::account::Owner;
 use crate::web::{Answer, Frame, Trouble};
 
@@ -77,10 +76,10 @@ struct Telling {
 type News = (Option<(usize, Outcome)>, Progress);
 
 impl Telling {
-    fn events(self) -> impl Stream<Item = Result<Event, Infallible>> {
+    fn events(self) -> impl Stream<Item = Bytes> {
         stream::unfold(self, |mut telling| async move {
             match telling.next().await {
-                Ok(Some(event)) => Some((Ok(event), telling)),
+                Ok(Some(event)) => Some((event.into(), telling)),
                 Ok(None) => None,
                 Err(why) => {
                     // The page joins again by itself.
@@ -91,7 +90,7 @@ impl Telling {
         })
     }
 
-    async fn next(&mut self) -> Result<Option<Event>, String> {
+    async fn next(&mut self) -> Result<Option<String>, String> {
         let (batch, spaces) = (self.feed.batch(), self.spaces.clone());
         let news = move |journal: &domain::batch::Journal, message: &Message<'_>| -> Option<News> {
             let item = match message {
@@ -110,7 +109,7 @@ impl Telling {
             let Some((id, told)) = next else { return Ok(None) };
             if let Some((item, progress)) = told {
                 let data = self.parts(item, &progress).await?;
-                return Ok(Some(Event::default().id(id.to_string()).data(data)));
+                return Ok(Some(event(&id, &data)));
             }
         }
     }

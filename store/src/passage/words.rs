@@ -28,6 +28,18 @@ pub struct Asked {
     pub weight: f64,
 }
 
+/// Which chunks are found by words, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Having {
+    /// Any of the stems; best first.
+    Some,
+    /// All of the stems; best first.
+    Every,
+    /// All of the stems; newest first. Nothing is ranked, so it costs little however common the stems are. The first stem should be the
+    /// rarest.
+    EveryNewest,
+}
+
 impl Store {
     /// In how many chunks of a shelf each of `stems` is.
     pub async fn stems_counted(&self, shelf_number: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
@@ -47,13 +59,12 @@ impl Store {
         names.iter().map(|name| Ok(crate::row::count("words", counts.get(name).copied().unwrap_or(0))?)).collect()
     }
 
-    /// The chunks of a shelf in which the stems are, best first; `all`: only chunks in which all of them are. With `spaces`, only
-    /// chunks of memories that are linked to one of them.
+    /// The chunks of a shelf in which the stems are. With `spaces`, only chunks of memories that are linked to one of them.
     pub async fn chunks_with_words(
         &self,
         on: &Shelf,
         asked: &[Asked],
-        all: bool,
+        having: Having,
         spaces: Option<&[SpaceId]>,
         rows_max: usize,
     ) -> Result<Vec<ChunkId>, StoreError> {
@@ -61,31 +72,49 @@ impl Store {
         let found = if asked.is_empty() {
             Ok(Vec::new())
         } else if self.pool.is_postgres() {
-            self.ranked_by_postgres(on, asked, all, spaces.as_deref(), limit(rows_max)).await
+            match having {
+                Having::EveryNewest => self.newest_of_postgres(on, asked, spaces.as_deref(), limit(rows_max)).await,
+                _ => self.ranked_by_postgres(on, asked, having, spaces.as_deref(), limit(rows_max)).await,
+            }
         } else {
-            self.ranked_by_fts5(on, asked, all, spaces.as_deref(), limit(rows_max)).await
+            self.found_by_fts5(on, asked, having, spaces.as_deref(), limit(rows_max)).await
         };
         found.during("find chunks by their words")
     }
 
-    async fn ranked_by_fts5(
+    async fn found_by_fts5(
         &self,
         on: &Shelf,
         asked: &[Asked],
-        all: bool,
+        having: Having,
         spaces: Option<&str>,
         rows_max: i64,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        const ANYWHERE: &str = "SELECT rowid FROM words WHERE words MATCH $1 AND $2 IS NULL ORDER BY rank LIMIT $3";
-        const IN_SPACES: &str = "SELECT rowid FROM words WHERE words MATCH $1
-                AND EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                    WHERE c.id = words.rowid
-                        AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
-                ORDER BY rank LIMIT $3";
-        let sql = if spaces.is_some() { IN_SPACES } else { ANYWHERE };
+        macro_rules! found {
+            ($order:literal) => {
+                concat!("SELECT rowid FROM words WHERE words MATCH $1 AND $2 IS NULL ORDER BY ", $order, " LIMIT $3")
+            };
+            (in spaces $order:literal) => {
+                concat!(
+                    "SELECT rowid FROM words WHERE words MATCH $1
+                        AND EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
+                            WHERE c.id = words.rowid
+                                AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
+                        ORDER BY ",
+                    $order,
+                    " LIMIT $3"
+                )
+            };
+        }
+        let sql = match (having, spaces) {
+            (Having::EveryNewest, None) => found!("rowid DESC"),
+            (Having::EveryNewest, Some(_)) => found!(in spaces "rowid DESC"),
+            (_, None) => found!("rank"),
+            (_, Some(_)) => found!(in spaces "rank"),
+        };
         // Letters and digits within quotes: nothing that anybody types is an operator.
         let tokens: Vec<String> = asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect();
-        let query = tokens.join(if all { " AND " } else { " OR " });
+        let query = tokens.join(if having == Having::Some { " OR " } else { " AND " });
         on_reader!(&self.pool, |db| sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(rows_max).fetch_all(db))
     }
 
@@ -93,7 +122,7 @@ impl Store {
         &self,
         on: &Shelf,
         asked: &[Asked],
-        all: bool,
+        having: Having,
         spaces: Option<&str>,
         rows_max: i64,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
@@ -107,7 +136,7 @@ impl Store {
                 / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) DESC, w.chunk_id LIMIT $8";
         let stems: HashMap<&str, f64> = asked.iter().map(|asked| (asked.stem.as_str(), asked.weight)).collect();
         let stems = serde_json::to_string(&stems).unwrap_or_default();
-        let at_least = if all { limit(asked.len()) } else { 1 };
+        let at_least = if having == Having::Some { 1 } else { limit(asked.len()) };
         on_reader!(&self.pool, |db| {
             sqlx::query_scalar(SQL)
                 .bind(on.number)
@@ -119,6 +148,31 @@ impl Store {
                 .bind(at_least)
                 .bind(rows_max)
                 .fetch_all(db)
+        })
+    }
+
+    /// Walks backwards through the chunks with the first stem, and ends as soon as there are enough.
+    async fn newest_of_postgres(
+        &self,
+        on: &Shelf,
+        asked: &[Asked],
+        spaces: Option<&str>,
+        rows_max: i64,
+    ) -> Result<Vec<ChunkId>, sqlx::Error> {
+        const SQL: &str = "SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2
+                AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(CAST($3 AS json)) q
+                    WHERE NOT EXISTS (SELECT 1 FROM words o
+                        WHERE o.shelf = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
+                AND ($4 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
+                    WHERE c.id = w.chunk_id
+                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json)))))
+            ORDER BY w.chunk_id DESC LIMIT $5";
+        let Some((first, others)) = asked.split_first() else { return Ok(Vec::new()) };
+        let others: Vec<&str> = others.iter().map(|asked| asked.stem.as_str()).collect();
+        let others = json(&others);
+        on_reader!(&self.pool, |db| {
+            let query = sqlx::query_scalar(SQL).bind(on.number).bind(&first.stem).bind(&others);
+            query.bind(spaces).bind(rows_max).fetch_all(db)
         })
     }
 }

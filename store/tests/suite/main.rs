@@ -15,6 +15,7 @@ mod janitor;
 mod machines;
 mod mails;
 mod memories;
+mod near;
 mod outbox;
 mod passages;
 mod schemas;

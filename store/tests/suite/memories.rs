@@ -6,7 +6,7 @@ use domain::memory::{MemoryType, ModelId};
 use store::memory::{ChunkPut, MemoryPut, Put, Scope};
 use store::{Pool, Store};
 
-use crate::world::{World, at, laws, now};
+use crate::world::{World, at, laws_of_vectors, now};
 
 /// A memory with one chunk per text.
 pub struct Draft {
@@ -93,7 +93,7 @@ async fn rows_left(world: &World) -> i64 {
     .unwrap()
 }
 
-laws! {
+laws_of_vectors! {
     async fn a_memory_is_new_known_or_changed_and_keeps_its_id(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;

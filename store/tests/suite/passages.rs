@@ -7,11 +7,11 @@ use store::Store;
 use store::memory::Scope;
 use store::passage::follow::Followed;
 use store::passage::vector::packed;
-use store::passage::words::Asked;
+use store::passage::words::{Asked, Having};
 use store::passage::{ChunkId, Shelf};
 
 use crate::memories::{Draft, model, space};
-use crate::world::{World, laws};
+use crate::world::{World, laws_of_vectors};
 
 async fn shelf(store: &Store, account: &UserAccountId) -> Shelf {
     store.shelves_in(&Scope::Account(account.clone()), 1).await.unwrap()[0]
@@ -22,9 +22,9 @@ fn stems(query: &str) -> Vec<Asked> {
 }
 
 /// The texts of the chunks that have the words of a query.
-async fn texts(store: &Store, account: &UserAccountId, query: &str, all: bool) -> Vec<String> {
+async fn texts(store: &Store, account: &UserAccountId, query: &str, having: Having) -> Vec<String> {
     let shelf = shelf(store, account).await;
-    let found = store.chunks_with_words(&shelf, &stems(query), all, None, 10).await.unwrap();
+    let found = store.chunks_with_words(&shelf, &stems(query), having, None, 10).await.unwrap();
     in_order(store, account, &found).await
 }
 
@@ -49,7 +49,7 @@ async fn follow(store: &Store, shelf: i64, mut since: i64, page: usize) -> (Vec<
     }
 }
 
-laws! {
+laws_of_vectors! {
     async fn chunks_are_found_by_any_form_of_their_words_best_first(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let mut draft = Draft::new(world, &ada, "1", &["heat conducts, heated heating heats", "the heat of a wing", "wings"]);
@@ -58,17 +58,20 @@ laws! {
         let mut titled = Draft::new(world, &ada, "2", &["nothing of the kind"]);
         titled.title = "Café über 東京都";
         titled.put(store, 9).await;
-        assert_eq!(texts(store, &ada, "HEAT", false).await, ["heat conducts, heated heating heats", "the heat of a wing"]);
-        assert_eq!(texts(store, &ada, "heating wing", false).await[0], "the heat of a wing");
-        assert_eq!(texts(store, &ada, "heating wing", true).await, ["the heat of a wing"]);
+        assert_eq!(texts(store, &ada, "HEAT", Having::Some).await, ["heat conducts, heated heating heats", "the heat of a wing"]);
+        assert_eq!(texts(store, &ada, "heating wing", Having::Some).await[0], "the heat of a wing");
+        assert_eq!(texts(store, &ada, "heating wing", Having::Every).await, ["the heat of a wing"]);
+        assert_eq!(texts(store, &ada, "heating wing", Having::EveryNewest).await, ["the heat of a wing"]);
+        let newest = texts(store, &ada, "heat", Having::EveryNewest).await;
+        assert_eq!(newest, ["the heat of a wing", "heat conducts, heated heating heats"]);
         for query in ["cafe", "ÜBER", "東京"] {
-            assert_eq!(texts(store, &ada, query, false).await, ["nothing of the kind"], "{query}");
+            assert_eq!(texts(store, &ada, query, Having::Some).await, ["nothing of the kind"], "{query}");
         }
         let counted: Vec<String> = asked("heat wing absent", 9);
         let shelf = shelf(store, &ada).await;
         assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
         assert!(shelf.length_average() > 1.0);
-        assert!(store.chunks_with_words(&shelf, &[], false, None, 10).await.unwrap().is_empty());
+        assert!(store.chunks_with_words(&shelf, &[], Having::Some, None, 10).await.unwrap().is_empty());
     }
 
     /// Whatever is typed is words or nothing.
@@ -81,12 +84,13 @@ laws! {
             "x'; DROP TABLE words; --", "%", "_", "\0near", "$1", "🦀🦀", "\u{202e}near", "null", "[]", "\u{1}",
         ] {
             let stems = stems(query);
-            store.chunks_with_words(&shelf, &stems, false, None, 10).await.unwrap();
-            store.chunks_with_words(&shelf, &stems, true, None, 10).await.unwrap();
+            for having in [Having::Some, Having::Every, Having::EveryNewest] {
+                store.chunks_with_words(&shelf, &stems, having, None, 10).await.unwrap();
+            }
             let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
             store.stems_counted(shelf.number, &names).await.unwrap();
         }
-        assert_eq!(texts(store, &ada, "near(", false).await.len(), 1);
+        assert_eq!(texts(store, &ada, "near(", Having::Some).await.len(), 1);
     }
 
     async fn words_and_passages_stay_within_their_scope(world: &World) {
@@ -99,16 +103,19 @@ laws! {
             linked.spaces = vec![shared];
             linked.put(store, 9).await;
         }
-        assert_eq!(texts(store, &ada, "secret", false).await.len(), 2);
+        assert_eq!(texts(store, &ada, "secret", Having::Some).await.len(), 2);
         let in_shared = Scope::Spaces(vec![shared]);
         let shelves = store.shelves_in(&in_shared, 9).await.unwrap();
         assert_eq!(shelves.len(), 2);
         assert_eq!(store.shelves_in(&in_shared, 1).await.unwrap().len(), 1);
-        let mut found = Vec::new();
-        for shelf in &shelves {
-            found.extend(store.chunks_with_words(shelf, &stems("secret"), false, Some(&[shared]), 10).await.unwrap());
+        for having in [Having::Some, Having::Every, Having::EveryNewest] {
+            let mut found = Vec::new();
+            for shelf in &shelves {
+                let stems = stems("shared secret");
+                found.extend(store.chunks_with_words(shelf, &stems, having, Some(&[shared]), 10).await.unwrap());
+            }
+            assert_eq!(found.len(), 2);
         }
-        assert_eq!(found.len(), 2);
         let everything: Vec<ChunkId> = (0..100).collect();
         let contents = async |scope: &Scope| -> Vec<String> {
             let passages = store.passages(&everything, scope, None).await.unwrap();
@@ -142,7 +149,7 @@ laws! {
         assert_eq!(kept.len(), usize::from(COUNT));
         for at in (0..COUNT).filter(|at| usize::from(*at) != SILENT) {
             assert!(kept.contains(&(text(at), Some(vector(at)))), "{at}");
-            assert_eq!(texts(store, &ada, &format!("word{at}"), false).await, [text(at)]);
+            assert_eq!(texts(store, &ada, &format!("word{at}"), Having::Some).await, [text(at)]);
         }
         // Another model's, all at once, the other way round.
         let other = ModelId { name: "other".into(), dimensions: 4 };

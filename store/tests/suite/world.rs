@@ -13,6 +13,7 @@ use harness::postgres::TestDatabase;
 use store::account::Person;
 use store::machine::{Attach, NewMachine, Register};
 use store::mail::QueuedLetter;
+use store::passage::near::prepare::Prepared;
 use store::session::NewSession;
 use store::{DatabaseSettings, Pool, Store};
 use tempfile::TempDir;
@@ -42,6 +43,23 @@ macro_rules! laws {
 }
 pub(crate) use laws;
 
+/// The same of vectors, which a database with pgvector keeps twice.
+macro_rules! laws_of_vectors {
+    ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
+        crate::world::laws! { $($(#[$doc])* async fn $name($world: &World) $body)* }
+
+        mod pgvector {
+            use crate::world::World;
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let Some(world) = World::pgvector().await else { return };
+                super::$name(&world).await;
+            })*
+        }
+    };
+}
+pub(crate) use laws_of_vectors;
+
 /// A store on an empty database that is gone with it.
 pub struct World {
     pub store: Store,
@@ -58,9 +76,25 @@ impl World {
     }
 
     pub async fn postgres() -> Option<Self> {
-        let database = harness::postgres::database().await?;
+        Some(Self::on(harness::postgres::database().await?).await)
+    }
+
+    /// A database that compares vectors.
+    pub async fn pgvector() -> Option<Self> {
+        let world = Self::on(harness::postgres::database_with_pgvector().await?).await;
+        assert_eq!(world.store.near_prepare().await.unwrap(), Prepared::Filling);
+        assert!(world.store.near_fill(1).await.unwrap(), "nothing is there to copy");
+        Some(world)
+    }
+
+    /// The same, without anything that compares.
+    pub async fn before_pgvector() -> Option<Self> {
+        Some(Self::on(harness::postgres::database_with_pgvector().await?).await)
+    }
+
+    async fn on(database: TestDatabase) -> Self {
         let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
-        Some(Self::open(settings, Some(database)).await)
+        Self::open(settings, Some(database)).await
     }
 
     async fn open(settings: DatabaseSettings, database: Option<TestDatabase>) -> Self {

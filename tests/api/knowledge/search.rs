@@ -1,6 +1,7 @@
 //! Searching: what is found, in which order, and within which bounds.
 
 use knowledge::embed::Provider;
+use knowledge::index::database::Pgvector;
 use serde_json::{Value, json};
 
 use super::closed_network;
@@ -137,4 +138,27 @@ async fn an_endpoint_that_does_not_answer_costs_meaning_and_nothing_else() {
     assert_eq!(told[1]["type"], "success");
     let found: Vec<Value> = vec![json!("Zebras")];
     assert_eq!(json!(world.found(&key, json!({ "query": "zebra" })).await), json!(found));
+}
+
+/// What one server kept in memory finds its way when the database takes over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_added_is_found_at_once_with_pgvector() {
+    let Some(world) = World::on_pgvector().await else { return };
+    let (_, key) = world.librarian("ada@example.com").await;
+    let (_, strange) = world.librarian("bob@example.com").await;
+    let world = world.restart_with(|settings| settings.knowledge.search.index.pgvector = Pgvector::Off).await;
+    world.notes(&key, &[ZEBRA, BREAD]).await;
+    let world = world.restart_with(|settings| settings.knowledge.search.index.pgvector = Pgvector::Required).await;
+    let space = world.space(&key, "Sea", true).await;
+    let told = world.add(&key, json!({ "contents": [{ "content": SHIPS }], "spaces": [space] })).await.whole().await;
+    for (query, title) in [("freighters at sea", "Ships"), ("baking a loaf", "Bread"), ("striped creature", "Zebras")] {
+        assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
+        assert!(world.found(&strange, json!({ "query": query })).await.is_empty(), "{query}");
+        let there = json!({ "query": query, "spaces": [space], "threshold": 0.1 });
+        let expected: &[&str] = if title == "Ships" { &["Ships"] } else { &[] };
+        assert_eq!(world.found(&strange, there).await, expected, "{query}");
+    }
+    let ships = format!("/v1/memories/{}", told[1]["id"].as_str().unwrap());
+    world.delete(&ships, &key).await.expect(200);
+    assert!(!world.found(&key, json!({ "query": "freighters at sea" })).await.contains(&"Ships".to_owned()));
 }

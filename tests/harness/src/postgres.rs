@@ -31,14 +31,27 @@ pub struct TestDatabase {
 /// # Panics
 /// When there is no cluster although it is [`required`], and when the cluster refuses.
 pub async fn database() -> Option<TestDatabase> {
-    let Ok(cluster) = env::var("ATTACHE_TEST_POSTGRES") else {
-        assert!(
-            !required(),
-            "ATTACHE_TEST_POSTGRES is not set, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component"
-        );
-        eprintln!("SKIPPED: no PostgreSQL (ATTACHE_TEST_POSTGRES is not set): this test has shown nothing");
+    database_in("ATTACHE_TEST_POSTGRES", "no PostgreSQL").await
+}
+
+/// The same, where the extension pgvector may be created. The cluster is started for tests that have `pgvector` in their names.
+///
+/// # Panics
+/// As [`database`].
+pub async fn database_with_pgvector() -> Option<TestDatabase> {
+    database_in("ATTACHE_TEST_PGVECTOR", "no PostgreSQL with pgvector").await
+}
+
+async fn database_in(variable: &str, absent: &str) -> Option<TestDatabase> {
+    let Ok(cluster) = env::var(variable) else {
+        assert!(!required(), "{variable} is not set, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component");
+        eprintln!("SKIPPED: {absent} ({variable} is not set): this test has shown nothing");
         return None;
     };
+    if cluster == "unavailable" {
+        eprintln!("SKIPPED: {absent} was built for this machine: this test has shown nothing");
+        return None;
+    }
     let mut connection = connect(&cluster).await;
     loop {
         let name = format!("test_{}_{}", process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));

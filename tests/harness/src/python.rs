@@ -14,6 +14,8 @@ pub enum Packages {
     Mcp,
     /// The same, as it was before its second version.
     Mcp1,
+    /// PostgreSQL with pgvector.
+    Pgvector,
     /// Asks an HTTP API everything that its description allows, and more.
     Schemathesis,
     /// A mail server.
@@ -26,6 +28,7 @@ impl Packages {
             Self::A2a => ("a2a", include_bytes!("../../python/a2a.txt")),
             Self::Mcp => ("mcp", include_bytes!("../../python/mcp.txt")),
             Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
+            Self::Pgvector => ("pgvector", include_bytes!("../../python/pgvector.txt")),
             Self::Schemathesis => ("schemathesis", include_bytes!("../../python/schemathesis.txt")),
             Self::Smtp => ("smtp", include_bytes!("../../python/smtp.txt")),
         }

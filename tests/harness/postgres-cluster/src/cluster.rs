@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs, io, process};
 
+use crate::pgvector;
+
 const VERSION_MIN: u32 = 15;
 /// A memory disk smaller than this (containers often have 64 MB) would fill up in the middle of a run.
 const MEMORY_DISK_KILOBYTES_MIN: u64 = 1024 * 1024;
@@ -29,6 +31,8 @@ pub struct Programs {
     folder: PathBuf,
     /// User and group `postgres`, when we are root.
     owner: Option<(u32, u32)>,
+    /// The packages that they have to be copied from first.
+    packages: Option<PathBuf>,
 }
 
 impl Programs {
@@ -41,12 +45,17 @@ impl Programs {
         let folder = env::split_paths(&path).chain(versions.into_iter().rev()).find(|folder| {
             folder.join("initdb").is_file() && version(folder).is_some_and(|version| version >= VERSION_MIN)
         })?;
+        Self::at(folder, None)
+    }
+
+    /// Those in a folder.
+    pub fn at(folder: PathBuf, packages: Option<PathBuf>) -> Option<Self> {
         let owner = match (number(&["-u"])?, number(&["-u", "postgres"]), number(&["-g", "postgres"])) {
             (0, Some(user), Some(group)) => Some((user, group)),
             (0, ..) => return None,
             _ => None,
         };
-        Some(Self { folder, owner })
+        Some(Self { folder, owner, packages })
     }
 
     /// Runs one of the programs to its end; its words become the error when it fails.
@@ -68,14 +77,15 @@ impl Programs {
     }
 }
 
-/// A new private folder, in memory when there is room.
+/// A new private folder, in memory when there is room and no program has to be run from there, which may be forbidden.
 pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
     let name = format!("attache-postgres-{}", process::id());
+    let data_only = programs.packages.is_none();
     let in_memory = Path::new("/dev/shm").join(&name);
     let roomy = kilobytes_free("/dev/shm").is_some_and(|free| free >= MEMORY_DISK_KILOBYTES_MIN);
     let mut builder = fs::DirBuilder::new();
     builder.mode(0o700);
-    let folder = if roomy && builder.create(&in_memory).is_ok() {
+    let folder = if data_only && roomy && builder.create(&in_memory).is_ok() {
         in_memory
     } else {
         let on_disk = env::temp_dir().join(&name);
@@ -89,7 +99,10 @@ pub fn make_folder(programs: &Programs) -> io::Result<PathBuf> {
 }
 
 /// Makes and starts the cluster in `folder`; returns its URL.
-pub fn start(programs: &Programs, folder: &Path) -> io::Result<String> {
+pub fn start(mut programs: Programs, folder: &Path) -> io::Result<String> {
+    if let Some(packages) = &programs.packages {
+        programs.folder = pgvector::copy(packages, folder)?;
+    }
     let data = folder.join("data");
     let log = folder.join("log");
     let make = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--pgdata"];
@@ -119,7 +132,8 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     // The owner of the folder is the user that the cluster runs as.
     let owner = fs::metadata(folder).map(|folder| (folder.uid(), folder.gid()))?;
     if let Some(found) = Programs::find().filter(|_| data.join("postmaster.pid").exists()) {
-        let programs = Programs { owner: found.owner.map(|_| owner), ..found };
+        let copied = pgvector::copied(folder).unwrap_or_else(|| found.folder.clone());
+        let programs = Programs { folder: copied, owner: found.owner.map(|_| owner), ..found };
         let stop = ["stop", "--wait", "--mode=immediate", "--pgdata"].map(OsStr::new);
         let arguments: Vec<&OsStr> = stop.into_iter().chain([data.as_os_str()]).collect();
         // Removing the folder ends a server that does not obey: it checks its lock file every minute.

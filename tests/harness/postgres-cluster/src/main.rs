@@ -1,14 +1,17 @@
 //! `postgres-cluster`: a throw-away PostgreSQL cluster for one test run.
 //!
 //! The test runner starts it before the tests (`.config/nextest.toml`). It makes a cluster on a free loopback port and
-//! hands its URL to the tests in `ATTACHE_TEST_POSTGRES`. A watchdog, left behind, stops and removes the cluster when the
+//! hands its URL to the tests in `ATTACHE_TEST_POSTGRES`; with the argument `pgvector`, one that has this extension, in
+//! `ATTACHE_TEST_PGVECTOR`. A watchdog, left behind, stops and removes the cluster when the
 //! runner is gone, however it went.
 //!
 //! - Durability stays on, because the product refuses to start without it; the data lies in memory where it can.
 //! - PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
+//! - pgvector and a PostgreSQL of its own come from PyPI (`tests/python/pgvector.txt`), where `make tools` got them.
 //! - Without PostgreSQL it says so and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
 
 mod cluster;
+mod pgvector;
 mod watchdog;
 
 use std::fs::OpenOptions;
@@ -22,9 +25,10 @@ use cluster::Programs;
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => start(),
+        [] => start(&SYSTEM),
+        ["pgvector"] => start(&PGVECTOR),
         ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref()),
-        _ => Err(io::Error::other("usage: postgres-cluster (it takes no arguments)")),
+        _ => Err(io::Error::other("usage: postgres-cluster [pgvector]")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -35,28 +39,58 @@ fn main() -> ExitCode {
     }
 }
 
+/// A kind of cluster.
+struct Kind {
+    /// Where the tests look for its URL.
+    variable: &'static str,
+    /// Its programs.
+    find: fn() -> Option<Programs>,
+    /// Whether there are none for this machine.
+    is_unavailable: fn() -> bool,
+    absent: &'static str,
+}
+
+const SYSTEM: Kind = Kind {
+    variable: "ATTACHE_TEST_POSTGRES",
+    find: Programs::find,
+    is_unavailable: || false,
+    absent: "no PostgreSQL 15 or newer found in PATH or /usr/lib/postgresql",
+};
+
+const PGVECTOR: Kind = Kind {
+    variable: "ATTACHE_TEST_PGVECTOR",
+    find: pgvector::find,
+    is_unavailable: pgvector::is_unavailable,
+    absent: "no PostgreSQL with pgvector: `make tools` installs it",
+};
+
 /// Starts the cluster and tells the tests where it is.
-fn start() -> io::Result<()> {
-    if env::var_os("ATTACHE_TEST_POSTGRES").is_some() {
+fn start(kind: &Kind) -> io::Result<()> {
+    if env::var_os(kind.variable).is_some() {
         return Ok(()); // the caller brought a cluster
     }
-    let Some(programs) = Programs::find() else {
-        return absent();
+    let Some(programs) = (kind.find)() else {
+        return if (kind.is_unavailable)() { tell(kind, UNAVAILABLE) } else { absent(kind.absent) };
     };
     let folder = cluster::make_folder(&programs)?;
     watchdog::leave_behind(parent_id(), &folder)?;
-    let url = cluster::start(&programs, &folder)?;
+    tell(kind, &cluster::start(programs, &folder)?)
+}
+
+/// What the tests find instead of a URL when nobody built the programs for this machine: they are skipped, and say so.
+const UNAVAILABLE: &str = "unavailable";
+
+fn tell(kind: &Kind, url: &str) -> io::Result<()> {
     match env::var_os("NEXTEST_ENV") {
-        Some(file) => writeln!(OpenOptions::new().append(true).open(file)?, "ATTACHE_TEST_POSTGRES={url}"),
+        Some(file) => writeln!(OpenOptions::new().append(true).open(file)?, "{}={url}", kind.variable),
         None => writeln!(io::stdout(), "{url}"), // started by hand: lives as long as the shell that started it
     }
 }
 
-fn absent() -> io::Result<()> {
-    const MESSAGE: &str = "no PostgreSQL 15 or newer found in PATH or /usr/lib/postgresql";
+fn absent(message: &'static str) -> io::Result<()> {
     if env::var("ATTACHE_TEST_REQUIRE_ALL").is_ok_and(|value| value == "1") {
-        return Err(io::Error::other(MESSAGE));
+        return Err(io::Error::other(message));
     }
-    eprintln!("postgres-cluster: {MESSAGE}: EVERY TEST THAT NEEDS IT WILL BE SKIPPED");
+    eprintln!("postgres-cluster: {message}: EVERY TEST THAT NEEDS IT WILL BE SKIPPED");
     Ok(())
 }

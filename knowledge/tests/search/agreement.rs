@@ -1,0 +1,94 @@
+//! Memory and database find the same.
+
+use domain::Chance;
+use domain::ids::SpaceId;
+use domain::memory::ModelId;
+use knowledge::index::database::{Pgvector, Upkeep};
+use knowledge::index::{Index, Settings};
+use store::memory::Scope;
+use store::passage::ChunkId;
+
+use crate::world::World;
+
+const DIMENSIONS: u16 = 64;
+const MEMORIES: usize = 120;
+const CHUNKS: usize = 10;
+const COUNT: usize = 30;
+
+fn direction(chance: &Chance) -> Vec<f32> {
+    let bytes: Vec<u8> = chance.bytes::<{ DIMENSIONS as usize }>().to_vec();
+    let raw: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte) - 127.5).collect();
+    let length = raw.iter().map(|value| value * value).sum::<f32>().sqrt();
+    raw.iter().map(|value| value / length).collect()
+}
+
+/// The same but for what stands at the very end of both, which may be nearly as far as what just missed it.
+fn assert_same(a: &[(ChunkId, f32)], b: &[(ChunkId, f32)]) {
+    // In memory a cosine is off by up to 0.002.
+    const OFF: f32 = 0.005;
+    assert_eq!(a.len(), b.len());
+    assert!(a.iter().zip(b).all(|(a, b)| (a.1 - b.1).abs() < OFF), "{a:?}\n{b:?}");
+    for (one, other) in [(a, b), (b, a)] {
+        let last = other.last().map_or(0.0, |near| near.1);
+        for (chunk, cosine) in one.iter().filter(|near| near.1 > last + OFF) {
+            assert!(other.iter().any(|near| near.0 == *chunk), "{chunk} at {cosine} is missing\n{a:?}\n{b:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pgvector_and_memory_agree() {
+    let Some(world) = World::pgvector().await else { return };
+    let model = ModelId { name: "directions".into(), dimensions: DIMENSIONS };
+    let chance = Chance::seeded(11);
+    let settings = |pgvector, exact| Settings { pgvector, pgvector_exact_max: exact, ..Settings::default() };
+    let in_memory = Index::new(world.store.clone(), settings(Pgvector::Off, 0));
+    let (exact, by_graph) = (
+        Index::new(world.store.clone(), settings(Pgvector::Required, usize::MAX)),
+        Index::new(world.store.clone(), settings(Pgvector::Auto, 100)),
+    );
+    let ada = world.account("ada@example.com").await;
+    let (red, blue) = (world.space(&ada).await, world.space(&ada).await);
+    let spaces: [&[SpaceId]; 4] = [&[], &[red], &[blue], &[red, blue]];
+    let mut kept = Vec::new();
+    for at in 0..MEMORIES {
+        if at == MEMORIES / 2 {
+            // Half is there before, half comes later.
+            for index in [&exact, &by_graph] {
+                index.prepare().await.unwrap();
+                while index.keep_up(Some(&model)).await.unwrap() == Upkeep::Copying {}
+                assert!(index.by_database(&model) && index.shelves() == 0);
+            }
+        }
+        let vectors: Vec<Vec<f32>> = (0..CHUNKS).map(|_| direction(&chance)).collect();
+        kept.push(world.add_vectors(&ada, &format!("{at}"), &model, &vectors, spaces[at % 4]).await);
+    }
+    for memory in kept.iter().step_by(7) {
+        assert!(world.store.memory_delete(*memory, &ada).await.unwrap());
+    }
+    let shelves = world.store.shelves_in(&Scope::Account(ada), 9).await.unwrap();
+    let number = shelves[0].number;
+    assert_eq!(exact.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
+    assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::GraphMissing(number));
+    by_graph.make_graph(number, &model).await.unwrap();
+    assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
+    let mut missed = 0;
+    for _ in 0..20 {
+        let query: std::sync::Arc<[f32]> = direction(&chance).into();
+        for within in [None, Some(vec![red]), Some(vec![red, blue]), Some(vec![])] {
+            let near = async |index: &Index| {
+                let within = within.clone().map(Into::into);
+                index.nearest(&shelves, &model, std::sync::Arc::clone(&query), within, COUNT).await.unwrap()
+            };
+            let (a, b, c) = (near(&in_memory).await, near(&exact).await, near(&by_graph).await);
+            assert_same(&a, &b);
+            if within.is_some() {
+                assert_eq!(b, c, "a search of spaces always compares all");
+            } else {
+                missed += b.iter().filter(|near| c.iter().all(|other| other.0 != near.0)).count();
+            }
+        }
+    }
+    assert!(missed <= COUNT, "the graph missed {missed} of {}", 20 * COUNT);
+    assert!(in_memory.bytes() > 0 && exact.bytes() == 0);
+}

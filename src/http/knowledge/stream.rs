@@ -1,0 +1,81 @@
+//! Streams of server-sent events (WHATWG HTML, section 9.2; decisions, section 13).
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use bytes::Bytes;
+use domain::ids::BatchId;
+use futures_util::stream::{self, Stream, StreamExt};
+
+use crate::house::House;
+use crate::http::error::ApiError;
+
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+const X_BATCH_ID: HeaderName = HeaderName::from_static(wire::knowledge::X_BATCH_ID);
+
+/// One event: its id, and data of one line, as JSON always is.
+pub fn event(id: &impl Display, data: &str) -> String {
+    format!("id: {id}\ndata: {data}\n\n")
+}
+
+/// An answer that goes on for as long as there are events, within the number of those that may go on at once. When there was nothing to
+/// tell for a while, a comment shows that somebody is there.
+pub fn streamed(
+    house: &House,
+    batch: BatchId,
+    events: impl Stream<Item = Bytes> + Send + 'static,
+) -> Result<Response, ApiError> {
+    let Ok(place) = house.streams.clone().try_acquire_owned() else {
+        return Err(ApiError::unavailable("too_many_streams", Duration::from_secs(5)));
+    };
+    let mut closing = house.closing.clone();
+    // Whoever listens while the server stops joins the next one.
+    let closed = async move {
+        let _ = closing.wait_for(|closing| *closing).await;
+    };
+    let beating = beating(events, house.settings.knowledge.batch.heartbeat);
+    let told = beating.take_until(closed).map(move |piece| {
+        let _held_as_long_as_it_is_told = &place;
+        Ok::<_, Infallible>(piece)
+    });
+    let mut response = Response::new(Body::from_stream(told));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
+    Ok(response)
+}
+
+fn beating(events: impl Stream<Item = Bytes> + Send + 'static, every: Duration) -> impl Stream<Item = Bytes> {
+    const COMMENT: Bytes = Bytes::from_static(b":\n\n");
+    stream::unfold(Box::pin(events), move |mut events| async move {
+        match tokio::time::timeout(every, events.next()).await {
+            Ok(Some(piece)) => Some((piece, events)),
+            Ok(None) => None,
+            Err(_) => Some((COMMENT, events)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_broken_by_comments_and_nothing_is_lost() {
+        let slow = stream::unfold(0_u64, |nth| async move {
+            tokio::time::sleep(Duration::from_secs(20 * nth)).await;
+            (nth < 3).then(|| (Bytes::from(event(&nth, "{}")), nth + 1))
+        });
+        let told: Vec<Bytes> = beating(slow, Duration::from_secs(15)).collect().await;
+        let expected = ["id: 0\ndata: {}\n\n", ":\n\n", "id: 1\ndata: {}\n\n", ":\n\n", ":\n\n"];
+        assert_eq!(told[..5], expected);
+        assert_eq!(told[5], "id: 2\ndata: {}\n\n");
+    }
+}

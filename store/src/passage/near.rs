@@ -1,0 +1,125 @@
+//! Vectors that the database compares itself: PostgreSQL with the extension pgvector.
+//!
+//! The table `vectors_near` has the vectors once more, in the extension's own type, and triggers on `vectors` keep it: whoever
+//! writes, also a process that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
+//! migration, since the extension may be absent, and come later. What was there before is copied page by page.
+//!
+//! A shelf is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
+//! candidate is lost to a filter; a search of spaces always compares all that is in them.
+
+pub mod graph;
+pub mod prepare;
+
+use domain::ids::SpaceId;
+use domain::memory::ModelId;
+use sqlx::AssertSqlSafe;
+
+use self::graph::graph_name;
+use super::{ChunkId, Shelf};
+use crate::error::{During, StoreError};
+use crate::memory::json;
+use crate::pool::PgPool;
+use crate::row::limit;
+use crate::{Pool, Store};
+
+/// Numbers of a vector that the extension can keep an index of.
+pub const DIMENSIONS_MAX: u16 = 2_000;
+
+/// Chunks with their cosines, nearest first.
+pub type Near = Vec<(ChunkId, f32)>;
+
+impl Store {
+    /// The `rows_max` chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks
+    /// the shelf's own index answers, if there is one yet.
+    pub async fn nearest(
+        &self,
+        on: &Shelf,
+        model: &ModelId,
+        query: &[f32],
+        rows_max: usize,
+        exact_max: usize,
+    ) -> Result<Near, StoreError> {
+        const SQL: &str = "SELECT chunk_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
+            WHERE shelf = $1 AND model = $2 ORDER BY far, chunk_id LIMIT $4";
+        const DO: &str = "find near vectors";
+        let Some((pool, query)) = self.comparing(query) else { return Ok(Near::new()) };
+        let rows_max = limit(rows_max);
+        if on.chunks > limit(exact_max) {
+            let near = by_graph(pool, on, model, &query, rows_max).await.during(DO)?;
+            // Deleted vectors stay in a graph for a while, where they take the places of others.
+            if limit(near.len()) >= rows_max.min(on.chunks) {
+                return Ok(near);
+            }
+        }
+        let rows = sqlx::query_as(SQL).bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
+        Ok(cosines(rows.fetch_all(pool).await.during(DO)?))
+    }
+
+    /// The same of memories that are linked to one of `spaces` and stand on one of `shelves`. All of them are compared.
+    pub async fn nearest_in_spaces(
+        &self,
+        shelves: &[Shelf],
+        spaces: &[SpaceId],
+        model: &ModelId,
+        query: &[f32],
+        rows_max: usize,
+    ) -> Result<Near, StoreError> {
+        const SQL: &str = "SELECT n.chunk_id, n.vector <=> CAST($3 AS vector) AS far
+            FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
+                    (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))) linked
+                JOIN memories m ON m.id = linked.memory_id
+                JOIN vectors_near n ON n.shelf = m.shelf AND n.memory_id = m.id
+            WHERE m.shelf IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json))) AND n.model = $5
+            ORDER BY far, n.chunk_id LIMIT $4";
+        let Some((pool, query)) = self.comparing(query) else { return Ok(Near::new()) };
+        let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
+        let rows = sqlx::query_as(SQL).bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(rows_max));
+        let rows = rows.bind(model.to_string()).fetch_all(pool).await;
+        Ok(cosines(rows.during("find near vectors in spaces")?))
+    }
+
+    /// The database and a vector as the extension reads it, if they can be compared with anything at all.
+    fn comparing(&self, query: &[f32]) -> Option<(&PgPool, String)> {
+        let Pool::Postgres(pool) = &self.pool else { return None };
+        let numbers: Vec<String> = query.iter().map(ToString::to_string).collect();
+        query.iter().all(|value| value.is_finite()).then(|| (pool, format!("[{}]", numbers.join(","))))
+    }
+}
+
+/// Nothing when there is no graph of the shelf, or none that is whole.
+async fn by_graph(pool: &PgPool, on: &Shelf, model: &ModelId, query: &str, rows_max: i64) -> Result<Near, sqlx::Error> {
+    // The condition of a partial index is seen only where numbers and names are known when the plan is made.
+    const SET: &str =
+        "SELECT set_config('hnsw.ef_search', $2, true), set_config('plan_cache_mode', 'force_custom_plan', true),
+            set_config('enable_sort', 'off', true)
+        FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid";
+    let size = model.dimensions;
+    // The expression is that of the index.
+    let sql = format!(
+        "SELECT chunk_id, CAST(vector AS vector({size})) <=> CAST($3 AS vector({size})) AS far FROM vectors_near
+        WHERE shelf = $1 AND model = $2 ORDER BY far LIMIT $4"
+    );
+    let mut transaction = pool.begin().await?;
+    let set = sqlx::query(SET).bind(graph_name(on.number, model)).bind(breadth(rows_max).to_string());
+    if set.fetch_optional(&mut *transaction).await?.is_none() {
+        transaction.rollback().await?;
+        return Ok(Near::new());
+    }
+    let rows = sqlx::query_as(AssertSqlSafe(sql)).bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
+    let rows = rows.fetch_all(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(cosines(rows))
+}
+
+/// How many neighbours a search of a graph keeps in view: some that were deleted are among them.
+fn breadth(rows_max: i64) -> i64 {
+    const EXTENSION_MAX: i64 = 1_000;
+    (2 * rows_max).clamp(100, EXTENSION_MAX)
+}
+
+/// A cosine of a vector without length is no number; such a one is near to nothing.
+#[expect(clippy::cast_possible_truncation, reason = "a cosine")]
+fn cosines(rows: Vec<(i64, f64)>) -> Near {
+    let cosine = |far: f64| if far.is_finite() { (1.0 - far) as f32 } else { 0.0 };
+    rows.into_iter().map(|(chunk, far)| (chunk, cosine(far))).collect()
+}

@@ -1,0 +1,85 @@
+//! Graphs of neighbours (HNSW), one for each large shelf.
+//!
+//! Of one shelf and one model: whoever searches it walks among its vectors alone, where an index of everybody's would find the
+//! neighbours of others and leave nothing when those are taken out.
+
+use domain::Digest;
+use domain::memory::ModelId;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use super::DIMENSIONS_MAX;
+use crate::error::{During, StoreError};
+use crate::row::limit;
+use crate::{Pool, Store};
+
+/// One graph is made at a time; it ends with the connection.
+const LOCK: i64 = 0x6e65_6172_7632;
+
+impl Store {
+    /// A shelf of more than `exact_max` chunks that has no graph of `model` yet.
+    pub async fn graph_missing(&self, model: &ModelId, exact_max: usize) -> Result<Option<i64>, StoreError> {
+        const SQL: &str = "SELECT s.number FROM shelves s WHERE s.chunks > $1 AND NOT EXISTS (SELECT 1 FROM pg_index i
+            WHERE i.indexrelid = to_regclass('vectors_near_' || s.number || $2) AND i.indisvalid) ORDER BY s.number LIMIT 1";
+        let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
+        let query = sqlx::query_scalar(SQL).bind(limit(exact_max)).bind(suffix(model));
+        query.fetch_optional(pool).await.during("find shelves without a graph")
+    }
+
+    /// Makes the graph of a shelf, which may take minutes and keeps nobody waiting. `false`: somebody else makes one right now, or
+    /// there can be none.
+    pub async fn graph_make(&self, shelf_number: i64, model: &ModelId) -> Result<bool, StoreError> {
+        let Pool::Postgres(pool) = &self.pool else { return Ok(false) };
+        if model.dimensions > DIMENSIONS_MAX {
+            return Ok(false);
+        }
+        let made = async {
+            // Closed at the end, whatever happens: the lock and the settings go with it.
+            let mut connection = pool.acquire().await?.detach();
+            let made = make(&mut connection, shelf_number, model).await?;
+            // The server takes a moment to see that it is closed.
+            sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut connection).await?;
+            connection.close().await?;
+            Ok(made)
+        };
+        made.await.during("make the graph of a shelf")
+    }
+}
+
+async fn make(connection: &mut PgConnection, shelf_number: i64, model: &ModelId) -> Result<bool, sqlx::Error> {
+    const TURN: &str = "SELECT pg_try_advisory_lock($1)";
+    const OTHERS: &str = "SELECT CAST(c.relname AS TEXT) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+        WHERE i.indrelid = to_regclass('vectors_near') AND starts_with(CAST(c.relname AS TEXT), $1)
+            AND (c.relname <> $2 OR NOT i.indisvalid)";
+    if !sqlx::query_scalar::<_, bool>(TURN).bind(LOCK).fetch_one(&mut *connection).await? {
+        return Ok(false);
+    }
+    sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut *connection).await?;
+    let (name, size) = (graph_name(shelf_number, model), model.dimensions);
+    // Those of models that are not in use any more, and one whose making was cut off.
+    let others: Vec<String> = sqlx::query_scalar(OTHERS)
+        .bind(format!("vectors_near_{shelf_number}_"))
+        .bind(&name)
+        .fetch_all(&mut *connection)
+        .await?;
+    for other in others {
+        let drop = format!("DROP INDEX CONCURRENTLY IF EXISTS {other}");
+        sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut *connection).await?;
+    }
+    let model = model.to_string().replace('\'', "''");
+    let create = format!(
+        "CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} ON vectors_near
+        USING hnsw ((CAST(vector AS vector({size}))) vector_cosine_ops)
+        WHERE shelf = {shelf_number} AND model = '{model}'"
+    );
+    sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *connection).await?;
+    Ok(true)
+}
+
+/// What the index of a shelf and a model is called.
+pub(super) fn graph_name(shelf_number: i64, model: &ModelId) -> String {
+    format!("vectors_near_{shelf_number}{}", suffix(model))
+}
+
+fn suffix(model: &ModelId) -> String {
+    format!("_{:.16}", Digest::of(model.to_string().as_bytes()).to_string())
+}

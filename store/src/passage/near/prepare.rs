@@ -1,0 +1,157 @@
+//! Making the table of the extension, and filling it from what is there.
+//!
+//! Whoever changes vectors takes the row of their shelf first; so does who copies them, and nothing changes under its hands.
+
+use sqlx::PgConnection;
+
+use crate::error::{During, StoreError};
+use crate::row::limit;
+use crate::{Pool, Store};
+
+/// Whether the database compares vectors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prepared {
+    /// It cannot, and why.
+    Absent(String),
+    /// It will, when [`Store::near_fill`] has come to its end.
+    Filling,
+    /// It does.
+    Whole,
+}
+
+/// Processes that start together make the table one after the other.
+const LOCK: i64 = 0x6e65_6172_7631;
+
+impl Store {
+    /// Makes what the database needs to compare vectors, if it can; the extension too, if it may.
+    pub async fn near_prepare(&self) -> Result<Prepared, StoreError> {
+        const DO: &str = "make the table of near vectors";
+        const INSTALLED: &str = "SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'vector')";
+        const AVAILABLE: &str = "SELECT EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector')";
+        const FIT: &str =
+            "SELECT to_regtype('vector') IS NOT NULL AND EXISTS (SELECT 1 FROM pg_am WHERE amname = 'hnsw')";
+        let Pool::Postgres(pool) = &self.pool else {
+            return Ok(Prepared::Absent("the database is not PostgreSQL".into()));
+        };
+        let mut transaction = pool.begin().await.during(DO)?;
+        sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *transaction).await.during(DO)?;
+        if !asked(&mut transaction, INSTALLED).await? {
+            if !asked(&mut transaction, AVAILABLE).await? {
+                return Ok(Prepared::Absent("the extension pgvector is not installed on the server".into()));
+            }
+            match sqlx::query("CREATE EXTENSION vector").execute(&mut *transaction).await {
+                Ok(_) => {}
+                Err(sqlx::Error::Database(error)) => {
+                    return Ok(Prepared::Absent(format!("the extension pgvector may not be created: {error}")));
+                }
+                Err(error) => return Err(error).during(DO),
+            }
+        }
+        if !asked(&mut transaction, FIT).await? {
+            return Ok(Prepared::Absent("the extension pgvector is older than 0.5, or not in the search path".into()));
+        }
+        if !asked(&mut transaction, "SELECT to_regclass('vectors_near') IS NOT NULL").await? {
+            sqlx::raw_sql(TABLE).execute(&mut *transaction).await.during(DO)?;
+        }
+        let whole = asked(&mut transaction, "SELECT whole FROM vectors_near_filled").await?;
+        transaction.commit().await.during(DO)?;
+        Ok(if whole { Prepared::Whole } else { Prepared::Filling })
+    }
+
+    /// Copies up to `chunks_max` vectors that were there before; `true` when there was nothing left to copy. Any number of processes
+    /// may do it at once.
+    pub async fn near_fill(&self, chunks_max: usize) -> Result<bool, StoreError> {
+        // Every process waits here for the one before.
+        const PLACE: &str = "SELECT chunk_id, whole FROM vectors_near_filled WHERE id = 1 FOR UPDATE";
+        const PAGE: &str = "SELECT MAX(chunk_id) FROM
+            (SELECT chunk_id FROM vectors WHERE chunk_id > $1 ORDER BY chunk_id LIMIT $2) page";
+        const HOLD: &str = "SELECT number FROM shelves WHERE number IN (SELECT m.shelf FROM chunks c
+            JOIN memories m ON m.id = c.memory_id WHERE c.id > $1 AND c.id <= $2) ORDER BY number FOR UPDATE";
+        const COPY: &str = "INSERT INTO vectors_near (chunk_id, memory_id, shelf, model, vector)
+            SELECT v.chunk_id, c.memory_id, m.shelf, v.model, vectors_near_unpacked(v.vector)
+            FROM vectors v JOIN chunks c ON c.id = v.chunk_id JOIN memories m ON m.id = c.memory_id
+            WHERE v.chunk_id > $1 AND v.chunk_id <= $2 AND vectors_near_fits(v.model, v.dimensions, v.vector)
+            ON CONFLICT (chunk_id) DO NOTHING";
+        const MOVE: &str = "UPDATE vectors_near_filled SET chunk_id = $1, whole = $2 WHERE id = 1";
+        let Pool::Postgres(pool) = &self.pool else { return Ok(true) };
+        let page = async {
+            let mut tx = pool.begin().await?;
+            let (after, whole): (i64, bool) = sqlx::query_as(PLACE).fetch_one(&mut *tx).await?;
+            if whole {
+                tx.rollback().await?;
+                return Ok(true);
+            }
+            let page = sqlx::query_scalar(PAGE).bind(after).bind(limit(chunks_max));
+            let last: Option<i64> = page.fetch_one(&mut *tx).await?;
+            if let Some(last) = last {
+                sqlx::query(HOLD).bind(after).bind(last).execute(&mut *tx).await?;
+                sqlx::query(COPY).bind(after).bind(last).execute(&mut *tx).await?;
+            }
+            sqlx::query(MOVE).bind(last.unwrap_or(after)).bind(last.is_none()).execute(&mut *tx).await?;
+            tx.commit().await?;
+            Ok(last.is_none())
+        };
+        page.await.during("copy vectors for the database to compare")
+    }
+}
+
+async fn asked(connection: &mut PgConnection, sql: &'static str) -> Result<bool, StoreError> {
+    sqlx::query_scalar(sql).fetch_one(connection).await.during("make the table of near vectors")
+}
+
+/// Vectors at rest are 16-bit floats ([`crate::passage::vector`]), a type that older versions of the extension lack.
+const TABLE: &str = "
+    CREATE TABLE vectors_near (
+        chunk_id BIGINT NOT NULL PRIMARY KEY REFERENCES vectors (chunk_id) ON DELETE CASCADE,
+        memory_id UUID NOT NULL,
+        shelf BIGINT NOT NULL,
+        model TEXT NOT NULL,
+        vector vector NOT NULL
+    );
+    CREATE INDEX vectors_near_by_shelf ON vectors_near (shelf, memory_id);
+
+    -- How far the vectors that were there before are copied.
+    CREATE TABLE vectors_near_filled (
+        id BIGINT NOT NULL PRIMARY KEY CHECK (id = 1),
+        chunk_id BIGINT NOT NULL,
+        whole BOOLEAN NOT NULL
+    );
+    INSERT INTO vectors_near_filled VALUES (1, 0, FALSE);
+
+    -- Whether there is a vector, of the length that its model says, and of which the extension can keep an index.
+    CREATE OR REPLACE FUNCTION vectors_near_fits(model TEXT, dimensions BIGINT, bytes BYTEA) RETURNS BOOLEAN
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+        SELECT dimensions BETWEEN 1 AND 2000 AND length(bytes) = 2 * dimensions AND model LIKE '%/' || dimensions
+    $$;
+
+    CREATE OR REPLACE FUNCTION vectors_near_unpacked(bytes BYTEA) RETURNS vector
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    DECLARE
+        numbers FLOAT8[];
+        half INTEGER;
+        size FLOAT8;
+    BEGIN
+        FOR i IN 0 .. length(bytes) / 2 - 1 LOOP
+            half := get_byte(bytes, 2 * i) | (get_byte(bytes, 2 * i + 1) << 8);
+            size := CASE WHEN half & 31744 = 0 THEN (half & 1023) * 2.0::FLOAT8 ^ (-24)
+                ELSE ((half & 1023) + 1024) * 2.0::FLOAT8 ^ (((half >> 10) & 31) - 25) END;
+            numbers[i + 1] := CASE WHEN half > 32767 THEN -size ELSE size END;
+        END LOOP;
+        RETURN CAST(numbers AS vector);
+    END $$;
+
+    CREATE OR REPLACE FUNCTION vectors_near_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO vectors_near (chunk_id, memory_id, shelf, model, vector)
+            SELECT given.chunk_id, c.memory_id, m.shelf, given.model, vectors_near_unpacked(given.vector)
+            FROM given JOIN chunks c ON c.id = given.chunk_id JOIN memories m ON m.id = c.memory_id
+            WHERE vectors_near_fits(given.model, given.dimensions, given.vector)
+            ON CONFLICT (chunk_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;
+        RETURN NULL;
+    END $$;
+    -- Making a trigger waits for everybody who is writing; who comes later writes for it too.
+    CREATE TRIGGER vectors_near_added AFTER INSERT ON vectors
+        REFERENCING NEW TABLE AS given FOR EACH STATEMENT EXECUTE FUNCTION vectors_near_follow();
+    CREATE TRIGGER vectors_near_changed AFTER UPDATE ON vectors
+        REFERENCING NEW TABLE AS given FOR EACH STATEMENT EXECUTE FUNCTION vectors_near_follow();
+";

@@ -1,0 +1,54 @@
+//! The PostgreSQL with pgvector that `make tools` got from PyPI.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+use crate::cluster::Programs;
+
+/// Below the folder of the Python packages, and of every copy.
+const BIN: &str = "pgserver/pginstall/bin";
+/// What the programs need; they look for the libraries beside their own folder.
+const PARTS: [&str; 4] =
+    ["pgserver/pginstall/bin", "pgserver/pginstall/lib", "pgserver/pginstall/share", "pgserver.libs"];
+
+/// Where it is, in the folder that `make tools` and `harness::python` name after the list of packages.
+pub fn find() -> Option<Programs> {
+    let pythons = fs::read_dir(folder()?.join("lib")).ok()?.flatten().map(|entry| entry.path().join("site-packages"));
+    let packages = pythons.into_iter().find(|packages| packages.join(BIN).join("initdb").is_file())?;
+    Programs::at(packages.join(BIN), Some(packages))
+}
+
+/// Whether `make tools` found that nobody built it for this machine.
+pub fn is_unavailable() -> bool {
+    folder().is_some_and(|folder| folder.join("unavailable").exists())
+}
+
+fn folder() -> Option<PathBuf> {
+    let list = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?).join("../../python/pgvector.txt");
+    let output = Command::new("sha256sum").arg(list).output().ok()?;
+    let digest = String::from_utf8(output.stdout).ok()?;
+    let cache = match env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env::var_os("HOME")?).join(".cache"),
+    };
+    Some(cache.join("attache").join(format!("python-pgvector-{}", digest.get(..16)?)))
+}
+
+/// Copies the programs from `packages` to where the user `postgres` may run them: it may not look into root's home.
+pub fn copy(packages: &Path, to: &Path) -> io::Result<PathBuf> {
+    for part in PARTS {
+        let (from, to) = (packages.join(part), to.join(part));
+        let parent = to.parent().ok_or_else(|| io::Error::other("a folder without a parent"))?;
+        fs::create_dir_all(parent)?;
+        if !Command::new("cp").arg("-R").arg(&from).arg(parent).status()?.success() {
+            return Err(io::Error::other(format!("cannot copy {}", from.display())));
+        }
+    }
+    Ok(to.join(BIN))
+}
+
+/// The programs that were copied for a cluster, if they were.
+pub fn copied(folder: &Path) -> Option<PathBuf> {
+    Some(folder.join(BIN)).filter(|programs| programs.is_dir())
+}
