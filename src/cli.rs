@@ -7,6 +7,7 @@ mod admin;
 mod check;
 mod keys;
 mod migrate;
+mod openapi;
 mod output;
 mod serve;
 mod verify;
@@ -37,6 +38,8 @@ enum Command {
     Check,
     /// Bring the databases to the newest schema
     Migrate,
+    /// Print the machine-readable description of both HTTP surfaces (OpenAPI 3.1)
+    Openapi,
     /// The keys that sign identity assertions
     #[command(subcommand)]
     Keys(keys::Command),
@@ -81,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
+        Command::Openapi => settings().map(|settings| openapi::print(&settings)),
         Command::Keys(command) => {
             settings().and_then(|settings| run(async move { keys::run(command, &settings).await }))
         }

@@ -1,5 +1,6 @@
 //! The whole house: every room built from the settings, from the ground up, on one screen.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ use crate::config::Settings;
 use crate::http::discovery::Resources;
 use crate::http::guide::Guides;
 use crate::http::limits::Limits;
+use crate::http::openapi::Description;
 use crate::web::signin::oidc::Providers;
 
 /// What every handler has at hand. Clones are the same house.
@@ -107,6 +109,8 @@ pub struct Rooms {
     pub resources: Resources,
     /// The body of `GET /api/v1/events/registry`.
     pub registry_description: Value,
+    /// The machine-readable description of both surfaces.
+    pub description: Description,
     /// How many requests may be in progress.
     pub gate: Semaphore,
     /// Supervision of everything that lives.
@@ -222,12 +226,7 @@ impl House {
         let lookup = Handle::new("lookup", settings.actors.of("lookup"));
         let ledger = SecretLedger(store.clone());
         children.push(ChildSpec::singleton(&lookup, move || (Committer::new(ledger.clone(), batch_max), ())));
-        if let Upstream::Embedded { append, log } = &upstream {
-            let ledger = LogLedger(log.clone());
-            children.push(ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())));
-            let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
-            children.push(keeper("sequence", sequence, settings.log.checkpoint_every, &settings, &chance));
-        }
+        children.extend(embedded(&upstream, &settings, &chance));
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
@@ -259,6 +258,7 @@ impl House {
             guides: Guides::new(&base_url, &rag_url, &settings)?,
             resources: Resources::of_the_table(),
             registry_description: registry.describe(),
+            description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
             large_bodies: Semaphore::new(LARGE_BODIES_MAX),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
@@ -297,6 +297,15 @@ pub struct Urls {
     pub rag: String,
 }
 
+impl Urls {
+    /// As the configuration has them; where it says nothing, those of the listeners.
+    pub fn configured(settings: &Settings, public: SocketAddr, knowledge: Option<SocketAddr>) -> Self {
+        let base = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{public}"));
+        let rag = settings.knowledge.base_url.clone().or_else(|| Some(format!("http://{}", knowledge?)));
+        Self { rag: rag.unwrap_or_else(|| base.clone()), base }
+    }
+}
+
 /// Bodies of batches, 32 MiB by default, that are read at once.
 const LARGE_BODIES_MAX: usize = 8;
 
@@ -309,6 +318,17 @@ fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Sett
     let rhythm = Rhythm { every, deadline: Duration::from_mins(1) };
     let periodic = Periodic::new(kind, pass, rhythm, chance.clone());
     ChildSpec::singleton(&handle, move || (periodic.clone(), ()))
+}
+
+/// What lives in the embedded statistics service, where that is the one that is asked.
+fn embedded(upstream: &Upstream, settings: &Settings, chance: &Chance) -> Vec<ChildSpec> {
+    let Upstream::Embedded { append, log } = upstream else { return Vec::new() };
+    let (ledger, batch_max) = (LogLedger(log.clone()), settings.log.batch_max);
+    let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
+    vec![
+        ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())),
+        keeper("sequence", sequence, settings.log.checkpoint_every, settings, chance),
+    ]
 }
 
 /// The rooms of the knowledge API.

@@ -23,6 +23,7 @@ pub mod knowledge;
 pub mod layers;
 pub mod limits;
 pub mod machines;
+pub mod openapi;
 pub mod passed;
 pub mod sessions;
 mod settings;
@@ -80,6 +81,7 @@ pub fn routes() -> Vec<Route> {
     const ANYONE: Accepts = PERSON.or(Accepts::MACHINE);
     vec![
         Route::get("/", NONE, get(discovery::welcome)),
+        Route::get("/openapi.json", NONE, get(openapi::show)),
         Route::post("/api/v1/agent-auth/identity", NONE, post(agent_auth::identity)),
         Route::post("/api/v1/agent-auth/claim", NONE, post(agent_auth::claim)),
         Route::post("/api/v1/agent-auth/claim/complete", PERSON, post(agent_auth::complete)),

@@ -64,12 +64,10 @@ impl Server {
         let admin = listen(settings.admin.bind, "admin.bind")?;
         let address = public.local_addr().unwrap_or(settings.http.bind);
         let admin_address = admin.local_addr().unwrap_or(settings.admin.bind);
-        let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
         let own = settings.knowledge.bind.map(|bind| listen(bind, "knowledge.bind")).transpose()?;
-        let knowledge_address = own.as_ref().and_then(|listener| listener.local_addr().ok()).unwrap_or(address);
-        let rag_url = settings.knowledge.base_url.clone();
-        let rag_url = rag_url.or_else(|| own.is_some().then(|| format!("http://{knowledge_address}")));
-        let urls = Urls { rag: rag_url.unwrap_or_else(|| base_url.clone()), base: base_url };
+        let own_address = own.as_ref().and_then(|listener| listener.local_addr().ok());
+        let knowledge_address = own_address.unwrap_or(address);
+        let urls = Urls::configured(&settings, address, own_address);
         let (stop, stopping) = watch::channel(false);
         let house = Box::pin(House::build(settings, urls, clock, chance, stopping.clone())).await?;
         let limits = Limits {

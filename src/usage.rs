@@ -1,11 +1,9 @@
 //! How much of its plan an account has left (specification, *`UsageBar`*; decisions, section 10). API, summary and account page show the same.
 
 use actors::Trouble;
-use domain::Timestamp;
-use domain::clock::date_time;
 use domain::ids::{UserAccountId, UserCuid};
 use domain::usage::{PercentLeft, Plan, Window};
-use serde::{Serialize, Serializer};
+use wire::usage::{Measure, UsageBar};
 
 use crate::house::House;
 
@@ -19,35 +17,6 @@ pub enum UsageOwner {
     /// A computer whose identity belongs to an account that it is not attached to. Nothing that it sends is recorded, and what the
     /// account used is not its to see: the plan FREE, untouched.
     Outsider,
-}
-
-/// `UsageBar`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct UsageBar {
-    /// What was paid for.
-    pub plan: Plan,
-    /// Events of the lane `memory`.
-    pub memory: Measure,
-    /// Retrospectives.
-    pub retrospective: Measure,
-    /// Purchased balance, in US cents.
-    pub balance_cents: i64,
-    /// Where to add to it.
-    pub top_up_url: String,
-}
-
-/// One bar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Measure {
-    /// From 0 to 100, one decimal, rounded down.
-    pub percent_left: PercentLeft,
-    /// When it is 100 again.
-    #[serde(serialize_with = "written")]
-    pub reset_at: Timestamp,
-}
-
-fn written<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&date_time(*moment))
 }
 
 /// The bar of an account or an identity as it is now, events included that got their receipt a moment ago. `None`: there is no such

@@ -9,6 +9,7 @@ mod asset;
 pub mod claim;
 pub(crate) mod cookie;
 pub mod device;
+pub mod docs;
 mod form;
 mod frame;
 pub mod knowledge;
@@ -44,6 +45,7 @@ pub fn routes() -> Vec<Page> {
     let form = |path, handler| Page { method: Method::POST, path, handler };
     vec![
         show("/assets/{*path}", get(asset::serve)),
+        show("/docs", get(docs::show)),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),

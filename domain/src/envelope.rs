@@ -37,8 +37,9 @@ impl AgentKinds {
         self.0.contains(kind)
     }
 
-    fn names(&self) -> String {
-        self.0.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    /// All of them, in alphabetical order.
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
     }
 }
 
@@ -236,7 +237,7 @@ fn typed(members: Map<String, Value>, agents: &AgentKinds) -> Result<Envelope, M
     })?;
     let agent = &envelope.scope.agent_id;
     if !agents.contains(agent) {
-        return Err(invalid("/scope/agent_id", &format!("expected one of {}", agents.names())));
+        return Err(invalid("/scope/agent_id", &format!("expected one of {}", agents.names().join(", "))));
     }
     // The strict parse keeps integers within ±(2^53−1); one more would not fit `seq` + 1.
     Ok(envelope)

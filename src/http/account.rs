@@ -1,18 +1,18 @@
 //! An account as its owner and the owner's agents see it (specification, *Account summary* and *`AccountComputers`*).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actors::Trouble;
 use axum::extract::State;
-use axum::response::IntoResponse;
-use domain::claim::{Registration, RegistrationType};
-use domain::clock::date_time;
+use domain::claim::Registration;
 use domain::ids::UserAccountId;
-use serde_json::{Map, Value, json};
-use store::account::Account;
 use store::machine::Computer;
+use wire::account::{Account, AccountComputers, AccountSummary, Agent, Agents, Sections};
+use wire::usage::UsageBar;
 
 use super::auth::{Caller, unauthorized};
+use super::body;
 use super::error::{Answer, Code};
 use crate::house::House;
 use crate::usage::{UsageOwner, usage_bar};
@@ -26,7 +26,7 @@ pub const AGENTS_MAX: usize = 500;
 pub async fn computers(State(house): State<House>, caller: Caller) -> Answer {
     let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, &house))?;
     let computers = house.store.computers_of_account(account, COMPUTERS_MAX).await?;
-    Ok(axum::Json(computers_section(&computers)).into_response())
+    body::answer(&computers_section(&computers))
 }
 
 /// `GET /api/v1/account/summary`: 200 `{version, generated_at, sections, errors}`.
@@ -44,29 +44,26 @@ pub async fn summary(State(house): State<House>, caller: Caller) -> Answer {
     if matches!(own, Ok(None)) {
         return Err(Code::UserNotFound.into());
     }
-    let parts = [
-        ("account", own.map(|own| own.as_ref().map_or(Value::Null, account_section))),
-        ("plan_and_usage", plan_and_usage),
-        ("computers", computers.map(|computers| computers_section(&computers))),
-        ("agents", agents.map(|agents| agents_section(&agents))),
-    ];
-    let (mut sections, mut errors) = (Map::new(), Map::new());
-    for (name, part) in parts {
-        match part {
-            Ok(section) => sections.insert(name.to_owned(), section),
-            Err(reason) => {
-                tracing::warn!(section = name, error = %reason, "a section of an account summary is left out");
-                errors.insert(name.to_owned(), reason.code().into())
-            }
-        };
-    }
-    let answer = json!({
-        "version": 1,
-        "generated_at": date_time(house.clock.now()),
-        "sections": sections,
-        "errors": errors,
-    });
-    Ok(axum::Json(answer).into_response())
+    let mut errors = BTreeMap::new();
+    let sections = Sections {
+        account: kept("account", own, &mut errors).flatten().map(account_section),
+        plan_and_usage: kept("plan_and_usage", plan_and_usage, &mut errors).flatten(),
+        computers: kept("computers", computers, &mut errors).map(|computers| computers_section(&computers)),
+        agents: kept("agents", agents, &mut errors).map(agents_section),
+        others: serde_json::Map::new(),
+    };
+    body::answer(&AccountSummary { version: 1, generated_at: house.clock.now(), sections, errors })
+}
+
+/// A section that could be read; of one that could not, the reason.
+fn kept<T>(name: &str, section: Result<T, Missing>, errors: &mut BTreeMap<String, String>) -> Option<T> {
+    let reason = match section {
+        Ok(section) => return Some(section),
+        Err(reason) => reason,
+    };
+    tracing::warn!(section = name, error = %reason, "a section of an account summary is left out");
+    errors.insert(name.to_owned(), reason.code().to_owned());
+    None
 }
 
 /// Why a section is missing.
@@ -97,45 +94,33 @@ async fn within<T>(deadline: Duration, section: impl Future<Output = Result<T, T
     }
 }
 
-async fn plan_and_usage(house: &House, account: &UserAccountId) -> Result<Value, Trouble> {
-    let bar = usage_bar(house, &UsageOwner::Account(account.clone())).await?;
-    serde_json::to_value(bar).map_err(|error| Trouble::Internal(error.to_string()))
+async fn plan_and_usage(house: &House, account: &UserAccountId) -> Result<Option<UsageBar>, Trouble> {
+    usage_bar(house, &UsageOwner::Account(account.clone())).await
 }
 
-fn account_section(account: &Account) -> Value {
-    json!({
-        "id": account.id,
-        "email": account.owner.as_ref().map(|(_, email)| email),
-        "name": account.name,
-    })
+fn account_section(account: store::account::Account) -> Account {
+    Account { id: account.id, email: account.owner.map(|(_, email)| email.as_str().to_owned()), name: account.name }
 }
 
-fn computers_section(computers: &[Computer]) -> Value {
-    let computer = |computer: &Computer| {
-        json!({
-            "machine_uuid": computer.machine_uuid,
-            "first_seen_at": date_time(computer.first_seen_at),
-            "last_seen_at": date_time(computer.last_seen_at),
-            "via": "attached",
-        })
+fn computers_section(computers: &[Computer]) -> AccountComputers {
+    let computer = |computer: &Computer| wire::account::Computer {
+        machine_uuid: computer.machine_uuid,
+        first_seen_at: computer.first_seen_at,
+        last_seen_at: computer.last_seen_at,
+        via: "attached".to_owned(),
     };
-    json!({ "computers": computers.iter().map(computer).collect::<Vec<_>>() })
+    AccountComputers { computers: computers.iter().map(computer).collect() }
 }
 
-fn agents_section(agents: &[Registration]) -> Value {
-    let agent = |agent: &Registration| {
-        json!({
-            "id": agent.id,
-            "type": match agent.registration_type {
-                RegistrationType::Anonymous => "anonymous",
-                RegistrationType::ServiceAuth => "service_auth",
-            },
-            "status": "claimed",
-            "createdAt": date_time(agent.created_at),
-            "lastTokenAt": agent.last_token_at.map(date_time),
-            "ipAddress": agent.ip_address,
-            "revokedAt": agent.revoked_at.map(date_time),
-        })
+fn agents_section(agents: Vec<Registration>) -> Agents {
+    let agent = |agent: Registration| Agent {
+        id: agent.id,
+        kind: agent.registration_type,
+        status: "claimed".to_owned(),
+        created_at: agent.created_at,
+        last_token_at: agent.last_token_at,
+        ip_address: agent.ip_address,
+        revoked_at: agent.revoked_at,
     };
-    json!({ "agents": agents.iter().map(agent).collect::<Vec<_>>() })
+    Agents { agents: agents.into_iter().map(agent).collect() }
 }

@@ -6,7 +6,6 @@ use axum::extract::{RawQuery, State};
 use bytes::Bytes;
 use domain::envelope::Lane;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, Scope};
 use store::held::{HeldScope, Unclassified};
 
@@ -14,7 +13,6 @@ use super::auth::{Caller, unauthorized};
 use super::error::{Answer, ApiError, Code};
 use super::passed;
 use crate::house::House;
-use domain::clock::date_time;
 
 /// Default of `limit`.
 const LIMIT_DEFAULT: u16 = 100;
@@ -82,20 +80,9 @@ fn is_object(body: &[u8]) -> bool {
 
 /// Adds the two members and leaves every other byte of the object as it came.
 fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) -> Bytes {
-    let entries: Vec<Value> = entries
-        .iter()
-        .map(|entry| {
-            json!({
-                "event_id": entry.event_id,
-                "event_type": entry.event_type,
-                "agent_id": entry.agent_id,
-                "machine_uuid": entry.machine_uuid,
-                "reason": entry.reason.as_str(),
-                "received_at": date_time(entry.received_at),
-            })
-        })
-        .collect();
-    let members = format!(r#""unclassified":{},"unclassified_truncated":{truncated}"#, Value::from(entries));
+    let entries: Vec<wire::activity::Unclassified> = entries.iter().map(described).collect();
+    let entries = serde_json::to_value(entries).unwrap_or_default();
+    let members = format!(r#""unclassified":{entries},"unclassified_truncated":{truncated}"#);
     let open = body.trim_ascii_end().strip_suffix(b"}").unwrap_or_default();
     let separator: &[u8] = if open.trim_ascii_end().ends_with(b"{") { b"" } else { b"," };
     let spliced = [open, separator, members.as_bytes(), b"}"].concat();
@@ -104,6 +91,17 @@ fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) ->
         .is_ok_and(|object| object.contains_key("unclassified") || object.contains_key("unclassified_truncated"));
     let single = doubled.then(|| serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(&spliced).ok()).flatten();
     single.and_then(|object| serde_json::to_vec(&object).ok()).unwrap_or(spliced).into()
+}
+
+fn described(entry: &Unclassified) -> wire::activity::Unclassified {
+    wire::activity::Unclassified {
+        event_id: entry.event_id.as_ref().map(ToString::to_string),
+        event_type: entry.event_type.clone(),
+        agent_id: entry.agent_id.clone(),
+        machine_uuid: entry.machine_uuid.as_ref().map(ToString::to_string),
+        reason: entry.reason.as_str().to_owned(),
+        received_at: entry.received_at,
+    }
 }
 
 #[cfg(test)]

@@ -4,16 +4,18 @@ use actors::claim::{
     CompleteError, Confirmer, ExchangeError, Registered, RegisteredVariant, StartError, StartedClaim, Tokens,
 };
 use axum::extract::State;
-use axum::response::IntoResponse;
 use domain::claim::{ATTEMPT_SECONDS, INTERVAL_SECONDS, StartRefusal};
-use domain::clock::date_time;
 use domain::ids::Email;
 use domain::secret::Secret;
-use serde::Deserialize;
 use serde_json::{Value, json};
+use wire::Done;
+use wire::agent_auth::{
+    ASSERTION_GRANT, AgentClaim, ClaimRequest, ClaimResult, CompleteRequest, RegistrationResult, RegistrationVariant,
+    Revoked, SCOPE_ACCOUNT, SCOPE_EVENTS, TokenResult,
+};
 
 use super::auth::Caller;
-use super::body::{FormBody, JsonBody, RawBody};
+use super::body::{self, FormBody, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
@@ -36,30 +38,18 @@ pub async fn identity(
     house.limits.registration(address)?;
     let Registered { id, claim_token, claim_token_expires, variant } =
         house.claims.register(login_hint, Some(address.to_string())).await?;
-    let mut answer = json!({
-        "registration_id": id,
-        "claim_token": claim_token.expose(),
-        "post_claim_scopes": ["svc.account"],
-    });
-    match variant {
-        RegisteredVariant::Anonymous { identity_assertion } => {
-            answer["registration_type"] = json!("anonymous");
-            answer["identity_assertion"] = json!(identity_assertion);
-            answer["pre_claim_scopes"] = json!(["svc.events"]);
-            answer["claim_token_expires"] = json!(date_time(claim_token_expires));
-        }
+    let variant = match variant {
+        RegisteredVariant::Anonymous { identity_assertion } => RegistrationVariant::Anonymous {
+            identity_assertion: Secret::presented(identity_assertion),
+            pre_claim_scopes: vec![SCOPE_EVENTS.to_owned()],
+            claim_token_expires,
+        },
         RegisteredVariant::ServiceAuth(started) => {
-            answer["registration_type"] = json!("service_auth");
-            answer["claim"] = agent_claim(&started, &house);
+            RegistrationVariant::ServiceAuth { claim: agent_claim(&started, &house) }
         }
-    }
-    Ok(axum::Json(answer).into_response())
-}
-
-/// The body of `POST /api/v1/agent-auth/claim`.
-#[derive(Debug, Deserialize)]
-pub struct ClaimRequest {
-    claim_token: String,
+    };
+    let post_claim_scopes = vec![SCOPE_ACCOUNT.to_owned()];
+    body::answer(&RegistrationResult { registration_id: id, claim_token, post_claim_scopes, variant })
 }
 
 /// `POST /api/v1/agent-auth/claim`
@@ -69,11 +59,11 @@ pub async fn claim(
     JsonBody(body): JsonBody<Value>,
 ) -> Answer {
     let email = email(&body, "email")?;
-    let ClaimRequest { claim_token } = parsed(body)?;
-    let claim_token = filled("claim_token", claim_token)?;
+    let ClaimRequest { claim_token, .. } = parsed(body)?;
+    filled("claim_token", &claim_token)?;
     house.limits.claim_start(address)?;
-    match house.claims.start(&Secret::presented(claim_token), email).await? {
-        Ok(started) => Ok(axum::Json(json!({ "claim": agent_claim(&started, &house) })).into_response()),
+    match house.claims.start(&claim_token, email).await? {
+        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &house) }),
         Err(StartError::Refused(StartRefusal::Expired)) => Err(Code::ExpiredToken.into()),
         Err(StartError::Refused(StartRefusal::EmailMismatch)) => Err(Code::EmailMismatch.into()),
         Err(StartError::Refused(StartRefusal::Settled)) => {
@@ -81,13 +71,6 @@ pub async fn claim(
         }
         Err(StartError::TooMany { retry_after }) => Err(ApiError::unavailable("too_many_claims", retry_after)),
     }
-}
-
-/// The body of `POST /api/v1/agent-auth/claim/complete`.
-#[derive(Debug, Deserialize)]
-pub struct CompleteRequest {
-    claim_attempt_token: String,
-    user_code: String,
 }
 
 /// `POST /api/v1/agent-auth/claim/complete`
@@ -98,11 +81,11 @@ pub async fn complete(
     JsonBody(body): JsonBody<CompleteRequest>,
 ) -> Answer {
     let confirmer = confirmer(&caller, &house)?;
-    let token = filled("claim_attempt_token", body.claim_attempt_token)?;
-    let code = body.user_code.parse().map_err(|message: &str| ApiError::invalid("user_code", message))?;
+    filled("claim_attempt_token", &body.claim_attempt_token)?;
+    let code = body.user_code.expose().parse().map_err(|message: &str| ApiError::invalid("user_code", message))?;
     house.limits.code_guess(address)?;
-    match house.claims.complete(&Secret::presented(token), code, confirmer).await? {
-        Ok(()) => Ok(axum::Json(json!({ "ok": true })).into_response()),
+    match house.claims.complete(&body.claim_attempt_token, code, confirmer).await? {
+        Ok(()) => body::answer(&Done::OK),
         Err(CompleteError::Expired) => Err(Code::ExpiredToken.into()),
         Err(CompleteError::EmailMismatch) => Err(Code::EmailMismatch.into()),
         Err(CompleteError::WrongCode) => Err(Code::WrongCode.into()),
@@ -115,13 +98,11 @@ pub async fn token(State(house): State<House>, form: FormBody) -> Answer {
         grant if is_claim_grant(grant) => {
             house.claims.exchange_claim(&Secret::presented(form.require("claim_token")?)).await?
         }
-        "urn:ietf:params:oauth:grant-type:jwt-bearer" => {
-            house.claims.exchange_assertion(form.require("assertion")?).await?
-        }
+        ASSERTION_GRANT => house.claims.exchange_assertion(form.require("assertion")?).await?,
         _ => return Err(Code::UnsupportedGrantType.into()),
     };
     match exchanged {
-        Ok(tokens) => Ok(axum::Json(token_result(tokens)).into_response()),
+        Ok(tokens) => body::answer(&token_result(tokens)),
         Err(ExchangeError::Pending) => {
             Err(ApiError::new(Code::AuthorizationPending).with("interval", json!(INTERVAL_SECONDS)))
         }
@@ -137,7 +118,7 @@ pub async fn revoke(State(house): State<House>, RawBody(body): RawBody) -> Answe
         let (store, hash, now) = (house.store.clone(), Secret::presented(token).hash(), house.clock.now());
         actors::detached(async move { store.token_revoke(&hash, now).await }).await??;
     }
-    Ok(axum::Json(json!({})).into_response())
+    body::answer(&Revoked {})
 }
 
 /// `urn:<vendor>:agent-auth:grant-type:claim`; the vendor is not compared.
@@ -157,27 +138,25 @@ fn confirmer(caller: &Caller, house: &House) -> Result<Confirmer, ApiError> {
     Ok(Confirmer { person, email, account: caller.require_account()?.clone(), via })
 }
 
-fn agent_claim(started: &StartedClaim, house: &House) -> Value {
-    json!({
-        "user_code": started.user_code.expose(),
-        "expires_in": ATTEMPT_SECONDS,
-        "verification_uri": format!("{}/claim?attempt={}", house.base_url, started.attempt_token.expose()),
-        "interval": INTERVAL_SECONDS,
-    })
+fn agent_claim(started: &StartedClaim, house: &House) -> AgentClaim {
+    AgentClaim {
+        verification_uri: format!("{}/claim?attempt={}", house.base_url, started.attempt_token.expose()),
+        user_code: Secret::presented(started.user_code.expose()),
+        expires_in: ATTEMPT_SECONDS.unsigned_abs(),
+        interval: INTERVAL_SECONDS.into(),
+    }
 }
 
-fn token_result(tokens: Tokens) -> Value {
-    let mut result = json!({
-        "access_token": tokens.access_token.expose(),
-        "token_type": "Bearer",
-        "expires_in": tokens.expires_in,
-        "scope": tokens.scope,
-    });
-    if let Some((assertion, expires)) = tokens.assertion {
-        result["identity_assertion"] = json!(assertion);
-        result["assertion_expires"] = json!(date_time(expires));
+fn token_result(tokens: Tokens) -> TokenResult {
+    let (identity_assertion, assertion_expires) = tokens.assertion.unzip();
+    TokenResult {
+        access_token: tokens.access_token,
+        token_type: "Bearer".to_owned(),
+        expires_in: tokens.expires_in,
+        scope: tokens.scope.as_str().to_owned(),
+        identity_assertion: identity_assertion.map(Secret::presented),
+        assertion_expires,
     }
-    result
 }
 
 fn email(body: &Value, name: &str) -> Result<Option<Email>, ApiError> {
@@ -195,8 +174,8 @@ fn parsed<T: serde::de::DeserializeOwned>(body: Value) -> Result<T, ApiError> {
         .map_err(|error| ApiError::invalid(&error.path().to_string(), error.inner().to_string()))
 }
 
-fn filled(name: &str, value: String) -> Result<String, ApiError> {
-    if value.is_empty() { Err(ApiError::invalid(name, "must not be empty")) } else { Ok(value) }
+fn filled(name: &str, value: &Secret) -> Result<(), ApiError> {
+    if value.expose().is_empty() { Err(ApiError::invalid(name, "must not be empty")) } else { Ok(()) }
 }
 
 #[cfg(test)]

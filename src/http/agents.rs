@@ -1,11 +1,11 @@
 //! The agents of an account.
 
 use axum::extract::{Path, State};
-use axum::response::IntoResponse;
 use domain::ids::RegistrationId;
-use serde_json::json;
+use wire::Done;
 
 use super::auth::Caller;
+use super::body;
 use super::error::{Answer, Code};
 use crate::house::House;
 
@@ -14,9 +14,5 @@ pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<S
     let owner = caller.require_account()?.clone();
     // A foreign agent and one that never was look the same.
     let id: RegistrationId = id.parse().map_err(|_| Code::NotFound)?;
-    if house.claims.revoke(id, Some(owner)).await? {
-        Ok(axum::Json(json!({ "ok": true })).into_response())
-    } else {
-        Err(Code::NotFound.into())
-    }
+    if house.claims.revoke(id, Some(owner)).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
 }

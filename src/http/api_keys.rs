@@ -5,37 +5,25 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use domain::Timestamp;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, SPACES_MAX, scopes_of};
-use domain::clock::date_time;
 use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
-use serde::Deserialize;
-use serde_json::{Value, json};
 use store::api_key::KeyCreate;
 use store::{Store, StoreError};
+use wire::Done;
+use wire::account::{KeyRequest, Keys};
 
 use super::auth::Caller;
-use super::body::JsonBody;
+use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
 
 /// Keys that are listed, ended ones included.
 pub const KEYS_LISTED_MAX: usize = 500;
 
-/// The body of `POST /api/v1/keys`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CreateRequest {
-    name: String,
-    #[serde(default)]
-    scopes: Vec<ApiKeyScope>,
-    spaces: Option<Vec<SpaceId>>,
-    expires_at: Option<Timestamp>,
-}
-
 /// `POST /api/v1/keys`: 201 `{id, key, name, scopes, spaces, created_at, expires_at, …}`; the key is shown this once.
-pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): JsonBody<CreateRequest>) -> Answer {
+pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): JsonBody<KeyRequest>) -> Answer {
     let account = caller.require_account()?.clone();
-    let CreateRequest { name, scopes, spaces, expires_at } = body;
+    let KeyRequest { name, scopes, spaces, expires_at } = body;
     let name = name.parse().map_err(|error| ApiError::invalid("name", format!("{error}")))?;
     if spaces.as_ref().is_some_and(|spaces| spaces.is_empty() || spaces.len() > SPACES_MAX) {
         let rule = format!("must name 1 to {SPACES_MAX} spaces; leave it out for all of them");
@@ -53,16 +41,14 @@ pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): 
     let id = house.chance.uuid_v7(now).into();
     let new = NewKey { id, account, name, scopes, spaces, expires_at };
     let (key, secret) = make(&house, new).await?.ok_or(Code::TooManyKeys)?;
-    let mut answer = described(&key);
-    answer["key"] = json!(secret.expose());
-    Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
+    let answer = body::answer(&wire::account::NewKey { about: described(&key), key: secret })?;
+    Ok((StatusCode::CREATED, answer).into_response())
 }
 
 /// `GET /api/v1/keys`: `{keys: […]}`, newest first and revoked ones last, without the keys themselves.
 pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
     let keys = house.store.api_keys_of_account(caller.require_account()?, KEYS_LISTED_MAX).await?;
-    let keys: Vec<Value> = keys.iter().map(described).collect();
-    Ok(axum::Json(json!({ "keys": keys })).into_response())
+    body::answer(&Keys { keys: keys.iter().map(described).collect() })
 }
 
 /// `DELETE /api/v1/keys/{id}`: ends a key of the caller's account for ever.
@@ -70,11 +56,7 @@ pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<S
     let account = caller.require_account()?.clone();
     // A foreign key and one that never was look the same.
     let id: ApiKeyId = id.parse().map_err(|_| Code::NotFound)?;
-    if end(&house, id, account).await? {
-        Ok(axum::Json(json!({ "ok": true })).into_response())
-    } else {
-        Err(Code::NotFound.into())
-    }
+    if end(&house, id, account).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
 }
 
 /// The place of the first of `spaces` that an account may not read, if there is one.
@@ -134,15 +116,15 @@ pub async fn end(house: &House, id: ApiKeyId, account: UserAccountId) -> Result<
 }
 
 /// A key as answers and lists show it.
-pub fn described(key: &ApiKey) -> Value {
-    json!({
-        "id": key.id,
-        "name": key.name,
-        "scopes": key.scopes,
-        "spaces": key.spaces,
-        "created_at": date_time(key.created_at),
-        "expires_at": key.expires_at.map(date_time),
-        "last_used_at": key.last_used_at.map(date_time),
-        "revoked_at": key.revoked_at.map(date_time),
-    })
+pub fn described(key: &ApiKey) -> wire::account::Key {
+    wire::account::Key {
+        id: key.id,
+        name: key.name.as_str().to_owned(),
+        scopes: key.scopes.clone(),
+        spaces: key.spaces.clone(),
+        created_at: key.created_at,
+        expires_at: key.expires_at,
+        last_used_at: key.last_used_at,
+        revoked_at: key.revoked_at,
+    }
 }

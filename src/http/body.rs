@@ -1,15 +1,18 @@
 //! Reading bodies: bounded in bytes and in time, and with errors that say where the fault is.
 
+use actors::Trouble;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 use super::BODY_BYTES_HARD_MAX;
-use super::error::{ApiError, Code};
+use super::error::{Answer, ApiError, Code};
 use crate::house::House;
 
 /// The bytes as they came.
@@ -35,6 +38,12 @@ pub async fn read(body: Body, bytes_max: usize, deadline: Duration) -> Result<By
         Ok(Err(_)) => Err(ApiError::unavailable("body_unreadable", Duration::from_secs(1))),
         Err(_) => Err(ApiError::unavailable("body_too_slow", Duration::from_secs(1))),
     }
+}
+
+/// An answer of this body. Its members stand in alphabetical order, in whatever order the type has them.
+pub fn answer(body: &impl Serialize) -> Answer {
+    let body = serde_json::to_value(body).map_err(|error| Trouble::Internal(error.to_string()))?;
+    Ok(axum::Json(body).into_response())
 }
 
 /// A JSON object. What does not fit is 400 `invalid_request` with `issues: [{path, message}]`.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
-use axum::response::IntoResponse;
 use domain::consent::{ConsentLevel, ConsentRule, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
 use serde_json::{Value, json};
+use wire::consent::{ConsentAnswer, ConsentRecord, ConsentWritten};
 
 use super::auth::Caller;
-use super::body::JsonBody;
+use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
 
@@ -28,29 +28,24 @@ pub async fn read(State(house): State<House>, caller: Caller, RawQuery(query): R
     let lane = query.lane.unwrap_or(Lane::Memory);
     if let Caller::Machine { facts, .. } = &caller {
         own_machine(facts, query.machine)?;
-        return Ok(axum::Json(json!({ "level": effective(&house, facts, lane) })).into_response());
+        return body::answer(&ConsentAnswer::Effective { level: effective(&house, facts, lane) });
     }
     if let Some(machine) = query.machine {
         let facts = owned_machine(&house, &caller, machine).await?;
-        return Ok(axum::Json(json!({ "level": effective(&house, &facts, lane) })).into_response());
+        return body::answer(&ConsentAnswer::Effective { level: effective(&house, &facts, lane) });
     }
     linked_identities(&house, &caller).await?;
     let records = match caller.account() {
         Some(account) => house.store.consent_of_account(account).await?,
         None => Vec::new(),
     };
-    let levels: Vec<Value> = records
-        .iter()
-        .map(|record| {
-            json!({
-                "user_cuid": record.user_cuid,
-                "machine_uuid": record.rule.machine,
-                "lane": record.rule.lane.map(Lane::as_str),
-                "level": record.rule.level,
-            })
-        })
-        .collect();
-    Ok(axum::Json(json!({ "levels": levels })).into_response())
+    let record = |record: &store::consent::ConsentRecord| ConsentRecord {
+        user_cuid: record.user_cuid.clone(),
+        machine_uuid: record.rule.machine,
+        lane: record.rule.lane,
+        level: record.rule.level,
+    };
+    body::answer(&ConsentAnswer::Levels { levels: records.iter().map(record).collect() })
 }
 
 /// `POST /api/v1/consent`: 200 `{level, written}`; 502 when the rows are written and their events are not forwarded yet.
@@ -76,7 +71,7 @@ pub async fn write(
     };
     let set = set(&house, identities, ConsentRule { machine, lane, level }, reason).await?;
     if set.forwarded {
-        Ok(axum::Json(json!({ "level": level, "written": set.written })).into_response())
+        body::answer(&ConsentWritten { level, written: set.written as u64 })
     } else {
         Err(ApiError::new(Code::ConsentAuditForwardFailed).with("written", json!(set.written)))
     }

@@ -2,29 +2,20 @@
 
 use actors::device::{AnswerError, Poll, StartError};
 use axum::extract::State;
-use axum::response::IntoResponse;
 use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
-use domain::ids::{MachineUuid, UserCuid};
-use domain::secret::Secret;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use store::device::Approver;
+use wire::Done;
+use wire::device::{
+    ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
+};
 
 use super::auth::{Caller, stale_sign_in, unauthorized};
-use super::body::{JsonBody, RawBody, json};
+use super::body::{self, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
-
-const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
-
-/// The body of `POST /api/v1/device/code`.
-#[derive(Debug, Deserialize)]
-pub struct CodeRequest {
-    user_cuid: UserCuid,
-    machine_uuid: MachineUuid,
-}
 
 /// `POST /api/v1/device/code`
 pub async fn code(
@@ -37,7 +28,7 @@ pub async fn code(
     if serde_json::from_slice::<Value>(&body).is_err() {
         return Err(Code::InvalidJson.into());
     }
-    let CodeRequest { user_cuid, machine_uuid } = json(&body)?;
+    let CodeRequest { user_cuid, machine_uuid } = body::json(&body)?;
     if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
         return Err(Code::MachineMismatch.into());
     }
@@ -47,21 +38,14 @@ pub async fn code(
         Err(StartError::TooMany { retry_after }) => return Err(ApiError::unavailable("too_many_codes", retry_after)),
     };
     let (page, user_code) = (format!("{}/device", house.base_url), started.user_code.shown());
-    let answer = json!({
-        "device_code": started.device_code.expose(),
-        "user_code": user_code,
-        "verification_uri": page,
-        "verification_uri_complete": format!("{page}?user_code={user_code}"),
-        "interval": INTERVAL_SECONDS,
-        "expires_in": CODE_SECONDS,
-    });
-    Ok(axum::Json(answer).into_response())
-}
-
-/// The body of `POST /api/v1/device/approve` and `/deny`.
-#[derive(Debug, Deserialize)]
-pub struct AnswerRequest {
-    user_code: String,
+    body::answer(&DeviceCodeResult {
+        device_code: started.device_code,
+        verification_uri_complete: format!("{page}?user_code={user_code}"),
+        user_code,
+        verification_uri: page,
+        interval: INTERVAL_SECONDS.into(),
+        expires_in: CODE_SECONDS.unsigned_abs(),
+    })
 }
 
 /// `POST /api/v1/device/approve`
@@ -69,14 +53,14 @@ pub async fn approve(
     State(house): State<House>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
-    JsonBody(body): JsonBody<AnswerRequest>,
+    JsonBody(body): JsonBody<ApproveRequest>,
 ) -> Answer {
     let approver = approver(&caller, &house)?;
     recent(&caller, &house)?;
     let user_code = user_code(&body)?;
     house.limits.code_guess(address)?;
     house.devices.approve(&user_code, approver).await?.map_err(refused)?;
-    Ok(axum::Json(json!({ "ok": true })).into_response())
+    body::answer(&Done::OK)
 }
 
 /// `POST /api/v1/device/deny`: `{ok: true}`; the computer's polls then say `access_denied`.
@@ -84,33 +68,26 @@ pub async fn deny(
     State(house): State<House>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
-    JsonBody(body): JsonBody<AnswerRequest>,
+    JsonBody(body): JsonBody<ApproveRequest>,
 ) -> Answer {
     let denier = approver(&caller, &house)?;
     let user_code = user_code(&body)?;
     house.limits.code_guess(address)?;
     house.devices.deny(&user_code, denier).await?.map_err(refused)?;
-    Ok(axum::Json(json!({ "ok": true })).into_response())
-}
-
-/// The body of `POST /api/v1/device/token`.
-#[derive(Debug, Deserialize)]
-pub struct TokenRequest {
-    device_code: String,
-    grant_type: String,
+    body::answer(&Done::OK)
 }
 
 /// `POST /api/v1/device/token`: 200 once a person approved; no access token is issued.
-pub async fn token(State(house): State<House>, JsonBody(body): JsonBody<TokenRequest>) -> Answer {
+pub async fn token(State(house): State<House>, JsonBody(body): JsonBody<DeviceTokenRequest>) -> Answer {
     if body.grant_type != DEVICE_GRANT {
         return Err(ApiError::invalid("grant_type", format!("must be {DEVICE_GRANT}")));
     }
-    if body.device_code.is_empty() {
+    if body.device_code.expose().is_empty() {
         return Err(ApiError::invalid("device_code", "must not be empty"));
     }
-    match house.devices.poll(&Secret::presented(body.device_code)).await? {
+    match house.devices.poll(&body.device_code).await? {
         Poll::Claimed(account) => {
-            Ok(axum::Json(json!({ "user_account_id": account, "status": "claimed" })).into_response())
+            body::answer(&DeviceTokenResult { user_account_id: account, status: "claimed".to_owned() })
         }
         Poll::Pending => Err(Code::AuthorizationPending.into()),
         Poll::SlowDown { interval } => Err(ApiError::new(Code::SlowDown).with("interval", json!(interval))),
@@ -137,7 +114,7 @@ fn recent(caller: &Caller, house: &House) -> Result<(), ApiError> {
 }
 
 /// What can be no code of ours is a code that nobody has.
-fn user_code(body: &AnswerRequest) -> Result<UserCode, ApiError> {
+fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
     if body.user_code.is_empty() {
         return Err(ApiError::invalid("user_code", "must not be empty"));
     }

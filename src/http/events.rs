@@ -6,10 +6,10 @@ use actors::intake::{Sender, Verdict};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use serde_json::json;
+use wire::events::SubmitResult;
 
 use super::auth::{Caller, unauthorized};
-use super::body::RawBody;
+use super::body::{self, RawBody};
 use super::error::{Answer, ApiError, Code};
 use super::passed;
 use crate::house::House;
@@ -26,15 +26,15 @@ pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): R
         }
     };
     Ok(match house.intake.submit(sender, body).await? {
-        Verdict::Forwarded(receipt) => {
-            (StatusCode::ACCEPTED, axum::Json(json!({ "receipt_id": receipt }))).into_response()
-        }
-        Verdict::Held { warning } => {
-            (StatusCode::ACCEPTED, axum::Json(json!({ "held": true, "warning": warning }))).into_response()
-        }
+        Verdict::Forwarded(receipt) => accepted(&SubmitResult::Forwarded { receipt_id: receipt })?,
+        Verdict::Held { warning } => accepted(&SubmitResult::Held { held: true, warning })?,
         Verdict::Passed(answer) => passed::to_sender(answer),
         Verdict::Unavailable { reason } => return Err(ApiError::unavailable(reason, Duration::from_secs(1))),
     })
+}
+
+fn accepted(result: &SubmitResult) -> Answer {
+    Ok((StatusCode::ACCEPTED, body::answer(result)?).into_response())
 }
 
 /// `GET /api/v1/events/registry`

@@ -4,39 +4,30 @@ use axum::extract::{Path, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use domain::ids::{MachineUuid, UserCuid};
+use domain::ids::MachineUuid;
 use domain::secret::{Secret, SecretKind};
-use serde::Deserialize;
-use serde_json::json;
 use store::machine::{NewMachine, Register};
+use wire::Done;
+use wire::device::{MachineRequest, MachineResult};
 
 use super::auth::{Caller, bearer_token, unauthorized};
-use super::body::JsonBody;
+use super::body::{self, JsonBody};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
 use crate::config::MachineRegistration;
 use crate::house::House;
-use domain::clock::date_time;
-
-/// The body of `POST /api/v1/machines`.
-#[derive(Debug, Deserialize)]
-pub struct RegisterRequest {
-    user_cuid: UserCuid,
-    machine_uuid: MachineUuid,
-    name: Option<String>,
-}
 
 /// `POST /api/v1/machines`: 201 `{machine_uuid, user_cuid, machine_secret, first_seen_at}`; the secret is shown this once.
 pub async fn register(
     State(house): State<House>,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
-    JsonBody(body): JsonBody<RegisterRequest>,
+    JsonBody(body): JsonBody<MachineRequest>,
 ) -> Answer {
     /// Characters of a computer's name.
     const NAME_MAX: usize = 100;
     may_register(&headers, &house)?;
-    let RegisterRequest { user_cuid, machine_uuid, name } = body;
+    let MachineRequest { user_cuid, machine_uuid, name } = body;
     let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     if name.as_ref().is_some_and(|name| name.chars().count() > NAME_MAX) {
         return Err(ApiError::invalid("name", format!("must not be longer than {NAME_MAX} characters")));
@@ -50,13 +41,8 @@ pub async fn register(
     });
     match registered.await?? {
         Register::Registered => {
-            let answer = json!({
-                "machine_uuid": machine_uuid,
-                "user_cuid": user_cuid,
-                "machine_secret": secret.expose(),
-                "first_seen_at": date_time(now),
-            });
-            Ok((StatusCode::CREATED, axum::Json(answer)).into_response())
+            let result = MachineResult { machine_uuid, user_cuid, machine_secret: secret, first_seen_at: now };
+            Ok((StatusCode::CREATED, body::answer(&result)?).into_response())
         }
         Register::AlreadyRegistered => Err(Code::MachineAlreadyRegistered.into()),
     }
@@ -82,7 +68,7 @@ pub async fn detach(State(house): State<House>, caller: Caller, Path(machine_uui
     let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| Code::NotFound)?;
     let store = house.store.clone();
     if actors::detached(async move { store.machine_detach(machine_uuid, &owner).await }).await?? {
-        Ok(axum::Json(json!({ "ok": true })).into_response())
+        body::answer(&Done::OK)
     } else {
         Err(Code::NotFound.into())
     }

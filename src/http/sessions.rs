@@ -1,12 +1,12 @@
 //! The browsers in which a person is signed in.
 
 use axum::extract::{Path, State};
-use axum::response::IntoResponse;
-use domain::clock::date_time;
 use domain::ids::{PersonId, SessionId};
-use serde_json::{Value, json};
+use wire::Done;
+use wire::account::{Session, Sessions};
 
 use super::auth::{Caller, unauthorized};
+use super::body;
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
 
@@ -21,21 +21,16 @@ pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
         _ => None,
     };
     let sessions = house.store.sessions_of_person(person, house.clock.now(), ROWS_MAX).await?;
-    let sessions: Vec<Value> = sessions
-        .into_iter()
-        .map(|session| {
-            json!({
-                "id": session.id,
-                "created_at": date_time(session.created_at),
-                "expires_at": date_time(session.expires_at),
-                "via": session.via.to_string(),
-                "address": session.address,
-                "user_agent": session.user_agent,
-                "current": current == Some(session.id),
-            })
-        })
-        .collect();
-    Ok(axum::Json(json!({ "sessions": sessions })).into_response())
+    let session = |session: store::session::Session| Session {
+        id: session.id,
+        created_at: session.created_at,
+        expires_at: session.expires_at,
+        via: session.via.to_string(),
+        address: session.address,
+        user_agent: session.user_agent,
+        current: current == Some(session.id),
+    };
+    body::answer(&Sessions { sessions: sessions.into_iter().map(session).collect() })
 }
 
 /// `DELETE /api/v1/sessions/{id}`: signs one of the caller's browsers out.
@@ -45,7 +40,7 @@ pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<S
     let id: SessionId = id.parse().map_err(|_| Code::NotFound)?;
     let (store, now) = (house.store.clone(), house.clock.now());
     if actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await?? {
-        Ok(axum::Json(json!({ "ok": true })).into_response())
+        body::answer(&Done::OK)
     } else {
         Err(Code::NotFound.into())
     }

@@ -13,10 +13,11 @@ mod stream;
 use std::time::Duration;
 
 use attache::config::Settings;
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use self::stream::Stream;
+use crate::contract;
 use crate::world::{Answer, Credential, Person, World};
 
 /// Settings under which the tests' own web server may be fetched from, and pages are read by the real program.
@@ -59,7 +60,7 @@ impl World {
     /// Adds, and gives the stream before anything was read of it; the request has to be taken.
     pub async fn add(&self, key: &Credential, body: Value) -> Stream {
         let request = self.request(Method::POST, "/v1/batch-add", key).json(&body);
-        Stream::open(request.send().await.unwrap()).await
+        judged(request).await
     }
 
     /// Adds, for requests that are refused.
@@ -73,7 +74,7 @@ impl World {
         if let Some(id) = after {
             request = request.header("last-event-id", id);
         }
-        Stream::open(request.send().await.unwrap()).await
+        judged(request).await
     }
 
     /// Adds notes, and gives the ids of what is kept of them.
@@ -96,4 +97,11 @@ impl World {
             .map(|result| result["title"].as_str().unwrap().to_owned())
             .collect()
     }
+}
+
+/// The stream that answers a request; every message is held against the description of the API.
+async fn judged(request: RequestBuilder) -> Stream {
+    let mut stream = Stream::open(request.send().await.unwrap()).await;
+    stream.judge = contract::judge_message;
+    stream
 }

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod browser;
+mod contract;
 mod event;
 mod world;
 
@@ -26,6 +27,7 @@ mod knowledge;
 mod machines;
 mod mail;
 mod oidc;
+mod openapi;
 mod sessions;
 mod signin;
 mod tenants;

@@ -11,6 +11,9 @@ mod driver;
 mod judge;
 mod outbox;
 
+#[path = "../api/contract.rs"]
+#[expect(dead_code, reason = "what the black-box tests need besides")]
+mod contract;
 #[path = "../api/event.rs"]
 #[expect(dead_code, reason = "what the black-box tests need besides")]
 mod event;
@@ -26,6 +29,7 @@ mod account;
 mod claim;
 mod consent;
 mod device;
+mod docs;
 mod judging;
 mod knowledge;
 mod signin;

@@ -144,3 +144,17 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     let after: Vec<_> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
     assert!(before == after, "the letter was changed");
 }
+
+#[test]
+fn the_description_of_the_api_is_printed_with_the_configured_addresses() {
+    let home = Home::new().set("http.base_url", "https://attache.example.com").set("http.auth_name", "house");
+    let document = home.run(&["openapi"]).json();
+    assert_eq!(
+        (&document["openapi"], &document["servers"][0]["url"]),
+        (&"3.1.0".into(), &"https://attache.example.com".into())
+    );
+    assert_eq!(document["components"]["securitySchemes"]["sessionCookie"]["name"], "__Secure-house.session_token");
+    assert_eq!(document["paths"]["/v1/search"].get("servers"), None);
+    let apart = home.set("knowledge.base_url", "https://memory.example.com").run(&["openapi"]).json();
+    assert_eq!(apart["paths"]["/v1/search"]["servers"][0]["url"], "https://memory.example.com");
+}

@@ -4,8 +4,9 @@ use domain::Timestamp;
 use domain::ids::RegistrationId;
 use domain::secret::Secret;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use crate::form;
+use crate::{form, schema};
 
 /// The grant of an agent that presents its claim token; servers do not compare the vendor in it.
 pub const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
@@ -20,7 +21,7 @@ pub const SCOPE_EVENTS: &str = "svc.events";
 pub const SCOPE_ACCOUNT: &str = "svc.account";
 
 /// The body of `POST /api/v1/agent-auth/identity`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RegistrationRequest {
     /// For whoever will claim it.
@@ -28,19 +29,23 @@ pub enum RegistrationRequest {
     /// For one person.
     ServiceAuth {
         /// Their e-mail address.
+        #[schema(schema_with = schema::email)]
         login_hint: String,
     },
 }
 
 /// A registration (specification, *Registration result*).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationResult {
     /// The agent's id.
+    #[schema(value_type = schema::UuidV7)]
     pub registration_id: RegistrationId,
     /// What it polls with.
     #[serde(with = "form::clear")]
+    #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
     /// `["svc.account"]`
+    #[schema(schema_with = schema::account_scopes)]
     pub post_claim_scopes: Vec<String>,
     /// What depends on how it registered.
     #[serde(flatten)]
@@ -48,7 +53,7 @@ pub struct RegistrationResult {
 }
 
 /// How an agent registered, and what it got for that.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "registration_type", rename_all = "snake_case")]
 pub enum RegistrationVariant {
     /// For one person, who is asked at once.
@@ -60,55 +65,66 @@ pub enum RegistrationVariant {
     Anonymous {
         /// A JWT, exchanged for a token with the scope `svc.events`.
         #[serde(with = "form::clear")]
+        #[schema(value_type = String, min_length = 1)]
         identity_assertion: Secret,
         /// `["svc.events"]`
+        #[schema(schema_with = schema::events_scopes)]
         pre_claim_scopes: Vec<String>,
         /// How long it may be claimed.
         #[serde(with = "form::moment")]
+        #[schema(value_type = schema::Moment)]
         claim_token_expires: Timestamp,
     },
 }
 
 /// What an agent shows to its person (specification, *`AgentClaim`*).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentClaim {
     /// Six digits.
     #[serde(with = "form::clear")]
+    #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
     /// Seconds; always 1800.
+    #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
     /// The link that the person opens.
+    #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
     /// Seconds between polls; always 5.
+    #[schema(schema_with = schema::interval)]
     pub interval: u64,
 }
 
 /// The body of `POST /api/v1/agent-auth/claim`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimRequest {
     /// From the registration.
     #[serde(with = "form::clear")]
+    #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
     /// Whom the claim is for; of a registration for one person, that person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::email, required = false)]
     pub email: Option<String>,
 }
 
 /// The answer to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimResult {
     /// A new link and code; those before it are void.
     pub claim: AgentClaim,
 }
 
 /// The body of `POST /api/v1/agent-auth/claim/complete`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompleteRequest {
     /// From the link.
     #[serde(with = "form::clear")]
+    #[schema(value_type = String, min_length = 1)]
     pub claim_attempt_token: Secret,
     /// Six digits, from the agent.
     #[serde(with = "form::clear")]
+    #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
 }
 
@@ -126,13 +142,15 @@ pub struct TokenRequest {
 }
 
 /// The form of `POST /api/v1/agent-auth/revoke` (RFC 7009).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RevokeRequest {
     /// The access token.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub token: Option<Secret>,
     /// Read by nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     pub token_type_hint: Option<String>,
 }
 
@@ -157,5 +175,5 @@ pub struct TokenResult {
 }
 
 /// `{}`: the token does not work, whether it did before or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {}

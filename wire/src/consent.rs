@@ -4,14 +4,18 @@ use domain::consent::ConsentLevel;
 use domain::ids::{MachineUuid, UserCuid};
 use domain::lane::Lane;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// `GET /api/v1/consent`: one effective level for a computer, or all levels that were set, for an account without `machine_uuid`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ConsentAnswer {
     /// What holds for the computer and lane.
     Effective {
         /// The level.
+        #[schema(value_type = schema::ConsentLevel)]
         level: ConsentLevel,
     },
     /// What was set.
@@ -22,39 +26,48 @@ pub enum ConsentAnswer {
 }
 
 /// A level that was set (specification, *Consent record*).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentRecord {
     /// Whose.
+    #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
     /// On which computer; `null` on all of them.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
     pub machine_uuid: Option<MachineUuid>,
     /// In which lane; `null` in all of them.
+    #[schema(value_type = Option<schema::Lane>, required = true)]
     pub lane: Option<Lane>,
     /// The level.
+    #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
 }
 
 /// The body of `POST /api/v1/consent`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
     /// The level.
+    #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
     /// Why; at most 256 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, max_length = 256)]
     pub reason: Option<String>,
     /// For which computer; without it for every linked identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: Option<MachineUuid>,
     /// In which lane; without it in all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::Lane)]
     pub lane: Option<Lane>,
 }
 
 /// What a change did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentWritten {
     /// The level that was set.
+    #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
     /// Rows that changed.
     pub written: u64,

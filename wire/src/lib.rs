@@ -16,6 +16,7 @@
 //! | [`activity`] | *Activity and audit* |
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`error`] | *Errors* |
+//! | [`schema`] | *Resources*: what identifiers, words and moments look like |
 
 pub mod account;
 pub mod activity;
@@ -26,14 +27,17 @@ pub mod error;
 pub mod events;
 pub mod form;
 pub mod knowledge;
+pub mod schema;
 pub mod usage;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// `{ok: true}`: it is done, and there is nothing to say about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     /// Always `true`.
+    #[schema(schema_with = schema::yes)]
     pub ok: bool,
 }
 

@@ -71,14 +71,14 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             if made.map_err(Failure::refused)? != KeyCreate::Created {
                 return Err(Failure::refused("the account has as many keys as it may have: revoke one first"));
             }
-            let mut value = described(&key);
+            let mut value = json!(described(&key));
             value["key"] = json!(secret.expose());
             output::show(format.json, &value, || secret.expose().to_owned());
         }
         Command::List(listing) => {
             let keys = store.api_keys(listing.limit).await.map_err(Failure::refused)?;
             let row = |key: &ApiKey| {
-                let mut value = described(key);
+                let mut value = json!(described(key));
                 value["user_account_id"] = json!(key.account);
                 let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
                 if !listing.format.json {

@@ -3,46 +3,30 @@
 use actors::ingest::Feed;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderName};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
 use futures_util::stream::{self, Stream};
-use serde::Deserialize;
-use serde_json::json;
 use uuid::Uuid;
+use wire::Done;
+use wire::knowledge::{BatchRequest, Note};
 
 use super::error::Answer;
 use super::stream::{event, streamed};
 use super::{Key, ToWrite, large_body, parse, says_json};
 use crate::house::House;
+use crate::http::body;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
-
-/// The body of `POST /v1/batch-add`.
-#[derive(Debug, Deserialize)]
-pub struct AddRequest {
-    urls: Option<Vec<String>>,
-    contents: Option<Vec<NoteRequest>>,
-    spaces: Option<Vec<Uuid>>,
-}
-
-/// One of its notes.
-#[derive(Debug, Deserialize)]
-pub struct NoteRequest {
-    content: String,
-    title: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<MemoryType>,
-}
 
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
 pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
-    let body: AddRequest = parse(&large_body(request.into_body(), &house).await?)?;
-    let named = body.spaces.unwrap_or_default();
-    let items = items(body.urls.unwrap_or_default(), body.contents.unwrap_or_default());
+    let BatchRequest { urls, contents, spaces } = parse(&large_body(request.into_body(), &house).await?)?;
+    let named = spaces.unwrap_or_default();
+    let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
     Ok(told(begin(&house, &reader, items, &named).await?, &house)?)
 }
 
@@ -105,7 +89,7 @@ pub async fn join_as(
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
 pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
     cancel_as(&house, &reader, &id).await?;
-    Ok(axum::Json(json!({ "ok": true })).into_response())
+    Ok(body::answer(&Done::OK)?)
 }
 
 /// Cancels a batch of the reader's account; one that has ended stays as it is.
@@ -122,6 +106,7 @@ pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), A
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
 pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
     streamed(house, feed.batch(), messages(feed))
@@ -151,7 +136,7 @@ fn messages(feed: Feed) -> impl Stream<Item = Bytes> {
     })
 }
 
-fn items(urls: Vec<String>, contents: Vec<NoteRequest>) -> Vec<Item> {
+fn items(urls: Vec<String>, contents: Vec<Note>) -> Vec<Item> {
     let notes = contents.into_iter().map(|note| Item::Note {
         content: note.content,
         title: note.title.map(|title| title.trim().to_owned()).filter(|title| !title.is_empty()),

@@ -5,16 +5,17 @@ use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use domain::clock::date_time;
 use domain::ids::MemoryId;
 use futures_util::stream;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::memory::{Memory, Scope};
+use wire::Done;
 
 use super::error::Answer;
 use super::search::url_of;
 use super::{Key, ToSearch, ToWrite};
 use crate::house::House;
+use crate::http::body;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
 
@@ -27,13 +28,13 @@ const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 /// `GET /v1/memories/{id}`: one memory with its whole text and its spaces.
 pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Path(id): Path<String>) -> Answer {
     let memory = seen(&house, &reader, &id).await?;
-    Ok(axum::Json(described(&memory, &reader, &house)).into_response())
+    Ok(body::answer(&described(memory, &reader, &house))?)
 }
 
 /// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space.
 pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
     forget(&house, &reader, &id).await?;
-    Ok(axum::Json(json!({ "ok": true })).into_response())
+    Ok(body::answer(&Done::OK)?)
 }
 
 /// Deletes a memory of the reader's account, if a key for certain spaces can see it at all.
@@ -90,8 +91,8 @@ impl Pages {
         };
         self.after = Some(page.last()?.id);
         self.done = page.len() < PAGE;
-        let line = |memory: &Memory| described(memory, &self.reader, &self.house).to_string() + "\n";
-        let lines: String = page.iter().map(line).collect();
+        let line = |memory| json!(described(memory, &self.reader, &self.house)).to_string() + "\n";
+        let lines: String = page.into_iter().map(line).collect();
         Some((Ok(lines.into()), self))
     }
 }
@@ -101,16 +102,15 @@ impl Pages {
 #[error("the store did not answer")]
 struct Trouble;
 
-fn described(memory: &Memory, reader: &Reader, house: &House) -> Value {
-    let spaces: Vec<_> = memory.spaces.iter().filter(|space| reader.covers(**space)).collect();
-    json!({
-        "id": memory.id,
-        "title": memory.title,
-        "url": url_of(memory.id, memory.url.as_deref(), house),
-        "content": memory.content,
-        "createdAt": date_time(memory.created_at),
-        "updatedAt": date_time(memory.updated_at),
-        "type": memory.kind,
-        "spaces": spaces,
-    })
+fn described(memory: Memory, reader: &Reader, house: &House) -> wire::knowledge::Memory {
+    wire::knowledge::Memory {
+        id: memory.id,
+        title: memory.title,
+        url: url_of(memory.id, memory.url.as_deref(), house),
+        content: memory.content,
+        created_at: memory.created_at,
+        updated_at: memory.updated_at,
+        kind: memory.kind,
+        spaces: memory.spaces.into_iter().filter(|space| reader.covers(*space)).collect(),
+    }
 }

@@ -1,17 +1,15 @@
 //! Searching.
 
 use axum::extract::State;
-use axum::response::IntoResponse;
-use domain::clock::date_time;
 use domain::ids::MemoryId;
-use knowledge::search::{Found, Query};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use knowledge::search::{Found, Highlight, Query};
 use uuid::Uuid;
+use wire::knowledge::{Chunk, SearchRequest, SearchResult, SearchResults};
 
 use super::error::Answer;
 use super::{Json, Key, ToSearch};
 use crate::house::House;
+use crate::http::body;
 use crate::http::error::ApiError;
 use crate::knowledge::Reader;
 
@@ -24,15 +22,6 @@ const LIMIT: u32 = 10;
 /// Spaces that one search may name.
 const SPACES_MAX: usize = 50;
 
-/// The body of `POST /v1/search`.
-#[derive(Debug, Deserialize)]
-pub struct SearchRequest {
-    query: Option<String>,
-    limit: Option<f64>,
-    threshold: Option<f64>,
-    spaces: Option<Vec<Uuid>>,
-}
-
 /// `POST /v1/search`: `{results: […]}`, most similar first.
 pub async fn search(
     State(house): State<House>,
@@ -42,8 +31,8 @@ pub async fn search(
     let SearchRequest { query, limit, threshold, spaces } = body;
     let asked = Asked { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
     let found = find(&house, &reader, asked).await?;
-    let results: Vec<Value> = found.iter().map(|found| described(found, &house)).collect();
-    Ok(axum::Json(json!({ "results": results })).into_response())
+    let results = found.into_iter().map(|found| described(found, &house)).collect();
+    Ok(body::answer(&SearchResults { results })?)
 }
 
 /// What somebody looks for, not judged yet.
@@ -102,17 +91,19 @@ pub fn url_of(id: MemoryId, url: Option<&str>, house: &House) -> String {
 }
 
 /// A result, as the specification has it.
-fn described(found: &Found, house: &House) -> Value {
-    let chunk =
-        |chunk: &knowledge::search::Highlight| json!({ "content": chunk.content, "similarity": chunk.similarity });
-    json!({
-        "id": found.memory.id,
-        "title": found.memory.title,
-        "url": url_of(found.memory.id, found.memory.url.as_deref(), house),
-        "content": found.memory.content,
-        "similarity": found.similarity,
-        "createdAt": date_time(found.memory.created_at),
-        "type": found.memory.kind,
-        "chunks": found.chunks.iter().map(chunk).collect::<Vec<_>>(),
-    })
+fn described(found: Found, house: &House) -> SearchResult {
+    SearchResult {
+        id: found.memory.id,
+        url: url_of(found.memory.id, found.memory.url.as_deref(), house),
+        title: found.memory.title,
+        content: found.memory.content,
+        similarity: found.similarity,
+        created_at: found.memory.created_at,
+        kind: found.memory.kind,
+        chunks: found
+            .chunks
+            .into_iter()
+            .map(|Highlight { content, similarity }| Chunk { content, similarity })
+            .collect(),
+    }
 }

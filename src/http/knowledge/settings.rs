@@ -1,9 +1,10 @@
 //! What new content has to be before it is kept.
 
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use domain::filter::{FilterSettings, FilterUpdate};
 use serde_json::{Map, Value, json};
+use wire::knowledge::{Settings, SettingsChanged};
 
 use super::error::Answer;
 use super::{Json, Key, ToSet};
@@ -14,14 +15,13 @@ use crate::knowledge::Reader;
 
 /// `PUT /v1/settings`: replaces them all; `{message, settings, warnings}`.
 pub async fn replace(State(house): State<House>, Key(reader, _): Key<ToSet>, Json(body): Json<FilterUpdate>) -> Answer {
-    Ok(changed(&house, &set(&house, &reader, body).await?))
+    Ok(changed(&house, set(&house, &reader, body).await?)?)
 }
 
 /// `GET /v1/settings`: `{settings, warnings}`
 pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSet>) -> Answer {
     let settings = house.store.filter_settings(&reader.account).await?;
-    let warnings = settings.warnings(house.has_language_model());
-    Ok(axum::Json(json!({ "settings": settings, "warnings": warnings })).into_response())
+    Ok(body::answer(&Settings { warnings: warnings(&house, &settings), settings })?)
 }
 
 /// `PATCH /v1/settings`: changes some; what is absent stays, `null` clears. `{message, settings, warnings}`
@@ -36,7 +36,7 @@ pub async fn change(
         settings[name] = value;
     }
     let update: FilterUpdate = body::json(settings.to_string().as_bytes())?;
-    Ok(changed(&house, &set(&house, &reader, update).await?))
+    Ok(changed(&house, set(&house, &reader, update).await?)?)
 }
 
 /// Replaces the settings of the reader's account, within every bound.
@@ -49,8 +49,11 @@ pub async fn set(house: &House, reader: &Reader, update: FilterUpdate) -> Result
     Ok(settings)
 }
 
-fn changed(house: &House, settings: &FilterSettings) -> Response {
-    let warnings = settings.warnings(house.has_language_model());
-    let message = "Settings updated successfully";
-    axum::Json(json!({ "message": message, "settings": settings, "warnings": warnings })).into_response()
+fn changed(house: &House, settings: FilterSettings) -> Result<Response, ApiError> {
+    let message = "Settings updated successfully".to_owned();
+    body::answer(&SettingsChanged { message, warnings: warnings(house, &settings), settings })
+}
+
+fn warnings(house: &House, settings: &FilterSettings) -> Vec<String> {
+    settings.warnings(house.has_language_model()).into_iter().map(str::to_owned).collect()
 }

@@ -1,36 +1,26 @@
 //! Spaces: made, listed, changed.
 
 use axum::extract::{Path, State};
-use axum::response::IntoResponse;
-use domain::clock::date_time;
 use domain::ids::SpaceId;
 use domain::space::{Space, SpaceName, split_name};
-use serde::Deserialize;
-use serde_json::{Value, json};
 use store::space::{SpaceChange, SpaceCreate};
+use wire::knowledge::{Owner, SpaceChanged, SpaceCreated, SpaceRequest, Spaces};
 
 use super::error::Answer;
 use super::{Json, Key, ToSearch, ToWrite};
 use crate::house::House;
+use crate::http::body;
 use crate::http::error::{ApiError, Code};
 use crate::knowledge::Reader;
 
 /// Spaces that are listed.
 pub const SPACES_LISTED_MAX: usize = 1000;
 
-/// The body of `POST /v1/spaces/create`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreateRequest {
-    space_name: String,
-    is_public: Option<bool>,
-}
-
 /// `POST /v1/spaces/create`: `{message, space}`
 pub async fn create(
     State(house): State<House>,
     Key(reader, _): Key<ToWrite>,
-    Json(body): Json<CreateRequest>,
+    Json(body): Json<SpaceRequest>,
 ) -> Answer {
     let name = name("spaceName", &body.space_name)?;
     // A key for certain spaces would make one that it cannot reach.
@@ -38,24 +28,15 @@ pub async fn create(
         return Err(Code::SpaceForbidden.into());
     }
     let space = make(&house, &reader, name, body.is_public.unwrap_or(false)).await?;
-    let answer = json!({ "message": "Space created successfully", "space": described(&space) });
-    Ok(axum::Json(answer).into_response())
+    let message = "Space created successfully".to_owned();
+    Ok(body::answer(&SpaceCreated { message, space: described(&space) })?)
 }
 
 /// `GET /v1/spaces`: `{spaces: […]}`, the default first, then the newest.
 pub async fn list(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> Answer {
     let spaces = house.store.spaces_of_account(&reader.account, SPACES_LISTED_MAX).await?;
-    let spaces: Vec<Value> = spaces.iter().filter(|space| reader.covers(space.id)).map(described).collect();
-    Ok(axum::Json(json!({ "spaces": spaces })).into_response())
-}
-
-/// The body of `PATCH /v1/spaces/{id}`; what is absent stays.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ChangeRequest {
-    space_name: Option<String>,
-    is_public: Option<bool>,
-    is_favorite: Option<bool>,
+    let spaces = spaces.iter().filter(|space| reader.covers(space.id)).map(described).collect();
+    Ok(body::answer(&Spaces { spaces })?)
 }
 
 /// `PATCH /v1/spaces/{id}`: `{space}`. Name and publicity are its owner's to change, the mark is for whoever belongs to it.
@@ -63,7 +44,7 @@ pub async fn change(
     State(house): State<House>,
     Key(reader, _): Key<ToWrite>,
     Path(id): Path<String>,
-    Json(body): Json<ChangeRequest>,
+    Json(body): Json<wire::knowledge::SpaceChange>,
 ) -> Answer {
     let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
     if !reader.covers(id) {
@@ -72,7 +53,7 @@ pub async fn change(
     let name = body.space_name.as_deref().map(|text| name("spaceName", text)).transpose()?;
     let change = SpaceChange { name, is_public: body.is_public };
     let space = change_as(&house, &reader, id, change, body.is_favorite).await?;
-    Ok(axum::Json(json!({ "space": described(&space) })).into_response())
+    Ok(body::answer(&SpaceChanged { space: described(&space) })?)
 }
 
 /// Changes a space as far as the reader's account may.
@@ -121,15 +102,15 @@ fn name(path: &str, text: &str) -> Result<SpaceName, ApiError> {
 }
 
 /// A space, as the specification has it.
-pub fn described(space: &Space) -> Value {
-    let (first, last) = split_name(space.owner_name.as_deref());
-    json!({
-        "id": space.id,
-        "name": space.name,
-        "isPublic": space.is_public,
-        "isFavorite": space.is_favorite,
-        "owner": { "firstName": first, "lastName": last },
-        "accessType": space.access,
-        "createdAt": date_time(space.created_at),
-    })
+pub fn described(space: &Space) -> wire::knowledge::Space {
+    let (first_name, last_name) = split_name(space.owner_name.as_deref());
+    wire::knowledge::Space {
+        id: space.id,
+        name: space.name.as_str().to_owned(),
+        is_public: space.is_public,
+        is_favorite: space.is_favorite,
+        owner: Owner { first_name, last_name },
+        access_type: space.access,
+        created_at: space.created_at,
+    }
 }

@@ -16,7 +16,7 @@ use crate::house::House;
 use crate::http::error::ApiError;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const X_BATCH_ID: HeaderName = HeaderName::from_static("x-batch-id");
+const X_BATCH_ID: HeaderName = HeaderName::from_static(wire::knowledge::X_BATCH_ID);
 
 /// One event: its id, and data of one line, as JSON always is.
 pub fn event(id: &impl Display, data: &str) -> String {

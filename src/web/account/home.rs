@@ -10,8 +10,9 @@ use store::machine::Computer;
 
 use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
 use crate::house::House;
-use crate::usage::{Measure, UsageOwner, usage_bar};
+use crate::usage::{UsageOwner, usage_bar};
 use crate::web::{Answer, Frame, Moment, Trouble, page};
+use wire::usage::Measure;
 
 #[derive(Template)]
 #[template(path = "account/home.html")]

@@ -15,6 +15,8 @@ pub struct Stream {
     next: Option<u32>,
     /// Comments that showed that it is alive.
     pub heartbeats: usize,
+    /// Looks at every message.
+    pub judge: fn(&Value),
 }
 
 impl Stream {
@@ -30,7 +32,7 @@ impl Stream {
             ("text/event-stream", "no-cache, no-transform", "no")
         );
         let body = Box::pin(response.bytes_stream());
-        Self { body, unread: Vec::new(), batch, last: None, next: None, heartbeats: 0 }
+        Self { body, unread: Vec::new(), batch, last: None, next: None, heartbeats: 0, judge: |_| {} }
     }
 
     /// The next message; `None` when the server has closed the stream.
@@ -39,6 +41,7 @@ impl Stream {
         if message.is_none() {
             assert!(self.unread.is_empty(), "half a message: {:?}", String::from_utf8_lossy(&self.unread));
         }
+        message.iter().for_each(self.judge);
         message
     }
 

@@ -1,0 +1,12 @@
+//! `attache openapi`: prints the machine-readable description of a server with this configuration.
+
+use super::output;
+use crate::config::Settings;
+use crate::house::Urls;
+use crate::http::openapi::Description;
+
+/// Prints it.
+pub fn print(settings: &Settings) {
+    let urls = Urls::configured(settings, settings.http.bind, settings.knowledge.bind);
+    output::say(&format!("{:#}", Description::new(settings, &urls).document));
+}

@@ -1,0 +1,123 @@
+//! Accounts and consent (specification, *Account and usage*, *Consent*).
+
+use serde_json::{Value, json};
+use wire::Done;
+use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, NewKey, Sessions};
+use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten};
+use wire::usage::UsageBar;
+
+use super::operation::Operation;
+use crate::http::error::Code;
+
+const MOMENT: &str = "2026-01-01T00:00:00.000Z";
+const ID: &str = "019b76da-a800-7a67-8a14-94a3f41b0634";
+
+pub(super) fn operations() -> Vec<Operation> {
+    let mut operations = Operation::tagged("Account", account());
+    operations.extend(Operation::tagged("Consent", consent()));
+    operations
+}
+
+fn account() -> Vec<Operation> {
+    let measure = json!({ "percent_left": 66.6, "reset_at": MOMENT });
+    let bar = json!({
+        "plan": "FREE",
+        "memory": measure,
+        "retrospective": measure,
+        "balance_cents": 1250,
+        "top_up_url": "https://attache.example.com/account",
+    });
+    let computer = json!({ "machine_uuid": ID, "first_seen_at": MOMENT, "last_seen_at": MOMENT, "via": "attached" });
+    let computers = json!({ "computers": [computer] });
+    let agent = json!({
+        "id": ID,
+        "type": "anonymous",
+        "status": "claimed",
+        "createdAt": MOMENT,
+        "lastTokenAt": MOMENT,
+        "ipAddress": "192.0.2.7",
+        "revokedAt": Value::Null,
+    });
+    let summary = json!({
+        "version": 1,
+        "generated_at": MOMENT,
+        "sections": {
+            "account": { "id": "k8f3v0q2mw7xn5c1t9rj4hbd", "email": "person@example.com", "name": "Emmy Noether" },
+            "plan_and_usage": bar,
+            "computers": computers,
+            "agents": { "agents": [agent] },
+        },
+        "errors": {},
+    });
+    let session = json!({
+        "id": ID,
+        "created_at": MOMENT,
+        "expires_at": "2026-01-08T00:00:00.000Z",
+        "via": "code",
+        "address": "192.0.2.7",
+        "user_agent": "Firefox",
+        "current": true,
+    });
+    let key = json!({
+        "id": ID,
+        "name": "Ada's notes",
+        "scopes": ["search", "write"],
+        "spaces": Value::Null,
+        "created_at": MOMENT,
+        "expires_at": Value::Null,
+        "last_used_at": Value::Null,
+        "revoked_at": Value::Null,
+    });
+    let mut new_key = key.clone();
+    new_key["key"] = "ak_Tq7YbD0c".into();
+    vec![
+        Operation::get("/api/v1/account/summary", "accountSummary", "Everything about the account")
+            .says("A section that cannot be read is left out and named in `errors`. Sections of other names may be added.")
+            .answers::<AccountSummary>(200, "What could be read.", summary)
+            .refuses(&[Code::UserNotFound]),
+        Operation::get("/api/v1/account/computers", "accountComputers", "The account's computers")
+            .answers::<AccountComputers>(200, "The attached computers, newest first.", computers),
+        Operation::get("/api/v1/usage/bar", "usageBar", "What is left of the plan")
+            .says("Of the account; a computer without one sees what its identity has left.")
+            .answers::<UsageBar>(200, "The bar.", bar),
+        Operation::get("/api/v1/sessions", "listSessions", "Signed-in browsers")
+            .answers::<Sessions>(200, "The person's browsers, newest first.", json!({ "sessions": [session] })),
+        Operation::delete("/api/v1/sessions/{id}", "endSession", "Sign a browser out")
+            .answers::<Done>(200, "It is signed out.", json!({ "ok": true })),
+        Operation::post("/api/v1/keys", "createKey", "Make a key of the knowledge API")
+            .takes::<KeyRequest>(json!({ "name": "Ada's notes", "scopes": ["search", "write"] }))
+            .answers::<NewKey>(201, "The key, which is shown this once.", new_key)
+            .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::TooManyKeys, Code::KeyAlreadyMade]),
+        Operation::get("/api/v1/keys", "listKeys", "Keys of the knowledge API")
+            .answers::<Keys>(200, "Newest first, revoked ones last; without the keys themselves.", json!({ "keys": [key] }))
+            .refuses(&[Code::AccountRequired]),
+        Operation::delete("/api/v1/keys/{id}", "revokeKey", "End a key of the knowledge API")
+            .answers::<Done>(200, "It does not work any more.", json!({ "ok": true }))
+            .refuses(&[Code::AccountRequired]),
+    ]
+}
+
+fn consent() -> Vec<Operation> {
+    let codes = [Code::InvalidRequest, Code::LaneNotInEnum, Code::MachineUuidMismatch, Code::MachineNotOwned];
+    let lane = json!({ "$ref": "#/components/schemas/Lane" });
+    let record =
+        json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": ID, "lane": "memory", "level": "full" });
+    vec![
+        Operation::get("/api/v1/consent", "readConsent", "How much may be recorded")
+            .says("A computer reads the level that holds for itself. A person reads that of one of their computers, or, \
+                without `machine_uuid`, everything that was set.")
+            .query("machine_uuid", "For which computer.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
+            .query("lane", "In which lane; `memory` when absent.", &lane)
+            .answers::<ConsentAnswer>(200, "One level, or all that were set.", json!({ "levels": [record] }))
+            .refuses(&codes)
+            .refuses(&[Code::NoLinkedCuid]),
+        Operation::post("/api/v1/consent", "setConsent", "Set how much may be recorded")
+            .says("Without `machine_uuid` for every identity of the account, without `lane` in all lanes. Each level that \
+                changes is reported as an event before the answer; if that fails the levels hold, the answer is 502, and \
+                the report is tried again.")
+            .takes::<ConsentRequest>(json!({ "level": "metadata-only", "lane": "llm", "reason": "on the train" }))
+            .answers::<ConsentWritten>(200, "Set.", json!({ "level": "metadata-only", "written": 1 }))
+            .refuses(&codes)
+            .refuses(&[Code::NoLinkedCuid, Code::ConsentAuditForwardFailed]),
+    ]
+}

@@ -1,0 +1,53 @@
+//! Events (specification, *Events*).
+
+use serde_json::json;
+use wire::events::{Registry, SubmitResult};
+use wire::schema::EventEnvelope;
+
+use super::operation::Operation;
+
+pub(super) fn operations() -> Vec<Operation> {
+    let event = json!({
+        "schema_version": "v1",
+        "event_id": "019b76da-a800-7274-8acf-2e56e162ebd9",
+        "event_type": "memory.stored",
+        "lane": "memory",
+        "ts_edge_ms": 1_767_225_600_000_i64,
+        "consent_level": "full",
+        "redacted": false,
+        "chain_epoch": 0,
+        "seq": 0,
+        "scope": {
+            "user_id": "tz4a98xxat96iws9zmbrgj3a",
+            "machine_id": "019b76da-a800-7a67-8a14-94a3f41b0634",
+            "agent_id": "svc-cli",
+        },
+        "hash_chain": {
+            "prev": "GENESIS",
+            "self": "3f0a0f8d1c2b4e5f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b",
+        },
+        "payload": { "memory_id": "m1", "content": "the key is under the mat" },
+    });
+    let kind = json!({
+        "event_type": "memory.stored",
+        "lane": "memory",
+        "content_fields": ["content"],
+        "payload_schema": { "type": "object" },
+    });
+    Operation::tagged("Events", vec![
+        Operation::post("/api/v1/events", "submitEvent", "Send an event")
+            .says("Whatever an authenticated sender posts is forwarded, held, or answered by the statistics service. An \
+                event that is not as described here is held, and the warning names the reason and the place: sending it \
+                again, right this time, settles it. Any answer but 202, and none at all, may be followed by the same \
+                bytes again: they are never counted twice.")
+            .takes::<EventEnvelope>(event)
+            .answers::<SubmitResult>(
+                202,
+                "Forwarded, with its receipt; or held, with a warning.",
+                json!({ "receipt_id": "019b76da-a9f4-7c11-9d3e-5b7f0a2c4e61" }),
+            )
+            .passes_on(&[409, 422, 424, 429]),
+        Operation::get("/api/v1/events/registry", "eventRegistry", "Event types")
+            .answers::<Registry>(200, "Every registered type.", json!({ "event_types": [kind] })),
+    ])
+}

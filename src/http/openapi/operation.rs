@@ -1,0 +1,327 @@
+//! One operation: what is written down of it, and what follows.
+
+use std::collections::BTreeMap;
+
+use axum::http::Method;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::public::Anything;
+use super::{Schemas, refusals, security};
+use crate::http::error::Code;
+use crate::http::{Accepts, KNOWLEDGE_PREFIX, Route};
+
+/// One operation, as the lists of this folder write it down.
+#[derive(Debug)]
+pub struct Operation {
+    method: Method,
+    path: &'static str,
+    head: Map<String, Value>,
+    parameters: Vec<Value>,
+    body: Option<Body>,
+    answers: Vec<Answer>,
+    codes: Vec<Code>,
+    passing: Passing,
+}
+
+#[derive(Debug)]
+struct Body {
+    kind: &'static str,
+    schema: fn(&mut Schemas) -> Value,
+    example: Value,
+    required: bool,
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    what: &'static str,
+    content: Option<Content>,
+}
+
+#[derive(Debug)]
+struct Content {
+    kind: &'static str,
+    schema: fn(&mut Schemas) -> Value,
+    example: Value,
+    headers: Value,
+}
+
+/// Which answers are the statistics service's own, with whatever status, type and body it chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    Nothing,
+    These(&'static [u16]),
+    Everything,
+}
+
+impl Operation {
+    fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        let head = Map::from_iter([("operationId".to_owned(), id.into()), ("summary".to_owned(), summary.into())]);
+        let (parameters, answers, codes) = (path_parameters(path), Vec::new(), Vec::new());
+        Self { method, path, head, parameters, body: None, answers, codes, passing: Passing::Nothing }
+    }
+
+    pub(super) fn get(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::GET, path, id, summary)
+    }
+
+    pub(super) fn post(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::POST, path, id, summary)
+    }
+
+    pub(super) fn put(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::PUT, path, id, summary)
+    }
+
+    pub(super) fn patch(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::PATCH, path, id, summary)
+    }
+
+    pub(super) fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::DELETE, path, id, summary)
+    }
+
+    /// What a summary has no room for.
+    pub(super) fn says(mut self, description: &'static str) -> Self {
+        self.head.insert("description".to_owned(), description.into());
+        self
+    }
+
+    /// A parameter of the query.
+    pub(super) fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
+        self.parameters.push(json!({ "name": name, "in": "query", "description": what, "schema": schema }));
+        self
+    }
+
+    /// A parameter of the query that must be there.
+    pub(super) fn query_required(mut self, name: &str, what: &str, schema: &Value) -> Self {
+        self.parameters
+            .push(json!({ "name": name, "in": "query", "description": what, "schema": schema, "required": true }));
+        self
+    }
+
+    /// A header that the operation reads.
+    pub(super) fn header(mut self, name: &str, what: &str, schema: &Value) -> Self {
+        self.parameters.push(json!({ "name": name, "in": "header", "description": what, "schema": schema }));
+        self
+    }
+
+    /// The body, with an example.
+    pub(super) fn takes<T: ToSchema>(self, example: Value) -> Self {
+        self.body::<T>("application/json", example, true)
+    }
+
+    /// The body, a form, with an example.
+    pub(super) fn takes_form<T: ToSchema>(self, example: Value, required: bool) -> Self {
+        self.body::<T>("application/x-www-form-urlencoded", example, required)
+    }
+
+    fn body<T: ToSchema>(mut self, kind: &'static str, example: Value, required: bool) -> Self {
+        self.body = Some(Body { kind, schema: Schemas::add::<T>, example, required });
+        self
+    }
+
+    /// A success: its status, what it means, and an example of its body.
+    pub(super) fn answers<T: ToSchema>(self, status: u16, what: &'static str, example: Value) -> Self {
+        self.answers_as::<T>("application/json", status, what, example)
+    }
+
+    /// The same with another type of content.
+    pub(super) fn answers_as<T: ToSchema>(
+        mut self,
+        kind: &'static str,
+        status: u16,
+        what: &'static str,
+        example: Value,
+    ) -> Self {
+        let content = Content { kind, schema: Schemas::add::<T>, example, headers: Value::Null };
+        self.answers.push(Answer { status, what, content: Some(content) });
+        self
+    }
+
+    /// A success that goes on event by event, each with an object of this schema behind its `data:`.
+    pub(super) fn answers_stream<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
+        let schema = |schemas: &mut Schemas| {
+            let message = schemas.add::<T>();
+            json!({
+                "type": "object",
+                "properties": {
+                    "id": { "type": "string", "description": "Where to join again, as `Last-Event-ID`." },
+                    "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": message },
+                },
+                "required": ["data"],
+            })
+        };
+        let content = Content { kind: "text/event-stream", schema, example: Value::Null, headers: Value::Null };
+        self.answers.push(Answer { status, what, content: Some(content) });
+        self
+    }
+
+    /// A success that is a text.
+    pub(super) fn answers_text(mut self, kind: &'static str, status: u16, what: &'static str) -> Self {
+        let schema = |_: &mut Schemas| json!({ "type": "string" });
+        let content = Content { kind, schema, example: Value::Null, headers: Value::Null };
+        self.answers.push(Answer { status, what, content: Some(content) });
+        self
+    }
+
+    /// A success, or a way on, without a body.
+    pub(super) fn answers_nothing(mut self, status: u16, what: &'static str) -> Self {
+        self.answers.push(Answer { status, what, content: None });
+        self
+    }
+
+    /// What is read from it may be read again for the price of 304, by whoever sends the `ETag` of what they have.
+    pub(super) fn answers_if_changed(self) -> Self {
+        if self.method == Method::GET && !["/", "/.well-known/jwks.json"].contains(&self.path) {
+            return self.answers_nothing(304, "What the caller has is still right.");
+        }
+        self
+    }
+
+    /// A header of the success that was named last.
+    pub(super) fn with_header(mut self, name: &str, what: &str) -> Self {
+        if let Some(Answer { content: Some(content), .. }) = self.answers.last_mut() {
+            content.headers = json!({ name: { "description": what, "schema": { "type": "string" } } });
+        }
+        self
+    }
+
+    /// The codes with which it refuses, apart from those that follow from its route (specification, *Errors*).
+    pub(super) fn refuses(mut self, codes: &[Code]) -> Self {
+        self.codes.extend(codes);
+        self
+    }
+
+    /// Answers of these statuses may be the statistics service's own.
+    pub(super) fn passes_on(mut self, statuses: &'static [u16]) -> Self {
+        self.passing = Passing::These(statuses);
+        self
+    }
+
+    /// Every answer may be the statistics service's own.
+    pub(super) fn passes_everything_on(mut self) -> Self {
+        self.passing = Passing::Everything;
+        self
+    }
+
+    /// All of these belong together.
+    pub(super) fn tagged(tag: &str, operations: Vec<Self>) -> Vec<Self> {
+        let tagged = |mut operation: Self| {
+            operation.head.insert("tags".to_owned(), json!([tag]));
+            operation
+        };
+        operations.into_iter().map(tagged).collect()
+    }
+
+    /// Its name.
+    pub(super) fn id(&self) -> &str {
+        self.head.get("operationId").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether it describes this route.
+    pub fn is_of(&self, route: &Route) -> bool {
+        (&self.method, self.path) == (&route.method, route.path)
+    }
+
+    /// The object of the document.
+    pub(super) fn told(self, route: &Route, schemas: &mut Schemas) -> Value {
+        let mut told = self.head.clone();
+        told.insert("security".to_owned(), security(route));
+        if !self.parameters.is_empty() {
+            told.insert("parameters".to_owned(), json!(self.parameters));
+        }
+        if let Some(Body { kind, schema, example, required }) = &self.body {
+            let content = json!({ *kind: { "schema": schema(schemas), "example": example } });
+            told.insert("requestBody".to_owned(), json!({ "required": required, "content": content }));
+        }
+        let mut responses: BTreeMap<String, Value> = BTreeMap::new();
+        for (status, codes) in self.refusals(route) {
+            let passing = match self.passing {
+                Passing::Nothing => false,
+                Passing::These(statuses) => statuses.contains(&status),
+                Passing::Everything => true,
+            };
+            let knowledge = is_knowledge(route);
+            let response = || refusals::response(&codes, knowledge, passing);
+            // What only follows is the same everywhere.
+            let own = passing || codes.iter().any(|code| self.codes.contains(code));
+            let response = if own { response() } else { schemas.respond(refusals::name(&codes, knowledge), response) };
+            responses.insert(status.to_string(), response);
+        }
+        if let Passing::These(statuses) = self.passing {
+            for status in statuses {
+                responses.entry(status.to_string()).or_insert_with(|| refusals::passed_on(*status));
+            }
+        }
+        if self.passing == Passing::Everything {
+            let what = "Whatever else the statistics service answers: status, Content-Type and body as they came.";
+            responses.insert("default".to_owned(), json!({ "description": what, "content": { "*/*": {} } }));
+        }
+        for Answer { status, what, content } in self.answers {
+            let mut response = json!({ "description": what });
+            if let Some(Content { kind, schema, example, headers }) = content {
+                let schema = schema(schemas);
+                let passing = self.passing == Passing::Everything
+                    && kind == "application/json"
+                    && schema != schemas.add::<Anything>();
+                let mut media = json!({ "schema": if passing { json!({ "anyOf": [schema, schemas.add::<Anything>()] }) } else { schema } });
+                if !example.is_null() {
+                    media["example"] = example;
+                }
+                response["content"] = json!({ kind: media });
+                if !headers.is_null() {
+                    response["headers"] = headers;
+                }
+            }
+            if self.passing == Passing::Everything {
+                response["content"]["*/*"] = json!({});
+            }
+            responses.insert(status.to_string(), response);
+        }
+        told.insert("responses".to_owned(), json!(responses));
+        Value::Object(told)
+    }
+
+    /// Its codes by their status: those that are written down, and those that follow.
+    fn refusals(&self, route: &Route) -> BTreeMap<u16, Vec<Code>> {
+        let (asks, knowledge) = (route.accepts != Accepts::NONE, is_knowledge(route));
+        let changes = self.method != Method::GET;
+        let follow = [
+            (asks, Code::Unauthorized),
+            (asks, Code::MachineUnknown),
+            // A cookie is judged before it is found that it does not do.
+            (changes && asks, Code::CrossSiteRequest),
+            (knowledge, Code::InsufficientScope),
+            (self.path.contains('{'), Code::NotFound),
+            (self.body.is_some(), Code::PayloadTooLarge),
+            (true, Code::UnsupportedContentEncoding),
+            (knowledge && self.body.is_some(), Code::InvalidJson),
+            (knowledge && self.body.is_some(), Code::InvalidRequest),
+            (knowledge && self.body.is_some(), Code::UnsupportedMediaType),
+            (true, Code::TemporarilyUnavailable),
+        ];
+        let mut refusals: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+        let follow = follow.into_iter().filter(|(does, _)| *does).map(|(_, code)| code);
+        for code in self.codes.iter().copied().chain(follow) {
+            let codes = refusals.entry(refusals::status(code, knowledge)).or_default();
+            if !codes.contains(&code) {
+                codes.push(code);
+            }
+        }
+        refusals
+    }
+}
+
+fn is_knowledge(route: &Route) -> bool {
+    route.path.starts_with(KNOWLEDGE_PREFIX)
+}
+
+/// `{id}` and the like; what is no UUID is nothing that there is.
+fn path_parameters(path: &str) -> Vec<Value> {
+    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let names = names.map(|name| name.trim_start_matches('*'));
+    let told = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    names.map(told).collect()
+}

@@ -1,0 +1,71 @@
+//! Schemathesis asks everything that the description allows, and much that it does not, and checks every answer.
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+use harness::python::{self, Packages};
+
+use crate::world::{Credential, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_the_account_surface_answers_as_it_is_described() {
+    fuzz("^/(?!v1/)").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_the_knowledge_surface_answers_as_it_is_described() {
+    fuzz("^/v1/").await;
+}
+
+/// Asks whatever has such a path: a few examples of each, or, with `ATTACHE_SOAK=1`, for five minutes.
+async fn fuzz(paths: &str) {
+    let Some(python) = python::with(Packages::Schemathesis) else { return };
+    // Nobody is asked for their patience here, and no page of the web is fetched.
+    let world = World::with(|settings| {
+        settings.limits.registrations_per_minute = 0;
+        settings.limits.claim_starts_per_minute = 0;
+        settings.limits.code_guesses_per_minute = 0;
+        settings.limits.sign_ins_per_minute = 0;
+    })
+    .await;
+    let person = world.person("zoe@example.com").await;
+    let (machine, agent) = (world.attached_machine(&person).await, world.agent_of(&person).await);
+    let (_, key) = world.librarian("zoe@example.com").await;
+    let soak = std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1");
+    // Without a seed of ours it chooses one, and says which.
+    let extent: &[&str] =
+        if soak { &["--max-examples=100000", "--max-time=300"] } else { &["--max-examples=12", "--seed=1"] };
+    let config =
+        Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/api/openapi/schemathesis.toml");
+    let ran = Command::new(python)
+        .args(["-m", "schemathesis.cli", "--config-file"])
+        .arg(config)
+        .args(["run", &format!("{}/openapi.json", world.url), "--checks=all", "--workers=2", "--no-color"])
+        .args(["--generation-database=none", "--include-path-regex", paths])
+        .args(extent)
+        .envs([
+            ("ATTACHE_ACCOUNT", secret(&agent.token)),
+            ("ATTACHE_MACHINE", machine.secret.as_str()),
+            ("ATTACHE_SESSION", secret(&person.cookie)),
+            ("ATTACHE_KEY", secret(&key)),
+        ])
+        .current_dir(world.dir.path())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let problems = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("generated"), "{said}\n{problems}");
+    eprintln!("{}", said.lines().rfind(|line| line.contains("generated")).unwrap_or_default());
+}
+
+/// What stands behind `Bearer` or behind the cookie's name.
+fn secret(credential: &Credential) -> &str {
+    match credential {
+        Credential::None => "",
+        Credential::Bearer(token) => token,
+        Credential::Cookie(pair) => pair.split_once('=').unwrap().1,
+    }
+}

@@ -1,0 +1,221 @@
+//! Schemas of the values in bodies: identifiers, words of closed lists, moments. Each is named once in the description, whatever type of
+//! a floor below carries it.
+
+mod envelope;
+mod token;
+
+use std::borrow::Cow;
+
+use domain::api_key::ApiKeyScope;
+use domain::claim::RegistrationType;
+use domain::consent::ConsentLevel as Level;
+use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CHARS_MAX};
+use domain::memory::MemoryType as Kind;
+use domain::space::AccessType as Access;
+use domain::{lane, usage};
+use serde_json::Value;
+use utoipa::openapi::schema::{
+    ArrayBuilder, KnownFormat, Object, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+pub use self::envelope::EventEnvelope;
+
+macro_rules! named {
+    ($($(#[doc = $doc:literal])* $name:ident = $schema:expr;)*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Debug)]
+        pub enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let text = concat!($($doc),*).trim();
+                $schema.description(Some(text)).build().into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+        }
+    )*};
+}
+
+named! {
+    /// A UUIDv7 in lower case.
+    UuidV7 = text(r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
+        .examples([Value::from("019b76da-a800-7a67-8a14-94a3f41b0634")]);
+    /// A CUID2: opaque.
+    Cuid2 = text("^[0-9a-z]{2,32}$").examples([Value::from("tz4a98xxat96iws9zmbrgj3a")]);
+    /// A moment, RFC 3339; answers have it in UTC with milliseconds.
+    Moment = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .examples([Value::from("2026-01-01T00:00:00.000Z")]);
+    /// SHA-256 in lower-case hex.
+    Sha256 = text("^[0-9a-f]{64}$");
+    /// What an event links to: the literal `GENESIS`, or the `self` of the event before.
+    Prev = text("^(GENESIS|[0-9a-f]{64})$");
+    /// A place in a chain.
+    Position = ObjectBuilder::new()
+        .property("chain_epoch", place())
+        .property("seq", place())
+        .property("prev", named::<Prev>())
+        .required("chain_epoch")
+        .required("seq")
+        .required("prev");
+    /// What an event tells of.
+    Lane = words(lane::Lane::ALL.map(lane::Lane::as_str));
+    /// How much may be recorded.
+    ConsentLevel = words([Level::Off, Level::MetadataOnly, Level::Full].map(Level::as_str));
+    /// What was paid for.
+    Plan = words(usage::Plan::ALL.map(usage::Plan::as_str));
+    /// How an agent registered.
+    RegistrationKind = words([RegistrationType::Anonymous, RegistrationType::ServiceAuth].map(RegistrationType::as_str));
+    /// What a key of the knowledge API opens.
+    KeyScope = words(ApiKeyScope::ALL.map(ApiKeyScope::as_str));
+    /// What the caller's account may do in a space.
+    AccessType = words(Access::ALL.map(Access::as_str));
+    /// What a memory is.
+    MemoryType = words(Kind::ALL.map(Kind::as_str));
+    /// What new content has to be before it is kept.
+    FilterSettings = ObjectBuilder::new()
+        .property("categories", list(CATEGORY_CHARS_MAX, "What kept content is sorted into."))
+        .property("filterPrompt", ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+            .max_length(Some(PROMPT_CHARS_MAX))
+            .description(Some("What a language model is told about the content that is wanted.")))
+        .property("includeItems", list(ITEM_CHARS_MAX, "Words and phrases of which content has to have one."))
+        .property("excludeItems", list(ITEM_CHARS_MAX, "Words and phrases that content must not have."))
+        .property("shouldLLMFilter", ObjectBuilder::new()
+            .schema_type(Type::Boolean)
+            .description(Some("Whether any of this is applied.")))
+        .required("categories")
+        .required("filterPrompt")
+        .required("includeItems")
+        .required("excludeItems")
+        .required("shouldLLMFilter");
+    /// A change of the filter settings. What is `null` or `[]` is cleared; lengths count without blanks at the ends.
+    FilterUpdate = ObjectBuilder::new()
+        .property("categories", list_or_null(CATEGORY_CHARS_MAX))
+        .property("filterPrompt", words_or_null(PROMPT_CHARS_MAX))
+        .property("includeItems", list_or_null(ITEM_CHARS_MAX))
+        .property("excludeItems", list_or_null(ITEM_CHARS_MAX))
+        .property("shouldLLMFilter", ObjectBuilder::new()
+            .schema_type(SchemaType::from_iter([Type::Boolean, Type::Null]))
+            .default(Some(Value::from(false))));
+}
+
+/// A count from 0, as far as JSON's numbers are exact.
+fn place() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(INTEGER_MAX))
+}
+
+/// 2^53 − 1
+const INTEGER_MAX: i64 = 9_007_199_254_740_991;
+
+/// A string that has this form.
+fn text(pattern: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
+}
+
+/// One of these words.
+fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
+}
+
+/// Something between blanks, of at most so many characters.
+fn element(chars_max: usize) -> ObjectBuilder {
+    text(r"\S").min_length(Some(1)).max_length(Some(chars_max))
+}
+
+fn list(chars_max: usize, what: &str) -> ArrayBuilder {
+    ArrayBuilder::new().items(element(chars_max)).max_items(Some(ELEMENTS_MAX)).description(Some(what))
+}
+
+fn list_or_null(chars_max: usize) -> ArrayBuilder {
+    ArrayBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Array, Type::Null]))
+        .items(element(chars_max))
+        .max_items(Some(ELEMENTS_MAX))
+}
+
+fn words_or_null(chars_max: usize) -> ObjectBuilder {
+    element(chars_max).schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+}
+
+macro_rules! always {
+    ($($name:ident = $type:expr, $value:expr;)*) => {$(
+        pub(crate) fn $name() -> Object {
+            ObjectBuilder::new().schema_type($type).enum_values(Some([$value])).build()
+        }
+    )*};
+}
+
+always! {
+    yes = Type::Boolean, true;
+    version = Type::Integer, 1;
+    attached = Type::String, "attached";
+    claimed = Type::String, "claimed";
+    bearer = Type::String, "Bearer";
+    seconds_valid = Type::Integer, domain::device::CODE_SECONDS;
+    interval = Type::Integer, domain::device::INTERVAL_SECONDS;
+    device_grant = Type::String, crate::device::DEVICE_GRANT;
+}
+
+macro_rules! scopes {
+    ($($name:ident = $value:expr;)*) => {$(
+        pub(crate) fn $name() -> RefOr<Schema> {
+            let scope = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([$value]));
+            Schema::from(ArrayBuilder::new().items(scope).build()).into()
+        }
+    )*};
+}
+
+scopes! {
+    events_scopes = crate::agent_auth::SCOPE_EVENTS;
+    account_scopes = crate::agent_auth::SCOPE_ACCOUNT;
+}
+
+/// Six digits.
+pub(crate) fn six_digits() -> Object {
+    text("^[0-9]{6}$").description(Some("Six digits.")).examples([Value::from("482913")]).build()
+}
+
+/// What somebody calls something: 1 to 100 characters that are not all blanks, on one line.
+pub(crate) fn name() -> Object {
+    named_by().schema_type(Type::String).build()
+}
+
+/// The same, or nothing.
+pub(crate) fn name_or_null() -> Object {
+    named_by().schema_type(SchemaType::from_iter([Type::String, Type::Null])).build()
+}
+
+fn named_by() -> ObjectBuilder {
+    const CHARS_MAX: usize = 100;
+    let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
+    let text = "1 to 100 characters on one line, not all of them blanks.";
+    let named = ObjectBuilder::new().pattern(Some(pattern)).min_length(Some(1)).max_length(Some(CHARS_MAX));
+    named.description(Some(text))
+}
+
+/// An e-mail address.
+pub(crate) fn email() -> Object {
+    let format = Some(SchemaFormat::KnownFormat(KnownFormat::Email));
+    let email = ObjectBuilder::new().schema_type(Type::String).format(format).description(Some("An e-mail address."));
+    email.examples([Value::from("person@example.com")]).build()
+}
+
+/// A URI.
+pub(crate) fn uri() -> Object {
+    ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::Custom("uri".into()))).build()
+}
+
+/// Another named schema.
+pub(crate) fn named<T: ToSchema>() -> Ref {
+    Ref::from_schema_name(T::name())
+}
