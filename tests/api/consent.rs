@@ -242,7 +242,9 @@ async fn a_service_that_lost_the_chain_gets_a_new_epoch() {
     upstream.next(UpstreamAnswer::reply(Reply::json(409, &lost)));
     assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
     let requests = upstream.requests();
-    let sent: Vec<Value> = requests.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();
+    let mut sent: Vec<Value> = requests.iter().map(|request| serde_json::from_slice(&request.body).unwrap()).collect();
+    // What waits is also sent every now and then, which may be just now: the same bytes count once.
+    sent.dedup();
     assert_eq!(sent.iter().map(|event| &event["chain_epoch"]).collect::<Vec<_>>(), [&json!(0), &json!(5)]);
     assert_eq!(sent[0]["event_id"], sent[1]["event_id"]);
 }
