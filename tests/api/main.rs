@@ -30,6 +30,7 @@ mod oidc;
 mod openapi;
 mod sessions;
 mod signin;
+mod story;
 mod tenants;
 mod upstream;
 mod usage;
