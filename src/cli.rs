@@ -8,7 +8,10 @@ mod check;
 mod keys;
 mod migrate;
 mod output;
+mod profile;
+mod remote;
 mod serve;
+mod terminal;
 mod verify;
 
 use std::path::PathBuf;
