@@ -14,6 +14,7 @@ use domain::secret::Secret;
 use etcetera::BaseStrategy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use wire::agent_auth::SCOPE_ACCOUNT;
 use wire::form;
 
 use super::Failure;
@@ -44,6 +45,7 @@ pub struct Profile {
 
 /// This computer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the specification's names")]
 pub struct Machine {
     /// The identity that lives on it.
     pub user_cuid: UserCuid,
@@ -79,6 +81,13 @@ pub struct Agent {
     pub token_expires: Option<Timestamp>,
 }
 
+impl Agent {
+    /// Whether a person has confirmed it, so that it acts for an account.
+    pub fn is_claimed(&self) -> bool {
+        self.scope.as_deref() == Some(SCOPE_ACCOUNT)
+    }
+}
+
 /// The folder of a profile.
 #[derive(Debug, Clone)]
 pub struct Folder {
@@ -88,6 +97,13 @@ pub struct Folder {
 /// The name of a profile's file in its folder.
 const PROFILE: &str = "profile.toml";
 
+impl Profile {
+    /// Whether something in it is of one server only, and would be lost with it.
+    pub fn is_bound(&self) -> bool {
+        self.api_key.is_some() || self.machine.is_some() || self.agent.is_some() || self.log_key.is_some()
+    }
+}
+
 impl Folder {
     /// The folder of the profile with this name; nothing is made yet.
     pub fn of(profile: &str) -> Result<Self, Failure> {
@@ -95,12 +111,22 @@ impl Folder {
         if profile.is_empty() || profile.starts_with('.') || !profile.bytes().all(plain) {
             return Err(Failure::refused("a profile's name has letters, digits, and . _ - after the first"));
         }
-        let base = etcetera::choose_base_strategy().map_err(|error| {
-            Failure::refused(format!(
-                "there is no home folder to keep a profile in ({error}): set HOME or XDG_CONFIG_HOME"
-            ))
-        })?;
-        Ok(Self { path: base.config_dir().join("attache").join(profile) })
+        Ok(Self { path: folder_of_all()?.join(profile) })
+    }
+
+    /// The names of the profiles that there are, in order.
+    pub fn names() -> Result<Vec<String>, Failure> {
+        let all = folder_of_all()?;
+        let unreadable = |error| Failure::refused(format!("{} cannot be read: {error}", all.display()));
+        let entries = match fs::read_dir(&all) {
+            Ok(entries) => entries.collect::<Result<Vec<_>, _>>().map_err(unreadable)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(unreadable(error)),
+        };
+        let profiles = entries.iter().filter(|entry| entry.path().join(PROFILE).exists());
+        let mut names: Vec<String> = profiles.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        Ok(names)
     }
 
     /// What is known; nothing when there is no file yet.
@@ -125,6 +151,20 @@ impl Folder {
     pub fn keep_json(&self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_vec_pretty(value).map_err(|error| self.unwritable(name, error))?;
         self.replace(name, &text)
+    }
+
+    /// Removes a file, if it is there.
+    pub fn forget(&self, name: &str) -> Result<(), Failure> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.unwritable(name, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes all of it.
+    pub fn remove(self) -> Result<(), Failure> {
+        let removed = fs::remove_dir_all(&self.path);
+        removed.map_err(|error| Failure::refused(format!("{} cannot be removed: {error}", self.path.display())))
     }
 
     /// Waits until no other program works on something of this profile; others wait until the file that is given is dropped.
@@ -190,4 +230,12 @@ impl Folder {
     fn unwritable(&self, name: &str, error: impl std::fmt::Display) -> Failure {
         Failure::refused(format!("{} cannot be written: {error}", self.path.join(name).display()))
     }
+}
+
+/// The folder with a folder for each profile.
+fn folder_of_all() -> Result<PathBuf, Failure> {
+    let base = etcetera::choose_base_strategy().map_err(|error| {
+        Failure::refused(format!("there is no home folder to keep a profile in ({error}): set HOME or XDG_CONFIG_HOME"))
+    })?;
+    Ok(base.config_dir().join("attache"))
 }

@@ -1,7 +1,7 @@
 //! The client half's common part: which server, as whom, and what a person is told when it does not work.
 
 use chrono::TimeDelta;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use client::{Client, Credential, Error};
 use domain::Clock;
 use domain::secret::{Secret, SecretKind};
@@ -16,18 +16,35 @@ const URL: &str = "http://127.0.0.1:8080";
 /// What every command that speaks to a server can be told.
 #[derive(Debug, Clone, Args)]
 pub struct Remote {
-    /// The server [default: that of the profile, or http://127.0.0.1:8080]
-    #[arg(long, env = "ATTACHE_URL", value_name = "URL", help_heading = "Server")]
-    url: Option<String>,
+    #[arg(long, help = "The server [default: that of the profile, or http://127.0.0.1:8080]")]
+    #[arg(env = "ATTACHE_URL", value_name = "URL", help_heading = "Server")]
+    pub url: Option<String>,
     /// Its knowledge API, if that is not there
     #[arg(long, env = "ATTACHE_RAG_URL", value_name = "URL", help_heading = "Server")]
-    rag_url: Option<String>,
+    pub rag_url: Option<String>,
     /// The profile, which remembers the server and what opens it
     #[arg(long, env = "ATTACHE_PROFILE", value_name = "NAME", default_value = "default", help_heading = "Server")]
-    profile: String,
+    pub profile: String,
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// As whom something is asked that a computer and an agent may ask alike.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct As {
+    /// As whom [default: this computer if it is registered, or else the agent]
+    #[arg(long = "as", value_enum, value_name = "WHO", help_heading = "Server")]
+    pub whom: Option<Whom>,
+}
+
+/// Who can ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Whom {
+    /// This computer: it sees itself.
+    Computer,
+    /// The agent: it sees the whole account.
+    Agent,
 }
 
 /// A server, and what the profile knows of it.
@@ -41,6 +58,8 @@ pub struct Connection {
     pub folder: Folder,
     /// Whether to answer as JSON.
     pub json: bool,
+    /// The name of the profile.
+    name: String,
     clock: Clock,
 }
 
@@ -50,23 +69,48 @@ impl Remote {
         let folder = Folder::of(&self.profile)?;
         let profile = folder.profile()?;
         let url = self.url.clone().or_else(|| profile.url.clone()).unwrap_or_else(|| URL.to_owned());
-        let rag_url = self.rag_url.clone().or_else(|| profile.rag_url.clone().filter(|_| self.url.is_none()));
+        let is_known = profile.url.as_deref().is_some_and(|known| same(known, &url));
+        let rag_url = self.rag_url.clone().or_else(|| profile.rag_url.clone().filter(|_| is_known));
         let client = Client::new(&client::Settings { rag_url, ..client::Settings::of(url) }).map_err(failed)?;
-        Ok(Connection { client, profile, folder, json: self.json, clock: Clock::system() })
+        let (name, clock) = (self.profile.clone(), Clock::system());
+        Ok(Connection { client, profile, folder, json: self.json, name, clock })
     }
 }
 
 impl Connection {
-    /// Keeps what is known now, the server with it.
-    pub fn keep(&mut self) -> Result<(), Failure> {
-        self.profile.url = Some(self.client.base_url().to_owned());
+    /// Changes what is known and keeps it, the server with it. What other programs kept meanwhile stays.
+    pub fn change(&mut self, change: impl FnOnce(&mut Profile)) -> Result<(), Failure> {
+        self.is_the_profiles()?;
+        let _others_wait = self.folder.lock("profile")?;
+        let mut profile = self.folder.profile()?;
+        change(&mut profile);
+        profile.url = Some(self.client.base_url().to_owned());
         let rag_url = self.client.rag_url();
-        self.profile.rag_url = (rag_url != self.client.base_url()).then(|| rag_url.to_owned());
-        self.folder.keep(&self.profile)
+        profile.rag_url = (rag_url != self.client.base_url()).then(|| rag_url.to_owned());
+        self.folder.keep(&profile)?;
+        self.profile = profile;
+        Ok(())
+    }
+
+    /// What opens one server is never shown to another one, whatever `--url` says.
+    pub fn is_the_profiles(&self) -> Result<(), Failure> {
+        let Some(known) = self.profile.url.as_deref().filter(|_| self.profile.is_bound()) else { return Ok(()) };
+        let known_rag = self.profile.rag_url.as_deref().unwrap_or(known);
+        if same(known, self.client.base_url())
+            && (same(known_rag, self.client.rag_url()) || self.profile.api_key.is_none())
+        {
+            return Ok(());
+        }
+        Err(Failure::refused(format!(
+            "the profile {name} is of {known}, and what opens that server is not shown to another one\n  \
+             for another server use another --profile; if it has moved: `attache profile move {name} --url URL`",
+            name = self.name
+        )))
     }
 
     /// This computer.
     pub fn machine(&self) -> Result<&Machine, Failure> {
+        self.is_the_profiles()?;
         self.profile.machine.as_ref().ok_or_else(|| {
             Failure::refused("this computer is not registered with the server yet: run `attache machine register`")
         })
@@ -79,6 +123,7 @@ impl Connection {
 
     /// The agent of this profile.
     pub fn agent(&self) -> Result<&Agent, Failure> {
+        self.is_the_profiles()?;
         self.profile
             .agent
             .as_ref()
@@ -107,26 +152,54 @@ impl Connection {
     pub fn keep_tokens(&mut self, tokens: TokenResult) -> Result<(), Failure> {
         let expires =
             self.clock.now() + TimeDelta::seconds(i64::try_from(tokens.expires_in).unwrap_or(i64::MAX / 1000));
-        if let Some(agent) = &mut self.profile.agent {
-            agent.access_token = Some(tokens.access_token);
-            agent.scope = Some(tokens.scope);
-            agent.token_expires = Some(expires);
-            agent.identity_assertion = tokens.identity_assertion.or(agent.identity_assertion.take());
-        }
-        self.keep()
+        let registration = self.agent()?.registration_id;
+        self.change(|profile| {
+            // Another program may have registered another agent meanwhile.
+            if let Some(agent) = profile.agent.as_mut().filter(|agent| agent.registration_id == registration) {
+                agent.access_token = Some(tokens.access_token);
+                agent.scope = Some(tokens.scope);
+                agent.token_expires = Some(expires);
+                agent.identity_assertion = tokens.identity_assertion.or(agent.identity_assertion.take());
+            }
+        })
     }
 
     /// The client, as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or else the agent.
     pub async fn as_reader(&mut self) -> Result<Client, Failure> {
+        self.as_whom(As::default()).await
+    }
+
+    /// The client, as whom a person says.
+    pub async fn as_whom(&mut self, As { whom }: As) -> Result<Client, Failure> {
+        match whom {
+            None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,
+            None if self.profile.machine.is_none() && self.profile.agent.is_none() => Err(Failure::refused(
+                "this profile knows neither a computer nor an agent: run `attache attach` or `attache agent claim`",
+            )),
+            None if self.profile.machine.is_some() => self.as_machine(),
+            Some(Whom::Computer) => self.as_machine(),
+            None | Some(Whom::Agent) => self.as_account().await,
+        }
+    }
+
+    /// The client, as somebody who acts for an account: `ATTACHE_TOKEN`, or the claimed agent.
+    pub async fn as_account(&mut self) -> Result<Client, Failure> {
         if let Some(token) = given("ATTACHE_TOKEN") {
             return Ok(self.client.with(Credential::Bearer(token)));
         }
-        if self.profile.machine.is_some() { self.as_machine() } else { self.as_agent().await }
+        if !self.agent()?.is_claimed() {
+            return Err(Failure::refused("nobody has confirmed the agent yet: run `attache agent claim`"));
+        }
+        self.as_agent().await
     }
 
     /// The client, with a key of the knowledge API: `ATTACHE_API_KEY`, or that of the profile.
     pub fn with_key(&self) -> Result<Client, Failure> {
-        let key = given("ATTACHE_API_KEY").or_else(|| self.profile.api_key.clone()).ok_or_else(|| {
+        let given = given("ATTACHE_API_KEY");
+        if given.is_none() {
+            self.is_the_profiles()?;
+        }
+        let key = given.or_else(|| self.profile.api_key.clone()).ok_or_else(|| {
             Failure::refused(format!(
                 "there is no key of the knowledge API: make one at {}/account/access and run `attache key set`, \
                  or put it into ATTACHE_API_KEY",
@@ -143,6 +216,11 @@ impl Connection {
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
+}
+
+/// Whether two addresses are the same server.
+fn same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 /// A credential from the environment, which the profile then does not see.
@@ -169,7 +247,15 @@ pub fn failed(error: Error) -> Failure {
             "the server does not know this computer any more: register it again with `attache machine register --again`"
         }
         (_, Some("unauthorized")) => "what was presented is not accepted here, or not any more",
-        (_, Some("temporarily_unavailable")) => "try again in a while",
+        (_, Some("registration_closed")) => "an operator registers computers here: `attache admin machine add`",
+        (_, Some("invalid_grant")) => {
+            "the agent was revoked, or was away for too long: register it again with `attache agent register --again`"
+        }
+        (_, Some("temporarily_unavailable")) => match error.refusal().and_then(|refusal| refusal.retry_after) {
+            Some(after) => return Failure::refused(format!("{text}\n  try again in {} s", after.as_secs())),
+            None => "try again in a while",
+        },
+        (_, Some(code)) if code.starts_with("http_") => "is --url that of an attache server?",
         _ => return Failure::refused(text),
     };
     Failure::refused(format!("{text}\n  {advice}"))

@@ -1,10 +1,11 @@
 //! What a person sees in a terminal: colours, spinners and codes to be photographed. Where there is no terminal, plain text.
 
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr, stdout};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
@@ -41,6 +42,20 @@ pub fn spinner(words: impl Into<String>) -> ProgressBar {
         spinner.set_style(style);
     }
     spinner.enable_steady_tick(Duration::from_millis(120));
+    spinner
+}
+
+/// The same for something that ends at a moment, with the time that is left.
+pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
+    let spinner = spinner(words);
+    let shown = move |state: &ProgressState, out: &mut dyn Write| {
+        let seconds = left.saturating_sub(state.elapsed()).as_secs();
+        // A line that cannot be drawn is drawn again soon.
+        let _ = write!(out, "{}:{:02}", seconds / 60, seconds % 60);
+    };
+    if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg}, {left} left") {
+        spinner.set_style(style.with_key("left", shown));
+    }
     spinner
 }
 
