@@ -70,10 +70,10 @@ pub async fn attach(arguments: Arguments) -> Done {
         code: &code.user_code,
         until: pending.until,
     };
-    invitation.show(connection.json, arguments.showing);
+    let shown = invitation.show(connection.json, arguments.showing)?;
     if arguments.showing.no_wait {
         if connection.json {
-            let shown = json!({
+            let known = json!({
                 "status": "pending",
                 "machine_uuid": pending.machine_uuid,
                 "user_code": code.user_code,
@@ -81,12 +81,12 @@ pub async fn attach(arguments: Arguments) -> Done {
                 "verification_uri_complete": code.verification_uri_complete,
                 "until": date_time(pending.until),
             });
-            output::say(&format!("{shown:#}"));
+            output::say(&format!("{known:#}"));
         }
         return Ok(());
     }
     let answer = polled(&connection.client, code, asked_before);
-    match invitation.wait("waiting for you to approve", connection.clock().now(), answer).await {
+    match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
         Waited::Answered(Ok(attached)) => settle(&mut connection, attached),
         Waited::Answered(Err(error)) => Err(against(&connection, error)),
         Waited::Interrupted => {

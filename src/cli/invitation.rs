@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use client::Error;
 use domain::Timestamp;
-use tokio::signal;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::terminal::{FAINT, STRONG};
-use super::{output, terminal};
+use super::{Failure, output, terminal};
 
 /// How to show it, and how long to stay.
 #[derive(Debug, Clone, Copy, Args)]
@@ -56,9 +56,19 @@ pub enum Waited<T> {
     Interrupted,
 }
 
+/// What was shown, until it is answered.
+#[derive(Debug)]
+pub struct Shown {
+    until: Timestamp,
+    interrupts: Signal,
+}
+
 impl Invitation<'_> {
     /// Shows it: on standard output, or beside the JSON.
-    pub fn show(&self, json: bool, showing: Showing) {
+    pub fn show(&self, json: bool, showing: Showing) -> Result<Shown, Failure> {
+        // Watched before anything is seen, so that whoever sees it can interrupt.
+        let interrupts = signal(SignalKind::interrupt())
+            .map_err(|error| Failure::refused(format!("Ctrl-C cannot be watched: {error}")))?;
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
         let Self { purpose, link, code_is_to, code, until } = self;
         let (link_shown, code_shown) = (styled(STRONG, link), styled(STRONG, code));
@@ -75,11 +85,14 @@ impl Invitation<'_> {
         if let Some(picture) = terminal::qr_code(link).filter(|_| pictured) {
             output::tell(json, &format!("{picture}\n"));
         }
+        Ok(Shown { until: self.until, interrupts })
     }
+}
 
+impl Shown {
     /// Turns a spinner with the time that is left, until the answer is there or the person interrupts.
     pub async fn wait<T>(
-        &self,
+        mut self,
         words: &str,
         now: Timestamp,
         answer: impl Future<Output = Result<T, Error>>,
@@ -89,8 +102,7 @@ impl Invitation<'_> {
         let answer = pin!(answer);
         let waited = tokio::select! {
             answer = answer => Waited::Answered(answer),
-            // Where Ctrl-C cannot be watched it ends the program, as it always did.
-            Ok(()) = signal::ctrl_c() => Waited::Interrupted,
+            _ = self.interrupts.recv() => Waited::Interrupted,
         };
         spinner.finish_and_clear();
         waited

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::{IsTerminal, stderr, stdout};
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::{AnsiColor, Color, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
@@ -19,6 +19,9 @@ pub const WARNING: Style = AnsiColor::Yellow.on_default();
 pub const STRONG: Style = Style::new().bold();
 /// What is there for completeness.
 pub const FAINT: Style = Style::new().dimmed();
+
+/// What is photographed.
+const PICTURE: Style = AnsiColor::BrightWhite.on_default().bg_color(Some(Color::Ansi(AnsiColor::Black)));
 
 /// Whether a person looks at standard output.
 pub fn is_watched() -> bool {
@@ -62,6 +65,9 @@ pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
 /// A link as a picture of characters, to be photographed; `None` for one that is too long for a picture.
 pub fn qr_code(link: &str) -> Option<String> {
     let code = QrCode::new(link).ok()?;
-    // Dark on light whatever the terminal's colours are, with the quiet zone that readers want.
-    Some(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).quiet_zone(true).build())
+    // With the quiet zone that readers want, and dark on light whatever the terminal's own colours are, where it has some.
+    let picture =
+        code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).quiet_zone(true).build();
+    let lines: Vec<String> = picture.lines().map(|line| styled(PICTURE, line)).collect();
+    Some(lines.join("\n"))
 }

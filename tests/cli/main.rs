@@ -13,11 +13,18 @@ mod event;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod process;
 
+mod account;
+mod activity;
 mod admin;
+mod agent;
+mod attach;
 mod configuration;
 mod flow;
 mod held;
 mod keys;
+mod manual;
+mod profile;
+mod proof;
 mod secrets;
 mod serve;
 mod verify;

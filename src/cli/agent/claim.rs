@@ -65,14 +65,14 @@ pub async fn claim(arguments: Arguments) -> Done {
         code: claim.user_code.expose(),
         until: pending.until,
     };
-    invitation.show(connection.json, arguments.showing);
+    let shown = invitation.show(connection.json, arguments.showing)?;
     if arguments.showing.no_wait {
         if connection.json {
-            let shown = json!({
+            let known = json!({
                 "registration_id": pending.registration_id,
                 "claim": claim_shown(claim, &date_time(pending.until)),
             });
-            output::say(&format!("{shown:#}"));
+            output::say(&format!("{known:#}"));
         }
         return Ok(());
     }
@@ -84,7 +84,7 @@ pub async fn claim(arguments: Arguments) -> Done {
         }
         connection.client.claimed(&claim_token, claim, |_| {}).await
     };
-    match invitation.wait("waiting for you to confirm", connection.clock().now(), answer).await {
+    match shown.wait("waiting for you to confirm", connection.clock().now(), answer).await {
         Waited::Answered(Ok(tokens)) => settle(&mut connection, tokens),
         Waited::Answered(Err(error)) => Err(against(&connection, error)),
         Waited::Interrupted => Err(Failure::refused(
@@ -161,7 +161,7 @@ fn against(connection: &Connection, error: client::Error) -> Failure {
     }
     match keep(connection, None) {
         Ok(()) => Failure::refused(
-            "the link is over: nobody confirmed it in time, the code was wrong too often, or a newer link took its place. \
+            "the link is over: nobody confirmed it in time, or the code was wrong too often. \
              `attache agent claim` makes a new one",
         ),
         Err(failure) => failure,
