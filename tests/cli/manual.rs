@@ -11,7 +11,7 @@ fn completions_are_scripts_that_the_shell_accepts() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let done = home.run(&["completions", shell]);
         assert!(done.said().contains("consent") && done.said().contains("no-wait"), "{shell}");
-        assert!(!done.said().contains("\u{1b}"), "{shell}");
+        assert!(!done.said().contains('\u{1b}'), "{shell}");
     }
     let script = home.run(&["completions", "bash"]).said().to_owned();
     let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
