@@ -41,8 +41,14 @@ pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     }
 }
 
+/// What others wrote, without what would make a terminal do something.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter }).collect()
+}
+
 /// Columns under their names; what does not fit the terminal is broken into lines.
 pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let rows = rows.into_iter().map(|row| row.iter().map(|cell| plain(cell)).collect::<Vec<_>>());
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.to_vec()).add_rows(rows);
@@ -68,6 +74,12 @@ mod tests {
     fn a_table_has_aligned_columns() {
         let rows = [["a", "12", "-"], ["long", "3", "-"]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table(&["id", "count", "note"], rows), "id    count  note\na     12     -\nlong  3      -");
+    }
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_the_terminal() {
+        let rows = [vec!["a\u{1b}]0;owned\u{7}\nb\u{9b}2J".to_owned()]];
+        assert_eq!(table(&["type"], rows), "type\na\u{fffd}]0;owned\u{fffd}\u{fffd}b\u{fffd}2J");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use domain::Clock;
 use domain::secret::{Secret, SecretKind};
 use wire::agent_auth::TokenResult;
 
-use super::Failure;
 use super::profile::{Agent, Folder, Machine, Profile};
+use super::{Failure, output};
 
 /// Where a server is when nobody says.
 const URL: &str = "http://127.0.0.1:8080";
@@ -240,6 +240,8 @@ pub fn failed(error: Error) -> Failure {
             text = format!("{text}: {cause}");
         }
     }
+    // Partly the server's own words.
+    let text = output::plain(&text);
     let advice = match (&error, error.code()) {
         (Error::Unreachable { .. }, _) => "is it running, and is --url right?",
         (Error::Unreadable { .. }, _) => "is --url that of an attache server?",
