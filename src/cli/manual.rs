@@ -66,7 +66,10 @@ fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result
             man.render_extra_section(&mut section)?;
         }
         // What is a section of a page of its own is a part of one here.
-        let section = String::from_utf8_lossy(&section).replace(".SH DESCRIPTION\n", "").replace(".SH ", ".SS ");
+        let section = String::from_utf8_lossy(&section)
+            .replace(".SH DESCRIPTION\n", "")
+            .replace(".SH EXTRA\n", ".PP\n")
+            .replace(".SH ", ".SS ");
         page.extend_from_slice(section.as_bytes());
     }
     Ok(())

@@ -20,7 +20,7 @@ use super::{Done, Failure, output};
 /// A proof and a key.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+…"
+    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad..."
 )]
 pub struct Arguments {
     /// File with the proof, as `GET /api/v1/audit/verify` gave it; `-` for standard input; or the id of an event, whose proof is fetched

@@ -30,6 +30,7 @@ fn the_manual_has_every_command_and_its_examples() {
         assert!(page.contains(&format!(".SH \"ATTACHE {section}\"")), "{section}");
     }
     assert!(page.contains("attache consent set off"), "examples are in it");
+    assert!(page.is_ascii(), "old readers of manual pages know no other letters");
     assert!(!page.contains("EXTRACT"), "what the server starts for itself is not a person's");
 }
 
