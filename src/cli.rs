@@ -5,6 +5,7 @@
 
 mod admin;
 mod check;
+mod event;
 mod keys;
 mod migrate;
 mod output;
@@ -48,6 +49,9 @@ enum Command {
     ExtractWorker,
     /// Check an audit proof offline, against a key that you trust
     Verify(verify::Arguments),
+    /// Events: send them on this computer's chain, follow those that come in
+    #[command(subcommand)]
+    Event(event::Command),
     /// The operator's commands: they work straight on the database, beside the living server
     #[command(subcommand)]
     Admin(admin::Command),
@@ -92,6 +96,7 @@ pub fn main() -> ExitCode {
             knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::refused)
         }
         Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Event(command) => run(event::run(command)),
         Command::Admin(command) => {
             settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
         }

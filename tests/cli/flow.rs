@@ -11,6 +11,38 @@ const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
+/// A home whose server is always at the same address, also when it is started again.
+pub fn at_fixed_address() -> (Home, String) {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let home = Home::new().set("http.bind", &address.to_string());
+    (home, format!("http://{address}"))
+}
+
+/// Writes down, as the commands do, where the server is, which computer this is, and which key opens the knowledge API.
+pub fn keep_profile(home: &Home, url: &str, machine: Option<&Machine>, api_key: Option<&str>) {
+    let mut profile = toml::Table::new();
+    profile.insert("url".into(), url.into());
+    if let Some(key) = api_key {
+        profile.insert("api_key".into(), key.into());
+    }
+    if let Some(machine) = machine {
+        let mut table = toml::Table::new();
+        table.insert("user_cuid".into(), machine.user_cuid.clone().into());
+        table.insert("machine_uuid".into(), machine.uuid.clone().into());
+        table.insert("secret".into(), machine.secret.clone().into());
+        profile.insert("machine".into(), table.into());
+    }
+    let path = profile_folder(home).join("profile.toml");
+    std::fs::create_dir_all(profile_folder(home)).unwrap();
+    std::fs::write(&path, toml::to_string(&profile).unwrap()).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+/// Where the profile is that commands use unless they are told otherwise.
+pub fn profile_folder(home: &Home) -> std::path::PathBuf {
+    home.dir.path().join(".config/attache/default")
+}
+
 /// The text of a member.
 #[track_caller]
 pub fn text(value: &Value, name: &str) -> String {

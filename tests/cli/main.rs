@@ -15,6 +15,8 @@ mod process;
 
 mod admin;
 mod configuration;
+mod event_send;
+mod event_tail;
 mod flow;
 mod held;
 mod keys;

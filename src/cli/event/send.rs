@@ -1,0 +1,437 @@
+//! `attache event send`: each event once, in order, whatever is interrupted.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Read};
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use client::{Client, Error};
+use domain::chain::Position;
+use domain::consent::ConsentLevel;
+use domain::envelope::AgentKinds;
+use domain::ids::{EventId, ReceiptId, SessionUuid};
+use domain::lane::Lane;
+use domain::registry::Registry;
+use domain::{Chance, Clock, Digest};
+use serde_json::{Map, Value, json};
+use wire::consent::ConsentAnswer;
+use wire::events::SubmitResult;
+
+use super::chain::{Chain, Pending, Place};
+use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
+use crate::cli::profile::{Folder, Machine};
+use crate::cli::remote::{Connection, Remote, failed};
+use crate::cli::{Done, Failure, output, terminal};
+
+/// What to send, and as what.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// File with one JSON object a line; `-` for standard input
+    #[arg(required_unless_present = "event_type", conflicts_with = "event_type")]
+    file: Option<PathBuf>,
+    /// Send one event of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// The payload of that event, a JSON object
+    #[arg(long, requires = "event_type", value_name = "JSON", default_value = "{}")]
+    payload: String,
+    /// The id of that event [default: a new one]
+    #[arg(long, requires = "event_type", value_name = "UUID")]
+    event_id: Option<EventId>,
+    /// The lane, where an event does not name it [default: that of its type]
+    #[arg(long)]
+    lane: Option<Lane>,
+    /// How much the person allowed, where an event does not say it [default: what holds for this computer]
+    #[arg(long, value_name = "LEVEL")]
+    consent_level: Option<ConsentLevel>,
+    /// Something was taken out of events that do not say whether it was
+    #[arg(long)]
+    redacted: bool,
+    /// The project, where an event does not name it
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    project_id: Option<String>,
+    /// The working session, where an event does not name it
+    #[arg(long, value_name = "UUID")]
+    session_uuid: Option<SessionUuid>,
+    /// The kind of agent on whose chain they go
+    #[arg(long, value_name = "KIND", default_value = AgentKinds::CLI, value_parser = agent_id)]
+    agent_id: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// A kind of agent names a file too.
+fn agent_id(text: &str) -> Result<String, &'static str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
+    if good { Ok(text.to_owned()) } else { Err("expected letters, digits, - and _") }
+}
+
+/// Does it.
+pub async fn run(arguments: &Arguments) -> Done {
+    let defaults = arguments.defaults();
+    let connection = arguments.remote.open()?;
+    let mut sending = Sending::new(&connection, &arguments.agent_id, connection.json)?;
+    match &arguments.file {
+        Some(path) if path.as_os_str() == "-" => sending.stream(io::stdin().lock(), &defaults).await?,
+        Some(path) => {
+            let text = std::fs::read(path);
+            let text = text.map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
+            sending.all(&draft::lines(&path.display().to_string(), &text, &defaults)?).await?;
+        }
+        None => sending.all(&[Line { number: 1, draft: arguments.draft(&defaults)? }]).await?,
+    }
+    sending.summary();
+    Ok(())
+}
+
+impl Arguments {
+    fn defaults(&self) -> Defaults {
+        Defaults {
+            lane: self.lane,
+            consent_level: self.consent_level,
+            redacted: self.redacted.then_some(true),
+            project_id: self.project_id.clone(),
+            session_uuid: self.session_uuid,
+        }
+    }
+
+    /// The one event of the arguments.
+    fn draft(&self, defaults: &Defaults) -> Result<Draft, Failure> {
+        let payload = domain::canonical::parse_object(self.payload.as_bytes(), LINE_BYTES_MAX);
+        let payload = payload.map_err(|fault| Failure::refused(format!("nothing is sent: --payload: {fault}")))?;
+        let event_type = self.event_type.clone().unwrap_or_default();
+        Ok(Draft { event_id: self.event_id, ..Draft::new(event_type, payload) }.or(defaults))
+    }
+}
+
+/// Sends events on the chain of one agent on this computer.
+#[derive(Debug)]
+pub struct Sending {
+    client: Client,
+    folder: Folder,
+    machine: Machine,
+    agent_id: String,
+    json: bool,
+    clock: Clock,
+    chance: Chance,
+    /// Lanes of types, once the server was asked.
+    registry: Option<BTreeMap<String, Lane>>,
+    /// What holds for this computer, lane by lane, as far as it was asked.
+    consent: BTreeMap<Lane, ConsentLevel>,
+    /// What this run did.
+    pub tally: Tally,
+}
+
+/// How many events became what.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Got a receipt.
+    pub sent: usize,
+    /// Were retained.
+    pub held: usize,
+    /// Were in the log before.
+    pub known: usize,
+    /// The events that were sent.
+    pub receipts: Vec<(EventId, ReceiptId)>,
+}
+
+impl Sending {
+    /// As the computer of a profile.
+    pub fn new(connection: &Connection, agent_id: &str, json: bool) -> Result<Self, Failure> {
+        Ok(Self {
+            client: connection.as_machine()?,
+            folder: connection.folder.clone(),
+            machine: connection.machine()?.clone(),
+            agent_id: agent_id.to_owned(),
+            json,
+            clock: connection.clock().clone(),
+            chance: Chance::system(),
+            registry: None,
+            consent: BTreeMap::new(),
+            tally: Tally::default(),
+        })
+    }
+
+    /// An input that is known whole: goes on where an earlier run of the same input stopped.
+    pub async fn all(&mut self, lines: &[Line]) -> Done {
+        let source = Digest::of(&serde_json::to_vec(lines).map_err(Failure::refused)?);
+        let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id)?;
+        let sent = self.all_on(&mut chain, lines, source).await;
+        let reason = match sent {
+            Ok(()) => return chain.keep(),
+            Err(Failure::Refused(reason)) => reason,
+            Err(other) => return Err(other),
+        };
+        chain.keep()?;
+        let done = chain.done(&source);
+        let Some(first) = lines.get(done) else { return Err(Failure::Refused(reason)) };
+        let last = lines.last().map_or(first.number, |line| line.number);
+        let (unsent, total) = (lines.len() - done, lines.len());
+        let which = if unsent == 1 { format!("line {last}") } else { format!("lines {} to {last}", first.number) };
+        Err(Failure::Refused(format!(
+            "{reason}\n  {unsent} of {total} events {} not sent ({which}): the same command goes on there, and sends nothing twice",
+            if unsent == 1 { "is" } else { "are" },
+        )))
+    }
+
+    async fn all_on(&mut self, chain: &mut Chain, lines: &[Line], source: Digest) -> Done {
+        let waiting = chain.pending().map(|pending| pending.place).filter(|place| place.source == Some(source));
+        self.deliver(chain, waiting.is_some()).await?;
+        // An input of which the last event was waiting is forgotten by now: it is done.
+        let begun = waiting.map_or(0, |place| place.done).max(chain.done(&source));
+        let total = lines.len();
+        if begun > 0 && !self.json {
+            output::say(&format!("goes on after {begun} of {total} events, which were sent before"));
+        }
+        for (nth, line) in lines.iter().enumerate().skip(begun) {
+            let place = Place { source: Some(source), line: line.number, done: nth + 1, total };
+            self.send(chain, &line.draft, place).await?;
+        }
+        Ok(())
+    }
+
+    /// Lines as they come. Each is sent before the next is read, and the chain is free in between.
+    async fn stream(&mut self, mut input: impl BufRead, defaults: &Defaults) -> Done {
+        for number in 1.. {
+            let mut line = Vec::new();
+            let bytes_max = LINE_BYTES_MAX as u64 + 2;
+            let read = input.by_ref().take(bytes_max).read_until(b'\n', &mut line);
+            if read.map_err(|error| Failure::refused(format!("standard input: {error}")))? == 0 {
+                break;
+            }
+            let line = line.strip_suffix(b"\n").unwrap_or(&line);
+            let sent = match draft::read(line, defaults) {
+                Ok(None) => Ok(false),
+                Ok(Some(draft)) => self.next_of_stream(&draft, number).await,
+                Err(mistake) => Err((Failure::Refused(format!("standard input:{number}: {mistake}")), false)),
+            };
+            if let Err((Failure::Refused(reason), is_kept)) = sent {
+                let kept =
+                    if is_kept { "is kept and sent first by the next `attache event send`" } else { "is not sent" };
+                let count = self.tally.sent + self.tally.held + self.tally.known;
+                return Err(Failure::Refused(format!(
+                    "{reason}\n  line {number} {kept}, and those after it are not sent; of those before it, {count} are",
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says of one that fails whether it is kept.
+    async fn next_of_stream(&mut self, draft: &Draft, line: u64) -> Result<bool, (Failure, bool)> {
+        let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, false))?;
+        let place = Place { source: None, line, done: 0, total: 0 };
+        let sent = match self.deliver(&mut chain, false).await {
+            Ok(()) => self.send(&mut chain, draft, place).await,
+            Err(failure) => return Err((failure, false)),
+        };
+        let is_kept = chain.pending().is_some();
+        match sent.and_then(|()| chain.keep()) {
+            Ok(()) => Ok(true),
+            Err(failure) => Err((failure, is_kept)),
+        }
+    }
+
+    async fn send(&mut self, chain: &mut Chain, draft: &Draft, place: Place) -> Done {
+        let (members, event_id) = self.complete(draft, place.line).await?;
+        chain.put(members, event_id, place)?;
+        self.deliver(chain, true).await
+    }
+
+    /// The envelope, but for its place in the chain.
+    async fn complete(&mut self, draft: &Draft, line: u64) -> Result<(Map<String, Value>, EventId), Failure> {
+        let lane = match draft.lane {
+            Some(lane) => lane,
+            None => self.lane_of(&draft.event_type, line).await?,
+        };
+        let consent_level = match draft.consent_level {
+            Some(level) => level,
+            None => self.consent_in(lane).await?,
+        };
+        let now = self.clock.now();
+        let event_id = draft.event_id.unwrap_or_else(|| self.chance.uuid_v7(now).into());
+        let mut scope = json!({
+            "user_id": self.machine.user_cuid,
+            "machine_id": self.machine.machine_uuid,
+            "agent_id": self.agent_id,
+        });
+        if let Some(project) = &draft.project_id {
+            scope["project_id"] = json!(project);
+        }
+        if let Some(session) = draft.session_uuid {
+            scope["session_uuid"] = json!(session);
+        }
+        let members = [
+            ("schema_version", json!("v1")),
+            ("event_id", json!(event_id)),
+            ("event_type", json!(draft.event_type)),
+            ("lane", json!(lane)),
+            ("ts_edge_ms", json!(draft.ts_edge_ms.unwrap_or_else(|| now.timestamp_millis()))),
+            ("consent_level", json!(consent_level)),
+            ("redacted", json!(draft.redacted.unwrap_or(false))),
+            ("scope", scope),
+            ("payload", Value::Object(draft.payload.clone())),
+        ];
+        Ok((members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(), event_id))
+    }
+
+    /// The server may have types of its own, and lanes of its own for ours.
+    async fn lane_of(&mut self, event_type: &str, line: u64) -> Result<Lane, Failure> {
+        if self.registry.is_none() {
+            self.registry = Some(match self.client.event_registry().await {
+                Ok(registry) => registry.event_types.into_iter().map(|kind| (kind.event_type, kind.lane)).collect(),
+                // A server that keeps its registry to itself knows the built-in types.
+                Err(Error::Refused(refusal)) if matches!(refusal.status, 404 | 405) => BTreeMap::new(),
+                Err(error) => return Err(failed(error)),
+            });
+        }
+        let told = self.registry.as_ref().and_then(|registry| registry.get(event_type).copied());
+        if let Some(lane) = told {
+            return Ok(lane);
+        }
+        let built_in = Registry::built_in().map_err(Failure::refused)?.lane_of(event_type);
+        built_in.filter(|_| self.registry.as_ref().is_some_and(BTreeMap::is_empty)).ok_or_else(|| {
+            Failure::refused(format!(
+                "line {line}: {event_type:?} is not a registered event type; with --lane it is sent all the same, and held"
+            ))
+        })
+    }
+
+    async fn consent_in(&mut self, lane: Lane) -> Result<ConsentLevel, Failure> {
+        if let Some(level) = self.consent.get(&lane) {
+            return Ok(*level);
+        }
+        match self.client.consent(None, Some(lane)).await.map_err(failed)? {
+            ConsentAnswer::Effective { level } => {
+                self.consent.insert(lane, level);
+                Ok(level)
+            }
+            ConsentAnswer::Levels { .. } => Err(Failure::refused(
+                "the server does not say what holds for this computer: say it with --consent-level",
+            )),
+        }
+    }
+
+    /// Sends what is pending until it is settled. `own`: whether it is of the input that is worked on.
+    async fn deliver(&mut self, chain: &mut Chain, own: bool) -> Done {
+        let mut moved = false;
+        while let Some(pending) = chain.pending().cloned() {
+            let told = Told { pending: &pending, position: chain.next(), own, moved };
+            match self.client.event_submit(pending.sealed.clone()).await {
+                Ok(SubmitResult::Forwarded { receipt_id }) => {
+                    self.tally.sent += 1;
+                    self.tally.receipts.push((pending.event_id, receipt_id));
+                    told.say(self.json, json!({ "receipt_id": receipt_id }), "sent ", &format!("receipt {receipt_id}"));
+                    chain.taken();
+                }
+                Ok(SubmitResult::Held { warning, .. }) => {
+                    self.tally.held += 1;
+                    told.say(self.json, json!({ "held": true, "warning": warning }), "held ", &warning);
+                    chain.set_aside();
+                }
+                Err(error) if error.code() == Some("event_id_conflict") => {
+                    self.tally.known += 1;
+                    let words = "an event with this id is in the log already";
+                    told.say(self.json, json!({ "known": true }), "known", words);
+                    chain.set_aside();
+                }
+                Err(error) => match expected(&error).filter(|_| !moved) {
+                    Some(position) => {
+                        moved = true;
+                        chain.move_to(position)?;
+                    }
+                    None => return Err(unsettled(chain, &pending, error)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// The last line, for a person.
+    pub fn summary(&self) {
+        let Tally { sent, held, known, .. } = self.tally;
+        if self.json {
+            return;
+        }
+        let mut words = vec![format!("{sent} sent")];
+        if held > 0 {
+            words.push(terminal::styled(terminal::WARNING, format!("{held} held")));
+        }
+        if known > 0 {
+            words.push(format!("{known} known before"));
+        }
+        output::say(&words.join(", "));
+    }
+}
+
+/// An answer, and of which event.
+struct Told<'p> {
+    pending: &'p Pending,
+    position: Position,
+    /// Whether it is of the input that is worked on, not of an earlier run.
+    own: bool,
+    moved: bool,
+}
+
+impl Told<'_> {
+    fn say(&self, json: bool, outcome: Value, word: &str, words: &str) {
+        let Pending { event_id, event_type, place, .. } = self.pending;
+        let Position { chain_epoch, seq, .. } = self.position;
+        if json {
+            let mut value = json!({
+                "line": self.own.then_some(place.line),
+                "event_id": event_id,
+                "event_type": event_type,
+                "chain_epoch": chain_epoch,
+                "seq": seq,
+            });
+            if self.moved {
+                value["moved"] = json!(true);
+            }
+            if let (Value::Object(outcome), Some(members)) = (outcome, value.as_object_mut()) {
+                members.extend(outcome);
+            }
+            return output::say(&value.to_string());
+        }
+        let is_sent = outcome.get("receipt_id").is_some();
+        if self.moved {
+            output::say(&terminal::styled(
+                terminal::FAINT,
+                format!(
+                    "the server's chain is elsewhere than was kept here: it goes on at epoch {chain_epoch}, seq {seq}"
+                ),
+            ));
+        }
+        let word = terminal::styled(if is_sent { terminal::GOOD } else { terminal::WARNING }, word);
+        let place = if is_sent { format!("  seq {seq}") } else { String::new() };
+        let earlier = if self.own { "" } else { "  (of an earlier run)" };
+        output::say(&format!("{word}  {event_id}  {event_type}{place}  {words}{earlier}"));
+    }
+}
+
+/// The place at which the server wants the chain to go on.
+fn expected(error: &Error) -> Option<Position> {
+    let refusal = error.refusal().filter(|refusal| matches!(refusal.status, 409 | 422))?;
+    serde_json::from_value(refusal.body.others.get("expected")?.clone()).ok()
+}
+
+fn unsettled(chain: &mut Chain, pending: &Pending, error: Error) -> Failure {
+    let is_hopeless = error.refusal().is_some_and(|refusal| refusal.status == 413);
+    let is_refused_again = expected(&error).is_some();
+    let Failure::Refused(reason) = failed(error) else { return Failure::refused("the event was refused") };
+    if is_hopeless {
+        chain.give_up();
+        return Failure::Refused(format!("{reason}\n  event {} is too large for this server", pending.event_id));
+    }
+    if is_refused_again {
+        return Failure::Refused(format!(
+            "{reason}\n  event {} was put on the place that the server expected, and was refused there too: something else sends \
+             on this chain. It is kept in {}",
+            pending.event_id,
+            chain.path(),
+        ));
+    }
+    Failure::Refused(reason)
+}
