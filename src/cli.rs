@@ -3,15 +3,19 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 70 supervision gave up, 78 configuration. What a person asked for goes to
 //! standard output, everything else to standard error.
 
+mod add;
 mod admin;
 mod check;
+mod demo;
 mod event;
 mod keys;
 mod migrate;
 mod output;
 mod profile;
 mod remote;
+mod search;
 mod serve;
+mod space;
 mod terminal;
 mod verify;
 
@@ -52,6 +56,15 @@ enum Command {
     /// Events: send them on this computer's chain, follow those that come in
     #[command(subcommand)]
     Event(event::Command),
+    /// Spaces of the knowledge API, where memories are put
+    #[command(subcommand)]
+    Space(space::Command),
+    /// Remember pages and notes, and watch what becomes of each
+    Add(add::Arguments),
+    /// Find what is remembered, by meaning and by word
+    Search(search::Arguments),
+    /// A tour of everything in five minutes, against a server that runs
+    Demo(demo::Arguments),
     /// The operator's commands: they work straight on the database, beside the living server
     #[command(subcommand)]
     Admin(admin::Command),
@@ -97,6 +110,13 @@ pub fn main() -> ExitCode {
         }
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Event(command) => run(event::run(command)),
+        Command::Space(command) => run(space::run(command)),
+        Command::Add(arguments) => run(async move { add::run(&arguments).await }),
+        Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Demo(arguments) => {
+            let settings = arguments.is_auto().then(settings).transpose();
+            settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))
+        }
         Command::Admin(command) => {
             settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
         }

@@ -9,6 +9,11 @@ pub fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
+/// Prints one line to standard error, for a person who looks on.
+pub fn aside(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Prints to standard error.
 pub fn complain(reason: &str) {
     let _ = writeln!(io::stderr().lock(), "attache: {reason}");

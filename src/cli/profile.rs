@@ -138,6 +138,16 @@ impl Folder {
         Ok(file)
     }
 
+    /// Forgets everything that is in it.
+    pub fn remove(&self) -> Result<(), Failure> {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::refused(format!("{} cannot be removed: {error}", self.path.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Where it is, for a person.
     pub fn path(&self) -> &Path {
         &self.path

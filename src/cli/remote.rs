@@ -54,6 +54,12 @@ impl Remote {
         let client = Client::new(&client::Settings { rag_url, ..client::Settings::of(url) }).map_err(failed)?;
         Ok(Connection { client, profile, folder, json: self.json, clock: Clock::system() })
     }
+
+    /// The same server, with a profile that knows nothing yet.
+    pub fn open_new(&self, profile: &str) -> Result<Connection, Failure> {
+        let known = self.open()?;
+        Ok(Connection { profile: Profile::default(), folder: Folder::of(profile)?, ..known })
+    }
 }
 
 impl Connection {

@@ -38,6 +38,14 @@ pub fn keep_profile(home: &Home, url: &str, machine: Option<&Machine>, api_key: 
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
 }
 
+/// A server, and a profile with a key that opens everything of a person's knowledge.
+pub async fn library(home: &Home) -> Server {
+    let server = home.serve().await;
+    let key = home.run(&["admin", "api-key", "create", "--email", "ada@example.com"]).said().to_owned();
+    keep_profile(home, &server.url, None, Some(&key));
+    server
+}
+
 /// Where the profile is that commands use unless they are told otherwise.
 pub fn profile_folder(home: &Home) -> std::path::PathBuf {
     home.dir.path().join(".config/attache/default")

@@ -12,14 +12,19 @@ mod event;
 #[path = "../crash/process.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod process;
+#[path = "../api/knowledge/site.rs"]
+mod site;
 
+mod add;
 mod admin;
 mod configuration;
+mod demo;
 mod event_send;
 mod event_tail;
 mod flow;
 mod held;
 mod keys;
+mod search;
 mod secrets;
 mod serve;
 mod verify;

@@ -22,6 +22,7 @@ use super::chain::{Chain, Pending, Place};
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
 use crate::cli::profile::{Folder, Machine};
 use crate::cli::remote::{Connection, Remote, failed};
+use crate::cli::terminal::harmless;
 use crate::cli::{Done, Failure, output, terminal};
 
 /// What to send, and as what.
@@ -72,7 +73,8 @@ fn agent_id(text: &str) -> Result<String, &'static str> {
 pub async fn run(arguments: &Arguments) -> Done {
     let defaults = arguments.defaults();
     let connection = arguments.remote.open()?;
-    let mut sending = Sending::new(&connection, &arguments.agent_id, connection.json)?;
+    let voice = if connection.json { Voice::Json } else { Voice::Human };
+    let mut sending = Sending::new(&connection, &arguments.agent_id, voice)?;
     match &arguments.file {
         Some(path) if path.as_os_str() == "-" => sending.stream(io::stdin().lock(), &defaults).await?,
         Some(path) => {
@@ -106,6 +108,17 @@ impl Arguments {
     }
 }
 
+/// How it is told what became of each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// For a person.
+    Human,
+    /// An object a line.
+    Json,
+    /// Not at all: the tally has it.
+    Silent,
+}
+
 /// Sends events on the chain of one agent on this computer.
 #[derive(Debug)]
 pub struct Sending {
@@ -113,7 +126,7 @@ pub struct Sending {
     folder: Folder,
     machine: Machine,
     agent_id: String,
-    json: bool,
+    voice: Voice,
     clock: Clock,
     chance: Chance,
     /// Lanes of types, once the server was asked.
@@ -139,13 +152,13 @@ pub struct Tally {
 
 impl Sending {
     /// As the computer of a profile.
-    pub fn new(connection: &Connection, agent_id: &str, json: bool) -> Result<Self, Failure> {
+    pub fn new(connection: &Connection, agent_id: &str, voice: Voice) -> Result<Self, Failure> {
         Ok(Self {
             client: connection.as_machine()?,
             folder: connection.folder.clone(),
             machine: connection.machine()?.clone(),
             agent_id: agent_id.to_owned(),
-            json,
+            voice,
             clock: connection.clock().clone(),
             chance: Chance::system(),
             registry: None,
@@ -182,7 +195,7 @@ impl Sending {
         // An input of which the last event was waiting is forgotten by now: it is done.
         let begun = waiting.map_or(0, |place| place.done).max(chain.done(&source));
         let total = lines.len();
-        if begun > 0 && !self.json {
+        if begun > 0 && self.voice == Voice::Human {
             output::say(&format!("goes on after {begun} of {total} events, which were sent before"));
         }
         for (nth, line) in lines.iter().enumerate().skip(begun) {
@@ -323,18 +336,23 @@ impl Sending {
                 Ok(SubmitResult::Forwarded { receipt_id }) => {
                     self.tally.sent += 1;
                     self.tally.receipts.push((pending.event_id, receipt_id));
-                    told.say(self.json, json!({ "receipt_id": receipt_id }), "sent ", &format!("receipt {receipt_id}"));
+                    told.say(
+                        self.voice,
+                        json!({ "receipt_id": receipt_id }),
+                        "sent ",
+                        &format!("receipt {receipt_id}"),
+                    );
                     chain.taken();
                 }
                 Ok(SubmitResult::Held { warning, .. }) => {
                     self.tally.held += 1;
-                    told.say(self.json, json!({ "held": true, "warning": warning }), "held ", &warning);
+                    told.say(self.voice, json!({ "held": true, "warning": warning }), "held ", &warning);
                     chain.set_aside();
                 }
                 Err(error) if error.code() == Some("event_id_conflict") => {
                     self.tally.known += 1;
                     let words = "an event with this id is in the log already";
-                    told.say(self.json, json!({ "known": true }), "known", words);
+                    told.say(self.voice, json!({ "known": true }), "known", words);
                     chain.set_aside();
                 }
                 Err(error) => match expected(&error).filter(|_| !moved) {
@@ -352,7 +370,7 @@ impl Sending {
     /// The last line, for a person.
     pub fn summary(&self) {
         let Tally { sent, held, known, .. } = self.tally;
-        if self.json {
+        if self.voice != Voice::Human {
             return;
         }
         let mut words = vec![format!("{sent} sent")];
@@ -376,10 +394,13 @@ struct Told<'p> {
 }
 
 impl Told<'_> {
-    fn say(&self, json: bool, outcome: Value, word: &str, words: &str) {
+    fn say(&self, voice: Voice, outcome: Value, word: &str, words: &str) {
         let Pending { event_id, event_type, place, .. } = self.pending;
         let Position { chain_epoch, seq, .. } = self.position;
-        if json {
+        if voice == Voice::Silent {
+            return;
+        }
+        if voice == Voice::Json {
             let mut value = json!({
                 "line": self.own.then_some(place.line),
                 "event_id": event_id,
@@ -407,7 +428,7 @@ impl Told<'_> {
         let word = terminal::styled(if is_sent { terminal::GOOD } else { terminal::WARNING }, word);
         let place = if is_sent { format!("  seq {seq}") } else { String::new() };
         let earlier = if self.own { "" } else { "  (of an earlier run)" };
-        output::say(&format!("{word}  {event_id}  {event_type}{place}  {words}{earlier}"));
+        output::say(&format!("{word}  {event_id}  {}{place}  {}{earlier}", harmless(event_type), harmless(words)));
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
 use crate::cli::remote::{Remote, failed};
+use crate::cli::terminal::harmless;
 use crate::cli::{Done, output, terminal};
 
 /// Between two looks.
@@ -144,17 +145,20 @@ impl Entry {
             }
             Self::Event(event) => output::say(&format!(
                 "{}  {:<24}  {}  {}",
-                terminal::styled(terminal::FAINT, text(event, "received_at")),
-                text(event, "event_type"),
-                text(event, "event_id"),
-                terminal::styled(terminal::FAINT, format!("{} seq {}", text(event, "agent_id"), event["seq"])),
+                terminal::styled(terminal::FAINT, harmless(text(event, "received_at"))),
+                harmless(text(event, "event_type")),
+                harmless(text(event, "event_id")),
+                terminal::styled(
+                    terminal::FAINT,
+                    format!("{} seq {}", harmless(text(event, "agent_id")), event["seq"])
+                ),
             )),
             Self::Held(held) => output::say(&format!(
                 "{}  {:<24}  {}  {}",
                 terminal::styled(terminal::FAINT, date_time(held.received_at)),
-                held.event_type.as_deref().unwrap_or("-"),
-                held.event_id.as_deref().unwrap_or("-"),
-                terminal::styled(terminal::WARNING, format!("held: {}", held.reason)),
+                harmless(held.event_type.as_deref().unwrap_or("-")),
+                harmless(held.event_id.as_deref().unwrap_or("-")),
+                terminal::styled(terminal::WARNING, format!("held: {}", harmless(&held.reason))),
             )),
         }
     }
