@@ -53,7 +53,10 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
         None => None,
     };
     let mut tour = Tour::new(connection, person, profile.clone());
-    let done = tour.go(&arguments.page).await;
+    let done = tokio::select! {
+        done = tour.go(&arguments.page) => done,
+        _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted; what was made on the server stays there")),
+    };
     if arguments.keep && folder.path().exists() {
         tour.kept();
         return done;

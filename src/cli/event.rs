@@ -1,9 +1,11 @@
 //! `attache event`: sends events on this computer's chain, and follows those that come in.
 
-pub mod chain;
+mod chain;
 pub mod draft;
-pub mod send;
+mod send;
+pub mod sending;
 mod tail;
+pub mod told;
 
 use clap::Subcommand;
 

@@ -44,6 +44,7 @@ pub struct Profile {
 
 /// This computer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names that the server gives")]
 pub struct Machine {
     /// The identity that lives on it.
     pub user_cuid: UserCuid,

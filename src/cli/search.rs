@@ -1,6 +1,7 @@
 //! `attache search`: what is remembered, the best first, with the words that were looked for marked.
 
 use clap::Args;
+use domain::excerpt::excerpt;
 use domain::words;
 use serde_json::json;
 use wire::knowledge::{SearchRequest, SearchResult};
@@ -10,9 +11,6 @@ use super::{Done, output, space, terminal};
 
 /// Words of a query that are marked.
 const WORDS_MARKED: usize = 64;
-
-/// Characters of a passage that are shown.
-const PASSAGE_CHARS: usize = 420;
 
 /// Wider lines are hard to read, however wide the terminal is.
 const WIDTH_MAX: usize = 100;
@@ -67,7 +65,7 @@ pub async fn run(arguments: &Arguments) -> Done {
 }
 
 fn shown(nth: usize, result: &SearchResult, asked: &[String], passages: u8, width: usize) -> String {
-    let title = terminal::styled(terminal::STRONG, marked(asked, &words_of(&result.title)));
+    let title = terminal::styled(terminal::STRONG, words_of(&result.title));
     let mut lines = vec![
         format!("{nth:>2}. {title}"),
         format!(
@@ -79,7 +77,8 @@ fn shown(nth: usize, result: &SearchResult, asked: &[String], passages: u8, widt
     ];
     let options = textwrap::Options::new(width).initial_indent("    ").subsequent_indent("    ");
     for chunk in result.chunks.iter().take(passages.into()) {
-        let passage = marked(asked, &shortened(&words_of(&chunk.content)));
+        let pieces = excerpt(asked, &words_of(without_title(&chunk.content, &result.title)));
+        let passage: String = pieces.iter().map(|piece| stood_out(&piece.text, piece.marked)).collect();
         lines.extend(textwrap::wrap(&passage, &options).into_iter().map(std::borrow::Cow::into_owned));
     }
     lines.join("\n")
@@ -96,18 +95,15 @@ fn words_of(text: &str) -> String {
     terminal::harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn shortened(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(PASSAGE_CHARS) else { return text.to_owned() };
-    let room = &text[..end];
-    format!("{}…", room.rfind(' ').map_or(room, |end| &room[..end]))
+/// A passage often begins with the heading that is its title, which stands above it already.
+fn without_title<'t>(passage: &'t str, title: &str) -> &'t str {
+    let (first, rest) = passage.trim_start().split_once('\n').unwrap_or_default();
+    if first.starts_with('#') && first.trim_matches(['#', ' ', '\r']) == title { rest } else { passage }
 }
 
 /// The words that were looked for stand out.
-fn marked(asked: &[String], text: &str) -> String {
-    let pieces = words::marked(asked, text).into_iter();
-    pieces
-        .map(|(piece, is_asked)| if is_asked { terminal::styled(terminal::WARNING, piece) } else { piece.to_owned() })
-        .collect()
+fn stood_out(piece: &str, is_asked: bool) -> String {
+    if is_asked { terminal::styled(terminal::WARNING, piece) } else { piece.to_owned() }
 }
 
 #[cfg(test)]
@@ -122,10 +118,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_passage_ends_with_a_word() {
-        let text = "word ".repeat(200);
-        let short = shortened(&text);
-        assert!(short.ends_with("word…") && short.chars().count() <= PASSAGE_CHARS + 1, "{short}");
+    fn a_passage_is_one_line_without_its_title_and_without_commands_for_a_terminal() {
         assert_eq!(words_of("a\u{1b}[31m\n b\tc"), "a [31m b c");
+        assert_eq!(without_title("\n# Roses\n\nPrune them.", "Roses"), "\nPrune them.");
+        assert_eq!(without_title("# Roses", "Roses"), "# Roses");
+        assert_eq!(without_title("Roses\nPrune them.", "Roses"), "Roses\nPrune them.");
     }
 }

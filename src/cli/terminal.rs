@@ -55,12 +55,13 @@ pub fn spinner(words: impl Into<String>) -> ProgressBar {
 }
 
 /// A bar on standard error, if a person looks.
-pub fn bar(length: u64) -> Option<ProgressBar> {
+pub fn bar(length: u64, label: &str) -> Option<ProgressBar> {
     let bar = has_bars().then(|| ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr()))?;
     if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {prefix}{bar:32.cyan/dim} {pos}/{len}  {wide_msg}")
     {
         bar.set_style(style.progress_chars("━╸─"));
     }
+    bar.set_prefix(label.to_owned());
     bar.enable_steady_tick(Duration::from_millis(120));
     Some(bar)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::flow;
-use crate::process::{Done, Home, Process};
+use crate::process::{Home, Process};
 use crate::site::Site;
 
 fn write(home: &Home, name: &str, text: impl AsRef<[u8]>) -> String {
@@ -78,7 +78,7 @@ async fn spaces_are_made_listed_and_named_by_name_or_id() {
     home.run(&["space", "create", "Garden"]).said();
     let table = home.run(&["space", "list"]);
     assert!(table.said().contains("Open garden") && table.said().contains("owner"), "{table:?}");
-    assert_eq!(home.run(&["space", "list", "--json"]).json().as_array().unwrap().len(), 4);
+    assert_eq!(home.run(&["space", "list", "--json"]).json().as_array().unwrap().len(), 3);
     home.run(&["space", "create", " "]).refused(1, &["invalid_request"]);
 
     write(&home, "note.md", "Hedgehogs sleep under the leaves.");
@@ -90,7 +90,6 @@ async fn spaces_are_made_listed_and_named_by_name_or_id() {
     let found = |space: &str| home.run(&["search", "hedgehogs", "--space", space, "--json"]).json()["results"].clone();
     assert_eq!(found("Open garden").as_array().unwrap().len(), 1);
     assert_eq!(found(&flow::text(&made, "id")).as_array().unwrap().len(), 1);
-    assert_eq!(found("Memories"), json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,8 +127,8 @@ async fn what_fails_is_listed_and_the_others_are_added() {
 async fn more_than_a_batch_takes_are_several_batches() {
     let home = Home::new();
     let _server = flow::library(&home).await;
-    let list: String = (0..601).map(|nth| format!("http://10.0.0.1/{nth}\n")).collect();
-    write(&home, "list", list);
+    let list: Vec<String> = (0..601).map(|nth| format!("http://10.0.0.1/{nth}")).collect();
+    write(&home, "list", list.join("\n"));
     let done = home.run(&["add", "--list", "list", "--json"]);
     done.refused(1, &["601 items could not be added"]);
     let told: Value = serde_json::from_str(&done.stdout).unwrap();
@@ -276,13 +275,9 @@ async fn without_a_server_or_a_key_it_says_what_to_do() {
     write(&home, "note.md", "x");
     let commands: [&[&str]; 4] = [&["add", "note.md"], &["search", "x"], &["space", "list"], &["space", "create", "x"]];
     let each = |reasons: &[&str]| {
-        commands.map(|command| {
-            drop::<Done>({
-                let done = home.run(command);
-                done.refused(1, reasons);
-                done
-            })
-        })
+        for command in commands {
+            home.run(command).refused(1, reasons);
+        }
     };
     each(&["there is no key", "/account/access", "ATTACHE_API_KEY"]);
     flow::keep_profile(&home, &url, None, Some("at_wrong"));

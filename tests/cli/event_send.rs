@@ -22,9 +22,9 @@ async fn computer(home: &Home) -> (Server, Machine) {
 
 /// A file with so many events, none of which names an id.
 fn file(home: &Home, name: &str, count: usize) -> String {
-    let lines = (0..count)
-        .map(|nth| json!({ "event_type": "memory.stored", "payload": { "memory_id": format!("{name}{nth}") } }));
-    write(home, name, &lines.map(|line| format!("{line}\n")).collect::<String>())
+    let line = |nth| json!({ "event_type": "memory.stored", "payload": { "memory_id": format!("{name}{nth}") } });
+    let lines: Vec<String> = (0..count).map(|nth| line(nth).to_string()).collect();
+    write(home, name, &lines.join("\n"))
 }
 
 fn write(home: &Home, name: &str, text: &str) -> String {
@@ -289,7 +289,8 @@ async fn an_id_that_is_taken_is_said_and_sent_no_more() {
 
 /// A server over a statistics service that fails as it is told.
 async fn over(upstream: &Upstream) -> (Home, Server, Machine) {
-    let home = Home::new().set("upstream.url", &upstream.url()).set("upstream.token", TOKEN);
+    let home =
+        Home::new().set("upstream.url", &upstream.url()).set("upstream.token", TOKEN).set("upstream.timeout", "2s");
     let (server, machine) = computer(&home).await;
     (home, server, machine)
 }

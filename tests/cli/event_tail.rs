@@ -58,7 +58,7 @@ async fn it_begins_where_it_is_told_and_ends_after_so_many() {
     assert_eq!((all.len(), all.last()), (251, Some(&llm)));
     assert_eq!(ids(tail(&["--lines", "4", "--count", "3"]).said()), all[247..250]);
     assert_eq!(ids(tail(&["--count", "1"]).said()), all[241..242]);
-    assert_eq!(ids(tail(&["--lane", "llm", "--count", "1"]).said()), [llm.clone()]);
+    assert_eq!(ids(tail(&["--lane", "llm", "--count", "1"]).said()), std::slice::from_ref(&llm));
     let table = home.run(&["event", "tail", "--lines", "1", "--count", "1"]);
     assert!(table.said().contains("llm.failed") && table.said().contains(&llm) && table.said().contains("seq 250"));
     tail(&["--lane", "dream"]).refused(2, &["--lane"]);

@@ -148,9 +148,9 @@ mod tests {
         let items = Items { urls, notes: vec![note(1); 1200] };
         let counts: Vec<usize> = batches(items).map(|batch| count(&batch)).collect();
         assert_eq!(counts, [600, 600, 600, 1]);
-        let items = Items { urls: vec!["https://example.com/".into()], notes: vec![note(NOTE_BYTES_MAX); 50] };
+        let items = Items { urls: vec!["https://example.com/".into()], notes: vec![note(NOTE_BYTES_MAX); 25] };
         let batches: Vec<BatchRequest> = batches(items).collect();
-        assert_eq!(batches.iter().map(count).sum::<usize>(), 51);
+        assert_eq!(batches.iter().map(count).sum::<usize>(), 26);
         assert!(batches.iter().all(|batch| serde_json::to_vec(batch).unwrap().len() < 32 * 1024 * 1024));
     }
 

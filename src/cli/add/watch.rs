@@ -13,10 +13,8 @@ use crate::cli::{Done, Failure, output, terminal};
 pub async fn watch(mut stream: BatchStream, label: &str, is_json: bool, report: &mut Report) -> Done {
     let batch = stream.batch();
     report.batches.push(batch);
-    let shown = Shown { bar: terminal::bar(0), is_json };
-    if let Some(bar) = &shown.bar {
-        bar.set_prefix(label.to_owned());
-    } else if !is_json {
+    let mut shown = Shown { label, bar: None, is_json };
+    if !is_json && !terminal::has_bars() {
         output::say(&format!("{label}batch {batch}"));
     }
     let ended = loop {
@@ -53,18 +51,22 @@ fn left(why: &str, batch: &str) -> String {
     )
 }
 
-struct Shown {
+struct Shown<'l> {
+    label: &'l str,
+    /// Once it is known how long it is.
     bar: Option<ProgressBar>,
     is_json: bool,
 }
 
-impl Shown {
+impl Shown<'_> {
     /// Shows one message and writes it down; `Err` with the reason when it ends the batch before its time.
-    fn message(&self, message: BatchMessage, report: &mut Report) -> Result<(), String> {
+    fn message(&mut self, message: BatchMessage, report: &mut Report) -> Result<(), String> {
         match message {
             BatchMessage::Progress { processed, total } => {
+                if self.bar.is_none() {
+                    self.bar = terminal::bar(total, self.label);
+                }
                 if let Some(bar) = &self.bar {
-                    bar.set_length(total);
                     bar.set_position(processed);
                 }
             }

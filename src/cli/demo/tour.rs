@@ -11,6 +11,7 @@ use domain::secret::{Secret, SecretKind};
 use domain::{Chance, Timestamp};
 use serde_json::{Map, Value, json};
 use statistics::proof::{AuditProof, ProofStatus, verify};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::account::KeyRequest;
 use wire::agent_auth::AgentClaim;
@@ -19,7 +20,8 @@ use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
 use crate::cli::add::{self, Report};
 use crate::cli::event::draft::{Draft, Line};
-use crate::cli::event::send::{Sending, Voice};
+use crate::cli::event::sending::Sending;
+use crate::cli::event::told::Voice;
 use crate::cli::profile::{Agent, Machine};
 use crate::cli::remote::{Connection, failed};
 use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, harmless, styled};
@@ -227,8 +229,7 @@ impl Tour {
         } else {
             let page = format!("{}/account/access", self.connection.client.base_url());
             self.tell(&format!("make one on {} and paste it here:", self.strong(&page)));
-            let mut line = String::new();
-            io::stdin().lock().read_line(&mut line).map_err(Failure::refused)?;
+            let line = typed().await?;
             let key = Secret::presented(line.trim());
             if !key.has_form(SecretKind::ApiKey) {
                 return Err(Failure::refused("that is no key: they begin with ak_"));
@@ -329,6 +330,19 @@ impl Tour {
     fn tell(&self, words: &str) {
         if self.connection.json { output::aside(words) } else { output::say(words) }
     }
+}
+
+/// A line of standard input. Read by a thread that nobody waits for, so that Ctrl-C ends the tour here too.
+async fn typed() -> Result<String, Failure> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line).map(|_| line);
+        // Whoever asked may have gone.
+        let _ = sender.send(read);
+    });
+    let read = receiver.await.map_err(Failure::refused)?;
+    read.map_err(|error| Failure::refused(format!("standard input: {error}")))
 }
 
 /// The token in a claim's link, which a browser would send.
