@@ -5,11 +5,14 @@
 
 mod account;
 mod activity;
+mod add;
 mod admin;
 mod agent;
 mod attach;
 mod check;
 mod consent;
+mod demo;
+mod event;
 mod invitation;
 mod key;
 mod keys;
@@ -20,7 +23,9 @@ mod output;
 mod profile;
 mod profiles;
 mod remote;
+mod search;
 mod serve;
+mod space;
 mod terminal;
 mod usage;
 mod verify;
@@ -76,6 +81,18 @@ enum Command {
     Activity(activity::Arguments),
     /// Check an audit proof against a key that you trust: one in a file offline, that of an event after fetching it
     Verify(verify::Arguments),
+    /// Events: send them on this computer's chain, follow those that come in
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Spaces of the knowledge API, where memories are put
+    #[command(subcommand)]
+    Space(space::Command),
+    /// Remember pages and notes, and watch what becomes of each
+    Add(add::Arguments),
+    /// Find what is remembered, by meaning and by word
+    Search(search::Arguments),
+    /// A tour of everything in five minutes, against a server that runs
+    Demo(demo::Arguments),
     /// The key of the knowledge API
     #[command(subcommand)]
     Key(key::Command),
@@ -137,6 +154,14 @@ pub fn main() -> ExitCode {
         Command::Consent(command) => run(consent::run(command)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
+        Command::Event(command) => run(event::run(command)),
+        Command::Space(command) => run(space::run(command)),
+        Command::Add(arguments) => run(async move { add::run(&arguments).await }),
+        Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Demo(arguments) => {
+            let settings = arguments.is_auto().then(settings).transpose();
+            settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))
+        }
         Command::Key(command) => run(key::run(command)),
         Command::Profile(command) => profiles::run(command),
         Command::Completions(arguments) => {

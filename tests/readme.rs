@@ -35,7 +35,7 @@ fn every_command_of_the_walk_works_as_printed() {
 
     // The printed alias builds; a script has no aliases anyway.
     let alias = "alias attache='cargo run --quiet --release --'";
-    let commands = commands(&readme);
+    let commands = commands(readme);
     assert!(commands.contains(alias) && commands.contains("http://127.0.0.1:8080"));
     let function = format!("attache() {{ '{binary}' \"$@\"; }}");
     let script = commands.replace(alias, &function).replace("http://127.0.0.1:8080", url);

@@ -26,7 +26,7 @@ fn shown(summary: &AccountSummary) -> String {
             (None, None) => "nobody yet".to_owned(),
         };
         lines.push(format!("account    {}", terminal::styled(STRONG, &account.id)));
-        lines.push(format!("owner      {}", output::plain(&owner)));
+        lines.push(format!("owner      {}", terminal::harmless(&owner)));
     }
     if let Some(usage) = &sections.plan_and_usage {
         let (memory, retrospective) = (usage.memory.percent_left, usage.retrospective.percent_left);

@@ -5,9 +5,16 @@ use std::io::{self, Write};
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
+use super::terminal::harmless;
+
 /// Prints one line to standard output. A reader that went away is no reason to fail.
 pub fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
+}
+
+/// Prints one line to standard error, for a person who looks on.
+pub fn aside(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Prints to standard error.
@@ -23,7 +30,7 @@ pub fn show(json: bool, value: &Value, human: impl FnOnce() -> String) {
 /// Tells what is going on: where a person reads, or beside the JSON.
 pub fn tell(json: bool, line: &str) {
     if json {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        aside(line);
     } else {
         say(line);
     }
@@ -41,14 +48,9 @@ pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     }
 }
 
-/// What others wrote, without what would make a terminal do something.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { char::REPLACEMENT_CHARACTER } else { letter }).collect()
-}
-
 /// Columns under their names; what does not fit the terminal is broken into lines.
 pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let rows = rows.into_iter().map(|row| row.iter().map(|cell| plain(cell)).collect::<Vec<_>>());
+    let rows = rows.into_iter().map(|row| row.iter().map(|cell| harmless(cell)).collect::<Vec<_>>());
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.to_vec()).add_rows(rows);
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn what_others_wrote_does_nothing_to_the_terminal() {
         let rows = [vec!["a\u{1b}]0;owned\u{7}\nb\u{9b}2J".to_owned()]];
-        assert_eq!(table(&["type"], rows), "type\na\u{fffd}]0;owned\u{fffd}\u{fffd}b\u{fffd}2J");
+        assert_eq!(table(&["type"], rows), "type\na ]0;owned  b 2J");
     }
 
     #[test]

@@ -161,12 +161,6 @@ impl Folder {
         }
     }
 
-    /// Removes all of it.
-    pub fn remove(self) -> Result<(), Failure> {
-        let removed = fs::remove_dir_all(&self.path);
-        removed.map_err(|error| Failure::refused(format!("{} cannot be removed: {error}", self.path.display())))
-    }
-
     /// Waits until no other program works on something of this profile; others wait until the file that is given is dropped.
     pub fn lock(&self, what: &str) -> Result<File, Failure> {
         let name = format!("{what}.lock");
@@ -176,6 +170,16 @@ impl Folder {
         let file = file.map_err(|error| self.unwritable(&name, error))?;
         file.lock().map_err(|error| self.unwritable(&name, error))?;
         Ok(file)
+    }
+
+    /// Forgets everything that is in it.
+    pub fn remove(&self) -> Result<(), Failure> {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::refused(format!("{} cannot be removed: {error}", self.path.display())))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where it is, for a person.

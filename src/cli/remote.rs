@@ -7,8 +7,9 @@ use domain::Clock;
 use domain::secret::{Secret, SecretKind};
 use wire::agent_auth::TokenResult;
 
+use super::Failure;
 use super::profile::{Agent, Folder, Machine, Profile};
-use super::{Failure, output};
+use super::terminal::harmless;
 
 /// Where a server is when nobody says.
 const URL: &str = "http://127.0.0.1:8080";
@@ -74,6 +75,12 @@ impl Remote {
         let client = Client::new(&client::Settings { rag_url, ..client::Settings::of(url) }).map_err(failed)?;
         let (name, clock) = (self.profile.clone(), Clock::system());
         Ok(Connection { client, profile, folder, json: self.json, name, clock })
+    }
+
+    /// The same server, with a profile that knows nothing yet.
+    pub fn open_new(&self, profile: &str) -> Result<Connection, Failure> {
+        let known = self.open()?;
+        Ok(Connection { profile: Profile::default(), folder: Folder::of(profile)?, name: profile.to_owned(), ..known })
     }
 }
 
@@ -241,7 +248,7 @@ pub fn failed(error: Error) -> Failure {
         }
     }
     // Partly the server's own words.
-    let text = output::plain(&text);
+    let text = harmless(&text);
     let advice = match (&error, error.code()) {
         (Error::Unreachable { .. }, _) => "is it running, and is --url right?",
         (Error::Unreadable { .. }, _) => "is --url that of an attache server?",

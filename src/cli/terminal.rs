@@ -28,6 +28,11 @@ pub fn is_watched() -> bool {
     stdout().is_terminal()
 }
 
+/// Whether bars and spinners are seen.
+pub fn has_bars() -> bool {
+    stderr().is_terminal()
+}
+
 /// The words in a style; plain where colours are not wanted (`NO_COLOR`, a file, a pipe).
 pub fn styled(style: Style, words: impl std::fmt::Display) -> String {
     if anstream::AutoStream::choice(&stdout()) == anstream::ColorChoice::Never {
@@ -37,9 +42,14 @@ pub fn styled(style: Style, words: impl std::fmt::Display) -> String {
     }
 }
 
+/// Words from elsewhere, without what a terminal would obey.
+pub fn harmless(words: &str) -> String {
+    words.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
+}
+
 /// Turns on standard error until it is dropped or finished; invisible where no person looks.
 pub fn spinner(words: impl Into<String>) -> ProgressBar {
-    let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let target = if has_bars() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let spinner = ProgressBar::with_draw_target(None, target).with_message(words.into());
     if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg}") {
         spinner.set_style(style);
@@ -60,6 +70,18 @@ pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
         spinner.set_style(style.with_key("left", shown));
     }
     spinner
+}
+
+/// A bar on standard error, if a person looks.
+pub fn bar(length: u64, label: &str) -> Option<ProgressBar> {
+    let bar = has_bars().then(|| ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr()))?;
+    if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {prefix}{bar:32.cyan/dim} {pos}/{len}  {wide_msg}")
+    {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar.set_prefix(label.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(120));
+    Some(bar)
 }
 
 /// A link as a picture of characters, to be photographed; `None` for one that is too long for a picture.
