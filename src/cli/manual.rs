@@ -31,7 +31,15 @@ pub fn manual(program: clap::Command) -> Done {
     program.build();
     let mut page = Vec::new();
     write(&mut page, &program).map_err(Failure::refused)?;
-    print(&page);
+    // Readers of manual pages agree on ASCII and on names for everything else.
+    let named = String::from_utf8_lossy(&page).chars().fold(String::new(), |mut page, letter| {
+        match letter.is_ascii() {
+            true => page.push(letter),
+            false => page.push_str(&format!("\\[u{:04X}]", u32::from(letter))),
+        }
+        page
+    });
+    print(named.as_bytes());
     Ok(())
 }
 

@@ -64,6 +64,13 @@ async fn usage_is_a_bar_for_people_and_the_servers_answer_as_json() {
         assert_eq!(home.run(&["usage", "--as", whom, "--json"]).json(), bar);
     }
     home.run(&["usage", "--as", "somebody"]).refused(2, &["--as"]);
+
+    let coloured = |no_color: &str| {
+        let mut usage = home.command(&["usage"]);
+        let usage = usage.env("CLICOLOR_FORCE", "1").env("NO_COLOR", no_color).output().unwrap();
+        String::from_utf8(usage.stdout).unwrap().contains('\u{1b}')
+    };
+    assert!(coloured("") && !coloured("1"), "NO_COLOR has the last word");
 }
 
 #[tokio::test(flavor = "multi_thread")]
