@@ -32,14 +32,9 @@ pub fn manual(program: clap::Command) -> Done {
     let mut page = Vec::new();
     write(&mut page, &program).map_err(Failure::refused)?;
     // Readers of manual pages agree on ASCII and on names for everything else.
-    let named = String::from_utf8_lossy(&page).chars().fold(String::new(), |mut page, letter| {
-        match letter.is_ascii() {
-            true => page.push(letter),
-            false => page.push_str(&format!("\\[u{:04X}]", u32::from(letter))),
-        }
-        page
-    });
-    print(named.as_bytes());
+    let page = String::from_utf8_lossy(&page);
+    let named: Vec<String> = page.chars().map(named).collect();
+    print(named.concat().as_bytes());
     Ok(())
 }
 
@@ -81,6 +76,10 @@ fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result
         page.extend_from_slice(section.as_bytes());
     }
     Ok(())
+}
+
+fn named(letter: char) -> String {
+    if letter.is_ascii() { letter.to_string() } else { format!("\\[u{:04X}]", u32::from(letter)) }
 }
 
 fn print(bytes: &[u8]) {
