@@ -3,23 +3,42 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 70 supervision gave up, 78 configuration. What a person asked for goes to
 //! standard output, everything else to standard error.
 
+mod account;
+mod activity;
+mod add;
 mod admin;
+mod agent;
+mod attach;
 mod check;
+mod consent;
+mod demo;
+mod event;
+mod invitation;
+mod key;
 mod keys;
+mod machine;
+mod manual;
 mod migrate;
 mod openapi;
 mod output;
+mod profile;
+mod profiles;
+mod remote;
+mod search;
 mod serve;
+mod space;
+mod terminal;
+mod usage;
 mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Settings, load};
 
-/// A server for agents' accounts, consent and provable events.
+/// Accounts, consent and provable events for agents: the server, and what speaks to it.
 #[derive(Debug, Parser)]
 #[command(name = "attache", version, max_term_width = 100)]
 struct Arguments {
@@ -46,8 +65,47 @@ enum Command {
     /// Read a page or a PDF on standard input as text; the server starts this for itself
     #[command(hide = true, name = EXTRACT_WORKER)]
     ExtractWorker,
-    /// Check an audit proof offline, against a key that you trust
+    /// Attach this computer to your account: shows a link, waits until you approve
+    Attach(attach::Arguments),
+    /// This computer, as the server knows it
+    #[command(subcommand)]
+    Machine(machine::Command),
+    /// The agent that acts for your account
+    #[command(subcommand)]
+    Agent(agent::Command),
+    /// The account for which the agent acts, at a glance
+    Account(remote::Remote),
+    /// What is left of the plan
+    Usage(usage::Arguments),
+    /// How much may be recorded
+    #[command(subcommand)]
+    Consent(consent::Command),
+    /// What was recorded, newest first, and what is held
+    Activity(activity::Arguments),
+    /// Check an audit proof against a key that you trust: one in a file offline, that of an event after fetching it
     Verify(verify::Arguments),
+    /// Events: send them on this computer's chain, follow those that come in
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Spaces of the knowledge API, where memories are put
+    #[command(subcommand)]
+    Space(space::Command),
+    /// Remember pages and notes, and watch what becomes of each
+    Add(add::Arguments),
+    /// Find what is remembered, by meaning and by word
+    Search(search::Arguments),
+    /// A tour of everything in five minutes, against a server that runs
+    Demo(demo::Arguments),
+    /// The key of the knowledge API
+    #[command(subcommand)]
+    Key(key::Command),
+    /// What is remembered of servers
+    #[command(subcommand)]
+    Profile(profiles::Command),
+    /// Print what completes commands in a shell
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page: `attache manual | man -l -`
+    Manual,
     /// The operator's commands: they work straight on the database, beside the living server
     #[command(subcommand)]
     Admin(admin::Command),
@@ -92,7 +150,29 @@ pub fn main() -> ExitCode {
         Command::ExtractWorker => {
             knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::refused)
         }
-        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Attach(arguments) => run(attach::attach(arguments)),
+        Command::Machine(command) => run(machine::run(command)),
+        Command::Agent(command) => run(agent::run(command)),
+        Command::Account(remote) => run(async move { account::account(&remote).await }),
+        Command::Usage(arguments) => run(async move { usage::usage(&arguments).await }),
+        Command::Consent(command) => run(consent::run(command)),
+        Command::Activity(arguments) => run(activity::activity(arguments)),
+        Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
+        Command::Event(command) => run(event::run(command)),
+        Command::Space(command) => run(space::run(command)),
+        Command::Add(arguments) => run(async move { add::run(&arguments).await }),
+        Command::Search(arguments) => run(async move { search::run(&arguments).await }),
+        Command::Demo(arguments) => {
+            let settings = arguments.is_auto().then(settings).transpose();
+            settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))
+        }
+        Command::Key(command) => run(key::run(command)),
+        Command::Profile(command) => profiles::run(command),
+        Command::Completions(arguments) => {
+            manual::completions(&arguments, Arguments::command());
+            Ok(())
+        }
+        Command::Manual => manual::manual(Arguments::command()),
         Command::Admin(command) => {
             settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
         }

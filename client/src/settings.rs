@@ -15,6 +15,8 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Longest wait for a whole answer, streams aside.
     pub timeout: Duration,
+    /// How long a stream that broke off is tried to be joined again, since its last message: a server that is started anew takes a while.
+    pub rejoin_for: Duration,
     /// When and how long a request is sent again.
     pub retry: RetrySettings,
 }
@@ -39,6 +41,7 @@ impl Settings {
             connect_timeout: Duration::from_secs(5),
             read_timeout: Duration::from_secs(45),
             timeout: Duration::from_secs(30),
+            rejoin_for: Duration::from_mins(5),
             retry: RetrySettings::default(),
         }
     }

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use http::Method;
 use reqwest::Response;
 use sse_stream::{Sse, SseByteStream};
+use tokio::time::Instant;
 use wire::knowledge::{BatchMessage, BatchRequest, X_BATCH_ID};
 
 use crate::exchange::{Ask, unreadable};
@@ -24,8 +25,10 @@ pub struct BatchStream {
     heard: Option<String>,
     messages: SseByteStream<Bodies>,
     ended: bool,
-    /// Attempts to join again since a message came.
+    /// Attempts to join again since a message came, of those that the server answered.
     attempts: usize,
+    /// Since when it is broken off.
+    broken_since: Option<Instant>,
 }
 
 impl BatchStream {
@@ -43,7 +46,15 @@ impl BatchStream {
     }
 
     fn of(client: &Client, batch: BatchId, heard: Option<String>, response: Response) -> Self {
-        Self { client: client.clone(), batch, heard, messages: messages(response), ended: false, attempts: 0 }
+        Self {
+            client: client.clone(),
+            batch,
+            heard,
+            messages: messages(response),
+            ended: false,
+            attempts: 0,
+            broken_since: None,
+        }
     }
 
     /// The batch, by which it can be joined or cancelled.
@@ -79,7 +90,7 @@ impl BatchStream {
             self.ended = true;
             unreadable(&self.client.rag("/v1/batch-add"), source)
         })?;
-        self.attempts = 0;
+        (self.attempts, self.broken_since) = (0, None);
         self.heard = id.or(self.heard.take());
         self.ended = matches!(message, BatchMessage::Complete | BatchMessage::Error { fatal: true, .. });
         Ok(message)
@@ -88,17 +99,23 @@ impl BatchStream {
     async fn join_again(&mut self) -> Result<(), Error> {
         let broken =
             |source: Option<Error>| Error::Broken { batch: self.batch.to_string(), source: source.map(Box::new) };
-        let retry = self.client.settings.retry;
-        if self.attempts >= retry.retries_max.max(1) {
+        let settings = &self.client.settings;
+        if self.attempts >= settings.retry.retries_max.max(1) {
             return Err(broken(None));
         }
         self.attempts += 1;
-        match join(&self.client, self.batch, self.heard.as_deref()).await {
-            Ok(response) => {
-                self.messages = messages(response);
-                Ok(())
+        let since = *self.broken_since.get_or_insert_with(Instant::now);
+        loop {
+            match join(&self.client, self.batch, self.heard.as_deref()).await {
+                Ok(response) => {
+                    self.messages = messages(response);
+                    return Ok(());
+                }
+                Err(error) if error.is_temporary() && since.elapsed() < settings.rejoin_for => {
+                    tokio::time::sleep(settings.retry.delay_min).await;
+                }
+                Err(error) => return Err(broken(Some(error))),
             }
-            Err(error) => Err(broken(Some(error))),
         }
     }
 }

@@ -41,7 +41,7 @@ async fn peer(answers: Vec<fn() -> Response>) -> (String, Heard) {
 fn client(url: &str) -> Client {
     let retry =
         RetrySettings { retries_max: 3, delay_min: Duration::from_millis(1), delay_max: Duration::from_secs(2) };
-    Client::new(&Settings { retry, ..Settings::of(url) }).unwrap()
+    Client::new(&Settings { retry, rejoin_for: Duration::ZERO, ..Settings::of(url) }).unwrap()
 }
 
 fn later() -> Response {
@@ -193,6 +193,21 @@ async fn a_stream_that_never_says_anything_is_given_up() {
     assert!(matches!(stream.next().await, Some(Err(Error::Broken { .. }))));
     assert!(stream.next().await.is_none());
     assert_eq!(heard.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_server_that_is_started_anew_is_waited_for() {
+    let answers: Vec<fn() -> Response> =
+        vec![|| told(0, 2, false), later, later, later, later, later, later, || told(2, 5, true)];
+    let (url, heard) = peer(answers).await;
+    let retry = RetrySettings { retries_max: 1, delay_min: Duration::from_millis(1), ..RetrySettings::default() };
+    let client = Client::new(&Settings { retry, ..Settings::of(&url) }).unwrap();
+    let mut stream = client.batch_add(&BatchRequest::default()).await.unwrap();
+    for _ in 0..5 {
+        stream.next().await.unwrap().unwrap();
+    }
+    assert!(stream.next().await.is_none());
+    assert_eq!(heard.lock().unwrap().len(), 8);
 }
 
 #[tokio::test]

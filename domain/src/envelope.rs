@@ -249,7 +249,8 @@ fn invalid(path: &str, detail: &str) -> Malformed {
     Malformed { reason: MalformedReason::InvalidField, path: path.to_owned(), detail }
 }
 
-fn pointer(path: &serde_path_to_error::Path) -> String {
+/// A place in a text that was read, as a JSON Pointer (RFC 6901).
+pub fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let step = |segment: &Segment| match segment {
         Segment::Seq { index } => format!("/{index}"),

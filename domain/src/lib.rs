@@ -24,6 +24,7 @@
 //! | [`filter`] | what new content has to be like, and what was decided |
 //! | [`web_url`] | addresses of web pages, and when two of them are the same |
 //! | [`words`] | words as they are searched for |
+//! | [`excerpt`] | what is shown of a passage that was found |
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
@@ -40,6 +41,7 @@ pub mod consent;
 pub mod device;
 pub mod digest;
 pub mod envelope;
+pub mod excerpt;
 pub mod filter;
 pub mod held;
 pub mod ids;

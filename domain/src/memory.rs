@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use note::{TITLE_CHARS_MAX, normalised, note_digest, note_title, short_title};
+pub use note::{TITLE_CHARS_MAX, heading, normalised, note_digest, note_title, short_title};
 
 /// What a memory is: the `type` of search results and of content items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

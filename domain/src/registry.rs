@@ -137,6 +137,11 @@ impl Registry {
         kind.judge_payload(envelope.consent_level, &envelope.payload)
     }
 
+    /// The lane of a type; `None` for one that is not registered.
+    pub fn lane_of(&self, event_type: &str) -> Option<Lane> {
+        self.types.get(event_type).map(|kind| kind.lane)
+    }
+
     /// The body of `GET /api/v1/events/registry`: `{event_types: [{event_type, lane, content_fields, payload_schema}]}`.
     pub fn describe(&self) -> Value {
         let describe = |(name, kind): (&String, &EventType)| {

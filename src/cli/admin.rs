@@ -18,6 +18,8 @@ use store::Store;
 use super::{Done, Failure, open_store};
 use crate::config::Settings;
 
+pub use session::sign_in;
+
 /// Of what.
 #[derive(Debug, Subcommand)]
 pub enum Command {

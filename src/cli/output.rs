@@ -2,11 +2,19 @@
 
 use std::io::{self, Write};
 
+use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
+
+use super::terminal::harmless;
 
 /// Prints one line to standard output. A reader that went away is no reason to fail.
 pub fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
+}
+
+/// Prints one line to standard error, for a person who looks on.
+pub fn aside(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Prints to standard error.
@@ -19,6 +27,15 @@ pub fn show(json: bool, value: &Value, human: impl FnOnce() -> String) {
     if json { say(&format!("{value:#}")) } else { say(&human()) }
 }
 
+/// Tells what is going on: where a person reads, or beside the JSON.
+pub fn tell(json: bool, line: &str) {
+    if json {
+        aside(line);
+    } else {
+        say(line);
+    }
+}
+
 /// Prints a list: as a JSON array, or as a table with the members of `columns`.
 pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     if json {
@@ -26,21 +43,21 @@ pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     } else if rows.is_empty() {
         say("nothing there");
     } else {
-        say(&table(rows, columns));
+        let cells = rows.iter().map(|row| columns.iter().map(|name| cell(row.get(*name))).collect());
+        say(&table(columns, cells));
     }
 }
 
-fn table(rows: &[Value], columns: &[&str]) -> String {
-    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|name| (*name).to_owned()).collect()];
-    lines.extend(rows.iter().map(|row| columns.iter().map(|name| cell(row.get(*name))).collect()));
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let pad = |line: Vec<String>| {
-        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.into_iter().map(pad).collect::<Vec<_>>().join("\n")
+/// Columns under their names; what does not fit the terminal is broken into lines.
+pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let rows = rows.into_iter().map(|row| row.iter().map(|cell| harmless(cell)).collect::<Vec<_>>());
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(columns.to_vec()).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
 }
 
 fn cell(value: Option<&Value>) -> String {
@@ -53,13 +70,22 @@ fn cell(value: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn a_table_has_aligned_columns_and_dashes_for_nothing() {
-        let rows = [json!({ "id": "a", "count": 12, "note": null }), json!({ "id": "long", "count": 3 })];
-        assert_eq!(table(&rows, &["id", "count", "note"]), "id    count  note\na     12     -\nlong  3      -");
+    fn a_table_has_aligned_columns() {
+        let rows = [["a", "12", "-"], ["long", "3", "-"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(table(&["id", "count", "note"], rows), "id    count  note\na     12     -\nlong  3      -");
+    }
+
+    #[test]
+    fn what_others_wrote_does_nothing_to_the_terminal() {
+        let rows = [vec!["a\u{1b}]0;owned\u{7}\nb\u{9b}2J".to_owned()]];
+        assert_eq!(table(&["type"], rows), "type\na ]0;owned  b 2J");
+    }
+
+    #[test]
+    fn what_is_not_there_is_a_dash() {
+        assert_eq!([None, Some(&Value::Null), Some(&12.into())].map(cell), ["-", "-", "12"]);
     }
 }

@@ -1,53 +1,128 @@
-//! `attache verify`: checks an audit proof offline, against a key that the verifier trusts. Nothing is asked of any server.
+//! `attache verify`: checks an audit proof against a key that the verifier trusts. A proof in a file is checked offline, and nothing is asked
+//! of any server; the proof of an event that is named by its id is fetched first.
+
+mod fetch;
 
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use chrono::DateTime;
 use clap::Args;
+use domain::clock::date_time;
+use domain::ids::EventId;
 use serde_json::json;
 use statistics::checkpoint::VerifierKey;
-use statistics::proof::{AuditProof, verify as verify_proof};
+use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
+use super::remote::{As, Connection, Remote};
 use super::{Done, Failure, output};
-use domain::clock::date_time;
 
 /// A proof and a key.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad..."
+)]
 pub struct Arguments {
-    /// File with the proof, as `GET /api/v1/audit/verify` gave it; `-` for standard input
+    /// File with the proof, as `GET /api/v1/audit/verify` gave it; `-` for standard input; or the id of an event, whose proof is fetched
+    #[arg(value_name = "FILE|EVENT_ID")]
     proof: PathBuf,
-    /// The log's key that you trust, as `GET /api/v1/audit/keys` showed it when you pinned it
+    /// The log's key that you trust [default: the one in the profile, where the first that is seen is kept]
     #[arg(long)]
-    vkey: String,
-    /// As JSON
-    #[arg(long)]
-    json: bool,
+    vkey: Option<String>,
+    /// Keep this key in the profile, in place of the one that is there
+    #[arg(long, requires = "vkey")]
+    pin: bool,
+    /// Keep the proof that was fetched in a file, for those who check it offline
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How long to wait until the log has the event
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
+    #[command(flatten)]
+    whom: As,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Where the key comes from that a proof is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// The person says so.
+    Given,
+    /// It was kept when it was first seen.
+    Pinned,
+    /// It is seen for the first time.
+    FirstSeen,
 }
 
 /// Checks it and says what it proves, or exactly what is wrong with it.
-pub fn verify(arguments: &Arguments) -> Done {
-    let unreadable = |error: std::io::Error| Failure::Refused(format!("{}: {error}", arguments.proof.display()));
-    let text = if arguments.proof.as_os_str() == "-" {
-        let mut text = Vec::new();
-        std::io::stdin().read_to_end(&mut text).map_err(unreadable)?;
-        text
-    } else {
-        std::fs::read(&arguments.proof).map_err(unreadable)?
+pub async fn verify(arguments: &Arguments) -> Done {
+    let event = arguments.proof.to_str().and_then(|text| text.parse::<EventId>().ok());
+    // A proof in a file needs no profile when the key is given.
+    let mut connection = match (&arguments.vkey, event) {
+        (Some(_), None) if !arguments.pin => None,
+        _ => Some(arguments.remote.open()?),
+    };
+    let text = match (event, &mut connection) {
+        (Some(event), Some(connection)) => fetch::fetch(arguments, connection, event).await?,
+        _ => read(&arguments.proof)?,
+    };
+    // One that does not hold is worth keeping too.
+    if let Some(out) = &arguments.out {
+        std::fs::write(out, &text).map_err(|error| Failure::refused(format!("{}: {error}", out.display())))?;
+    }
+    let json = arguments.remote.json;
+    let (key, trust) = match (&arguments.vkey, &connection) {
+        (Some(given), _) => (given.clone(), Trust::Given),
+        (None, Some(connection)) => fetch::trusted(connection, event.is_some(), &text).await?,
+        (None, None) => return Err(Failure::refused("which key is trusted? --vkey says so")),
     };
     let pinned: VerifierKey =
-        arguments.vkey.parse().map_err(|error| Failure::Refused(format!("--vkey cannot be used: {error}")))?;
+        key.parse().map_err(|error| Failure::Refused(format!("--vkey cannot be used: {error}")))?;
     let proof = AuditProof::parse(&text).map_err(Failure::refused)?;
     let verified = match verify_proof(&proof, &pinned) {
         Ok(verified) => verified,
         Err(fault) => {
             let bad = json!({ "valid": false, "member": fault.member(), "fault": fault.to_string() });
-            if arguments.json {
+            if json {
                 output::say(&format!("{bad:#}"));
             }
             return Err(Failure::Refused(format!("the proof does not hold: {fault}")));
         }
     };
+    if event.is_some_and(|event| event != verified.event_id) {
+        return Err(Failure::refused(format!("the proof holds, but for another event: {}", verified.event_id)));
+    }
+    let kept = keep_key(arguments, connection.as_mut(), &key, trust)?;
+    tell(json, &verified, trust, kept.as_deref());
+    Ok(())
+}
+
+/// The key is kept once a proof holds against it; says so.
+fn keep_key(
+    arguments: &Arguments,
+    connection: Option<&mut Connection>,
+    key: &str,
+    trust: Trust,
+) -> Result<Option<String>, Failure> {
+    let Some(connection) = connection.filter(|_| arguments.pin || trust == Trust::FirstSeen) else { return Ok(None) };
+    connection.change(|profile| profile.log_key = Some(key.to_owned()))?;
+    let why = if arguments.pin { "is kept" } else { "was seen for the first time and is kept" };
+    Ok(Some(format!("{key} {why} in {}: later proofs are held against it", connection.folder.path().display())))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let unreadable = |error: std::io::Error| Failure::Refused(format!("{}: {error}", path.display()));
+    if path.as_os_str() == "-" {
+        let mut text = Vec::new();
+        std::io::stdin().read_to_end(&mut text).map_err(unreadable)?;
+        Ok(text)
+    } else {
+        std::fs::read(path).map_err(unreadable)
+    }
+}
+
+fn tell(json: bool, verified: &Verified, trust: Trust, kept: Option<&str>) {
     let received_at = DateTime::from_timestamp_millis(verified.received_at_ms).map(date_time);
     let good = json!({
         "valid": true,
@@ -63,10 +138,16 @@ pub fn verify(arguments: &Arguments) -> Done {
         "leaf_index": verified.leaf_index,
         "tree_size": verified.checkpoint.size,
         "root_hash": verified.checkpoint.root,
+        "key": match trust {
+            Trust::Given => "given",
+            Trust::Pinned => "pinned",
+            Trust::FirstSeen => "first_seen",
+        },
     });
-    output::show(arguments.json, &good, || {
+    output::show(json, &good, || {
+        let kept = kept.map(|kept| format!("\n  log key  {kept}")).unwrap_or_default();
         format!(
-            "the proof holds\n  event    {}\n  receipt  {}\n  chain    {} of {}, epoch {}, seq {}\n  hash     {}\n  logged   {} as leaf {} of {}",
+            "the proof holds\n  event    {}\n  receipt  {}\n  chain    {} of {}, epoch {}, seq {}\n  hash     {}\n  logged   {} as leaf {} of {}{kept}",
             verified.event_id,
             verified.receipt_id,
             verified.agent_id,
@@ -79,5 +160,4 @@ pub fn verify(arguments: &Arguments) -> Done {
             verified.checkpoint.size,
         )
     });
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Steps that several commands' tests need.
 
+use domain::secret::Secret;
 use domain::{Chance, Clock};
 use serde_json::{Value, json};
 
@@ -10,6 +11,46 @@ use crate::process::{Home, Server};
 const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// A home whose server is always at the same address, also when it is started again.
+pub fn at_fixed_address() -> (Home, String) {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let home = Home::new().set("http.bind", &address.to_string());
+    (home, format!("http://{address}"))
+}
+
+/// Writes down, as the commands do, where the server is, which computer this is, and which key opens the knowledge API.
+pub fn keep_profile(home: &Home, url: &str, machine: Option<&Machine>, api_key: Option<&str>) {
+    let mut profile = toml::Table::new();
+    profile.insert("url".into(), url.into());
+    if let Some(key) = api_key {
+        profile.insert("api_key".into(), key.into());
+    }
+    if let Some(machine) = machine {
+        let mut table = toml::Table::new();
+        table.insert("user_cuid".into(), machine.user_cuid.clone().into());
+        table.insert("machine_uuid".into(), machine.uuid.clone().into());
+        table.insert("secret".into(), machine.secret.clone().into());
+        profile.insert("machine".into(), table.into());
+    }
+    let path = profile_folder(home).join("profile.toml");
+    std::fs::create_dir_all(profile_folder(home)).unwrap();
+    std::fs::write(&path, toml::to_string(&profile).unwrap()).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+/// A server, and a profile with a key that opens everything of a person's knowledge.
+pub async fn library(home: &Home) -> Server {
+    let server = home.serve().await;
+    let key = home.run(&["admin", "api-key", "create", "--email", "ada@example.com"]).said().to_owned();
+    keep_profile(home, &server.url, None, Some(&key));
+    server
+}
+
+/// Where the profile is that commands use unless they are told otherwise.
+pub fn profile_folder(home: &Home) -> std::path::PathBuf {
+    home.dir.path().join(".config/attache/default")
+}
 
 /// The text of a member.
 #[track_caller]
@@ -34,6 +75,25 @@ pub async fn machine(home: &Home, server: &Server) -> Machine {
 /// The cookie of a person whom an operator signed in.
 pub fn session(home: &Home, email: &str) -> Credential {
     Credential::Cookie(home.run(&["admin", "session", "create", "--email", email]).said().to_owned())
+}
+
+/// A person whom an operator signed in, with the typed client.
+pub fn person(home: &Home, server: &Server, email: &str) -> ::client::Client {
+    let cookie = home.run(&["admin", "session", "create", "--email", email]).said().to_owned();
+    let client = ::client::Client::new(&::client::Settings::of(&server.url)).unwrap();
+    client.with(::client::Credential::Cookie(Secret::presented(cookie)))
+}
+
+/// What the default profile says, secrets and all.
+pub fn profile(home: &Home) -> toml::Table {
+    toml::from_str(&std::fs::read_to_string(profile_folder(home).join("profile.toml")).unwrap()).unwrap()
+}
+
+/// Changes it behind the program's back.
+pub fn edit_profile(home: &Home, change: impl FnOnce(&mut toml::Table)) {
+    let mut profile = profile(home);
+    change(&mut profile);
+    std::fs::write(profile_folder(home).join("profile.toml"), toml::to_string(&profile).unwrap()).unwrap();
 }
 
 /// An event on its way; it must be answered.

@@ -12,12 +12,26 @@ mod event;
 #[path = "../crash/process.rs"]
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod process;
+#[path = "../api/knowledge/site.rs"]
+mod site;
 
+mod account;
+mod activity;
+mod add;
 mod admin;
+mod agent;
+mod attach;
 mod configuration;
+mod demo;
+mod event_send;
+mod event_tail;
 mod flow;
 mod held;
 mod keys;
+mod manual;
+mod profile;
+mod proof;
+mod search;
 mod secrets;
 mod serve;
 mod verify;

@@ -45,10 +45,11 @@ impl Home {
         self.dir.path().join("data")
     }
 
-    /// The program with this configuration and nothing else of the test's environment.
+    /// The program with this configuration and nothing else of the test's environment; a person's profiles are in this folder too.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_attache"));
         command.args(arguments).current_dir(self.dir.path()).env_clear().envs(&self.environment).stdin(Stdio::null());
+        command.env("HOME", self.dir.path());
         command
     }
 
@@ -85,6 +86,11 @@ impl Home {
         let mut command = self.command(&["serve"]);
         command.env("FAILPOINTS", failpoints);
         Process::of(command)
+    }
+
+    /// Starts a command and waits for nothing.
+    pub fn start(&self, arguments: &[&str]) -> Process {
+        Process::of(self.command(arguments))
     }
 
     /// Starts a server that tells every step of its start, so that one can be chosen to kill it at; waits for nothing.

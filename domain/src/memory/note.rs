@@ -24,22 +24,24 @@ pub fn normalised(note: &str) -> String {
 /// What a note without a title is called: its first heading, else its first line with a word in it, cut at a word's end to
 /// [`TITLE_CHARS_MAX`] characters. `None` for a note without words.
 pub fn note_title(note: &str) -> Option<String> {
+    heading(note).or_else(|| words_of_lines(note).next().and_then(|(_, text)| short_title(text)))
+}
+
+/// The first heading of a note in Markdown, cut like a title. What stands in a fenced block is no heading.
+pub fn heading(note: &str) -> Option<String> {
+    words_of_lines(note).find(|(is_heading, _)| *is_heading).and_then(|(_, text)| short_title(text))
+}
+
+/// Lines with a word in them, without their marks, and whether they are headings.
+fn words_of_lines(note: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut fenced = false;
-    let mut first_line = None;
-    for line in note.lines().map(str::trim) {
+    note.lines().map(str::trim).filter_map(move |line| {
         if line.starts_with("```") || line.starts_with("~~~") {
             fenced = !fenced;
         }
         let text = line.trim_start_matches(['#', '>', '*', '-', '+', ' ', '\t']).trim_end_matches(['#', ' ', '\t']);
-        if !text.chars().any(char::is_alphanumeric) {
-            continue;
-        }
-        if !fenced && is_heading(line) {
-            return short_title(text);
-        }
-        first_line = first_line.or(Some(text));
-    }
-    first_line.and_then(short_title)
+        text.chars().any(char::is_alphanumeric).then_some((!fenced && is_heading(line), text))
+    })
 }
 
 /// A title of at most [`TITLE_CHARS_MAX`] characters: control characters and line ends become blanks, blanks count once, and what is too

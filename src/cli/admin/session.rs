@@ -4,11 +4,15 @@ use clap::Subcommand;
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
 use domain::signin::Via;
+use domain::{Chance, Clock};
 use serde_json::json;
+use store::Store;
+use store::account::Person;
 use store::session::NewSession;
 
 use super::{Format, Office};
 use crate::cli::{Done, Failure, output};
+use crate::config::Settings;
 
 /// What to do with them.
 #[derive(Debug, Subcommand)]
@@ -25,10 +29,43 @@ pub enum Command {
 
 /// Does it.
 pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { settings, store, clock, chance } = office;
     let Command::Create { email, format } = command;
+    let made = sign_in(&office.store, office.settings, &office.clock, &office.chance, &email).await?;
+    let value = json!({
+        "name": made.name,
+        "value": made.secret.expose(),
+        "person_id": made.person.id,
+        "user_account_id": made.person.account,
+    });
+    output::show(format.json, &value, || made.cookie().expose().to_owned());
+    Ok(())
+}
+
+/// A person who is signed in, and the cookie that shows it.
+pub struct SignedIn {
+    /// Who.
+    pub person: Person,
+    name: String,
+    secret: Secret,
+}
+
+impl SignedIn {
+    /// As `name=value`.
+    pub fn cookie(&self) -> Secret {
+        Secret::presented(format!("{}={}", self.name, self.secret.expose()))
+    }
+}
+
+/// Signs a person in without asking them anything.
+pub async fn sign_in(
+    store: &Store,
+    settings: &Settings,
+    clock: &Clock,
+    chance: &Chance,
+    email: &Email,
+) -> Result<SignedIn, Failure> {
     let now = clock.now();
-    let person = store.person_sign_in(&email, settings.signin.create_account, now, chance).await;
+    let person = store.person_sign_in(email, settings.signin.create_account, now, chance).await;
     let person = person.map_err(Failure::refused)?;
     let secret = Secret::mint(SecretKind::Session, chance);
     let expires_at = now + chrono::TimeDelta::from_std(settings.sessions.valid_for).unwrap_or_default();
@@ -45,9 +82,5 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     // Over https browsers refuse to let plain http set or send this name.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);
-    let cookie = format!("{name}={}", secret.expose());
-    let value =
-        json!({ "name": name, "value": secret.expose(), "person_id": person.id, "user_account_id": person.account });
-    output::show(format.json, &value, || cookie);
-    Ok(())
+    Ok(SignedIn { person, name, secret })
 }

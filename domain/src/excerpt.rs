@@ -1,0 +1,96 @@
+//! What is shown of a passage that was found: the part around the words that were looked for.
+
+use crate::words::marked;
+
+/// Characters of a passage that are shown.
+const EXCERPT_CHARS: usize = 360;
+/// Of these, how many before the first word that was looked for.
+const LEAD_CHARS: usize = 80;
+
+/// As much of a passage as shows why it was found: 360 characters and an ellipsis where something is left out.
+pub fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
+    let starts: Vec<usize> = passage.char_indices().map(|(at, _)| at).collect();
+    let piece = |(text, marked): (&str, bool)| Piece { text: text.to_owned(), marked };
+    let pieces = marked(stems, passage);
+    if starts.len() <= EXCERPT_CHARS {
+        return pieces.into_iter().map(piece).collect();
+    }
+    let before: usize = pieces.iter().take_while(|(_, marked)| !marked).map(|(text, _)| text.chars().count()).sum();
+    // Without any such word, the passage answers by its meaning, from its beginning on.
+    let first = if before == starts.len() { 0 } else { before.saturating_sub(LEAD_CHARS) };
+    let first = first.min(starts.len() - EXCERPT_CHARS);
+    let last = first + EXCERPT_CHARS;
+    let from = if first == 0 { 0 } else { blank(&passage[starts[first]..]) + starts[first] };
+    let to = starts
+        .get(last)
+        .map_or(passage.len(), |at| passage[from..*at].rfind(char::is_whitespace).map_or(*at, |length| from + length));
+    let mut shown: Vec<Piece> = marked(stems, &passage[from..to]).into_iter().map(piece).collect();
+    let ellipsis = |text: &str| Piece { text: text.to_owned(), marked: false };
+    if from > 0 {
+        shown.insert(0, ellipsis("… "));
+    }
+    if to < passage.len() {
+        shown.push(ellipsis(" …"));
+    }
+    shown
+}
+
+/// Where the first whole word begins; at once, if the text has no blank near.
+fn blank(text: &str) -> usize {
+    let near: usize = text.chars().take(LEAD_CHARS / 2).map(char::len_utf8).sum();
+    text[..near].find(char::is_whitespace).map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))
+}
+
+/// Some of its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The text.
+    pub text: String,
+    /// Whether it is a word that was looked for.
+    pub marked: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::asked;
+
+    fn text(pieces: &[Piece]) -> String {
+        pieces.iter().map(|piece| piece.text.as_str()).collect()
+    }
+
+    #[test]
+    fn a_short_passage_is_shown_whole() {
+        let shown = excerpt(&asked("heat", 9), "Heated <b>wings</b>");
+        assert_eq!(text(&shown), "Heated <b>wings</b>");
+        assert_eq!(shown[0], Piece { text: "Heated".into(), marked: true });
+    }
+
+    #[test]
+    fn a_long_passage_is_shown_around_what_was_looked_for() {
+        let passage = format!("{}the needle {}", "hay ".repeat(200), "straw ".repeat(200));
+        let shown = text(&excerpt(&asked("needles", 9), &passage));
+        assert!(
+            shown.starts_with("… hay ") && shown.contains("the needle straw") && shown.ends_with("straw …"),
+            "{shown}"
+        );
+        let meant = text(&excerpt(&asked("pin", 9), &passage));
+        assert!(meant.starts_with("hay hay") && meant.ends_with("hay …"), "{meant}");
+    }
+
+    #[test]
+    fn any_passage_has_an_excerpt() {
+        for unit in ["é", "中文", "long ", "\u{3000}", "a\u{301} ", "no-blank-at-all", " \n"] {
+            for count in [0, 1, 80, 119, 360, 361, 1000] {
+                for place in [0, count / 2, count] {
+                    let passage = format!("{}needle{}", unit.repeat(place), unit.repeat(count - place));
+                    for query in ["needle", "pin", ""] {
+                        let shown = text(&excerpt(&asked(query, 9), &passage));
+                        assert!(shown.chars().count() <= EXCERPT_CHARS + 4, "{shown}");
+                        assert!(passage.contains(shown.trim_start_matches("… ").trim_end_matches(" …")), "{shown}");
+                    }
+                }
+            }
+        }
+    }
+}

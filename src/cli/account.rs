@@ -1,0 +1,68 @@
+//! `attache account`: the account for which the agent acts, at a glance.
+
+use wire::account::{AccountSummary, Agents};
+
+use super::remote::{Remote, failed};
+use super::terminal::{STRONG, WARNING};
+use super::usage::dollars;
+use super::{Done, Failure, output, terminal};
+
+/// Shows it.
+pub async fn account(remote: &Remote) -> Done {
+    let mut connection = remote.open()?;
+    let summary = connection.as_account().await?.account_summary().await.map_err(failed)?;
+    let known = serde_json::to_value(&summary).map_err(Failure::refused)?;
+    output::show(connection.json, &known, || shown(&summary));
+    Ok(())
+}
+
+fn shown(summary: &AccountSummary) -> String {
+    let sections = &summary.sections;
+    let mut lines = Vec::new();
+    if let Some(account) = &sections.account {
+        let owner = match (&account.name, &account.email) {
+            (Some(name), Some(email)) => format!("{name} <{email}>"),
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => "nobody yet".to_owned(),
+        };
+        lines.push(format!("account    {}", terminal::styled(STRONG, &account.id)));
+        lines.push(format!("owner      {}", terminal::harmless(&owner)));
+    }
+    if let Some(usage) = &sections.plan_and_usage {
+        let (memory, retrospective) = (usage.memory.percent_left, usage.retrospective.percent_left);
+        lines.push(format!(
+            "plan       {}: memory {memory} %, retrospectives {retrospective} % left; balance {}",
+            usage.plan.as_str(),
+            dollars(usage.balance_cents)
+        ));
+    }
+    if let Some(computers) = &sections.computers {
+        lines.push(format!("computers  {}", computers.computers.len()));
+        lines.extend(computers.computers.iter().map(|computer| {
+            format!("  {}  last seen {}", computer.machine_uuid, computer.last_seen_at.format("%Y-%m-%d %H:%M UTC"))
+        }));
+    }
+    if let Some(agents) = &sections.agents {
+        lines.extend(agent_lines(agents));
+    }
+    let missing = summary
+        .errors
+        .iter()
+        .map(|(section, why)| terminal::styled(WARNING, format!("{section} cannot be shown now: {why}")));
+    lines.extend(missing);
+    lines.join("\n")
+}
+
+fn agent_lines(Agents { agents }: &Agents) -> Vec<String> {
+    let living: Vec<_> = agents.iter().filter(|agent| agent.revoked_at.is_none()).collect();
+    let revoked = match agents.len() - living.len() {
+        0 => String::new(),
+        revoked => format!(" and {revoked} revoked"),
+    };
+    let mut lines = vec![format!("agents     {}{revoked}", living.len())];
+    lines.extend(living.iter().map(|agent| {
+        let since = agent.created_at.format("%Y-%m-%d %H:%M UTC");
+        format!("  {}  {}, since {since}", agent.id, agent.kind.as_str())
+    }));
+    lines
+}

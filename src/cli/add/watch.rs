@@ -1,0 +1,110 @@
+//! The stream of one batch, as a bar for a person and as lines for everything else.
+
+use client::Error;
+use client::stream::BatchStream;
+use indicatif::ProgressBar;
+use wire::knowledge::BatchMessage;
+
+use super::report::{Added, Failed, Report, Skipped};
+use crate::cli::remote::failed;
+use crate::cli::{Done, Failure, output, terminal};
+
+/// Watches until the batch has ended, or a person has seen enough.
+pub async fn watch(mut stream: BatchStream, label: &str, is_json: bool, report: &mut Report) -> Done {
+    let batch = stream.batch();
+    report.batches.push(batch);
+    let mut shown = Shown { label, bar: None, is_json };
+    if !is_json && !terminal::has_bars() {
+        output::say(&format!("{label}batch {batch}"));
+    }
+    let ended = loop {
+        let message = tokio::select! {
+            message = stream.next() => message,
+            _ = tokio::signal::ctrl_c() => break Err(Failure::refused(left("interrupted", &batch.to_string()))),
+        };
+        match message {
+            None => break Ok(()),
+            Some(Ok(message)) => {
+                if let Err(reason) = shown.message(message, report) {
+                    break Err(Failure::refused(reason));
+                }
+            }
+            Some(Err(error @ (Error::Broken { .. } | Error::Unreachable { .. }))) => {
+                let Failure::Refused(reason) = failed(error) else {
+                    break Err(Failure::refused("the stream broke off"));
+                };
+                break Err(Failure::refused(left(&reason, &batch.to_string())));
+            }
+            Some(Err(error)) => break Err(failed(error)),
+        }
+    };
+    if let Some(bar) = &shown.bar {
+        bar.finish_and_clear();
+    }
+    ended
+}
+
+fn left(why: &str, batch: &str) -> String {
+    format!(
+        "{why}\n  batch {batch} goes on on the server: watch the rest with `attache add --join {batch}`, or end it with \
+         `attache add --cancel {batch}`"
+    )
+}
+
+struct Shown<'l> {
+    label: &'l str,
+    /// Once it is known how long it is.
+    bar: Option<ProgressBar>,
+    is_json: bool,
+}
+
+impl Shown<'_> {
+    /// Shows one message and writes it down; `Err` with the reason when it ends the batch before its time.
+    fn message(&mut self, message: BatchMessage, report: &mut Report) -> Result<(), String> {
+        match message {
+            BatchMessage::Progress { processed, total } => {
+                if self.bar.is_none() {
+                    self.bar = terminal::bar(total, self.label);
+                }
+                if let Some(bar) = &self.bar {
+                    bar.set_position(processed);
+                }
+            }
+            BatchMessage::Success { id, url } => {
+                let added = Added { id, url };
+                self.item(&added.line(), &added.url, false);
+                report.added.push(added);
+            }
+            BatchMessage::Skipped { index, url, reason } => {
+                let skipped = Skipped { index, url, reason };
+                self.item(&skipped.line(), skipped.url.as_deref().unwrap_or("left out"), true);
+                report.skipped.push(skipped);
+            }
+            BatchMessage::Error { message, fatal: true, .. } => {
+                return Err(format!("the server ended the batch: {message}"));
+            }
+            BatchMessage::Error { index, url, title, error, message, .. } => {
+                let failed = Failed { index, url, title, error, message };
+                let name = failed.url.as_deref().or(failed.title.as_deref()).unwrap_or("failed");
+                self.item(&failed.line(), name, true);
+                report.failed.push(failed);
+            }
+            BatchMessage::Complete | BatchMessage::Unknown => {}
+        }
+        Ok(())
+    }
+
+    /// With a bar, what went well only passes by.
+    fn item(&self, line: &str, name: &str, stays: bool) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(terminal::harmless(name));
+                if stays {
+                    bar.println(line);
+                }
+            }
+            None if !self.is_json => output::say(line),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `attache agent`: an agent's registration, its claim by a person, and the tokens that it acts with.
+
+mod claim;
+
+use clap::{Args, Subcommand};
+use domain::clock::date_time;
+use domain::ids::Email;
+use serde_json::{Value, json};
+use wire::agent_auth::{AgentClaim, RegistrationVariant};
+
+use super::profile::Agent;
+use super::remote::{Remote, failed};
+use super::{Done, Failure, output};
+
+/// What to do with it.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Register an agent, for whoever claims it or for one person
+    #[command(after_help = "Examples:\n  attache agent register\n  attache agent register --email ada@example.com")]
+    Register(Register),
+    /// Show link and code until a person confirms the agent, then keep its tokens
+    Claim(claim::Arguments),
+    /// Print an access token that is good for at least a minute, for scripts
+    #[command(
+        after_help = "Example:\n  curl -H \"Authorization: Bearer $(attache agent token)\" $URL/api/v1/account/summary"
+    )]
+    Token(Remote),
+    /// End the access token; the next one needs no person
+    Revoke(Revoke),
+    /// Show what the profile knows of the agent
+    Show(Remote),
+}
+
+/// How to register.
+#[derive(Debug, Args)]
+pub struct Register {
+    /// For whom: only this person can claim it
+    #[arg(long)]
+    email: Option<Email>,
+    /// Anew, although the profile has an agent; it forgets the one that it has
+    #[arg(long)]
+    again: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// What to end.
+#[derive(Debug, Args)]
+pub struct Revoke {
+    /// The agent itself, for ever: it has to register again
+    #[arg(long)]
+    registration: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Does it.
+pub async fn run(command: Command) -> Done {
+    match command {
+        Command::Register(arguments) => register(arguments).await,
+        Command::Claim(arguments) => claim::claim(arguments).await,
+        Command::Token(remote) => token(&remote).await,
+        Command::Revoke(arguments) => revoke(&arguments).await,
+        Command::Show(remote) => show(&remote),
+    }
+}
+
+async fn register(arguments: Register) -> Done {
+    let mut connection = arguments.remote.open()?;
+    if let (Some(agent), false) = (&connection.profile.agent, arguments.again) {
+        return Err(Failure::refused(format!(
+            "this profile has an agent already, {}\n  --again registers another one in its place",
+            agent.registration_id
+        )));
+    }
+    // No profile that could not be kept: the claim token is shown only once.
+    connection.change(|_| {})?;
+    let registered = match &arguments.email {
+        Some(email) => connection.client.register_for(email.as_str()).await,
+        None => connection.client.register_anonymous().await,
+    };
+    let registered = registered.map_err(failed)?;
+    let (identity_assertion, claim) = match registered.variant {
+        RegistrationVariant::Anonymous { identity_assertion, .. } => (Some(identity_assertion), None),
+        RegistrationVariant::ServiceAuth { claim } => (None, Some(claim)),
+    };
+    let agent = Agent {
+        registration_id: registered.registration_id,
+        claim_token: registered.claim_token,
+        identity_assertion,
+        access_token: None,
+        scope: None,
+        token_expires: None,
+    };
+    let (id, claim_until) = (agent.registration_id, claim.as_ref().map(|claim| claim::until(&connection, claim)));
+    connection.change(|profile| profile.agent = Some(agent))?;
+    claim::keep(&connection, claim.as_ref())?;
+    let shown_claim = claim.as_ref().zip(claim_until).map(|(claim, until)| claim_shown(claim, &date_time(until)));
+    let known = json!({ "registration_id": id, "claim": shown_claim });
+    output::show(connection.json, &known, || {
+        let next = match &arguments.email {
+            Some(email) => format!("`attache agent claim` shows {} how to confirm it, and waits", email.as_str()),
+            None => {
+                "`attache agent claim` shows a person how to take it over; until then its events are held".to_owned()
+            }
+        };
+        format!("the agent is registered as {id}\n  next: {next}")
+    });
+    Ok(())
+}
+
+async fn token(remote: &Remote) -> Done {
+    let mut connection = remote.open()?;
+    connection.as_agent().await?;
+    let agent = connection.agent()?;
+    let token = agent.access_token.as_ref().map(|token| token.expose().to_owned()).unwrap_or_default();
+    let known = json!({
+        "access_token": token,
+        "scope": agent.scope,
+        "expires_at": agent.token_expires.map(date_time),
+    });
+    output::show(connection.json, &known, || token.clone());
+    Ok(())
+}
+
+async fn revoke(arguments: &Revoke) -> Done {
+    let mut connection = arguments.remote.open()?;
+    let id = connection.agent()?.registration_id;
+    if arguments.registration {
+        connection.as_account().await?.agent_revoke(id).await.map_err(failed)?;
+        connection.change(|profile| profile.agent = None)?;
+        claim::keep(&connection, None)?;
+        output::show(connection.json, &json!({ "revoked": id }), || format!("the agent {id} is revoked, for ever"));
+        return Ok(());
+    }
+    let token = connection.agent()?.access_token.clone();
+    if let Some(token) = &token {
+        connection.client.revoke(token).await.map_err(failed)?;
+        connection.change(|profile| {
+            // Another program may have got another token meanwhile.
+            if let Some(agent) = profile.agent.as_mut().filter(|agent| agent.access_token.as_ref() == Some(token)) {
+                agent.access_token = None;
+                agent.token_expires = None;
+            }
+        })?;
+    }
+    output::show(connection.json, &json!({ "token_revoked": token.is_some() }), || {
+        let done = if token.is_some() { "the access token works no more" } else { "there is no access token" };
+        format!("{done}; the agent gets another one when it needs one")
+    });
+    Ok(())
+}
+
+fn show(remote: &Remote) -> Done {
+    let connection = remote.open()?;
+    let agent = connection.agent()?;
+    output::show(connection.json, &shown(agent), || {
+        let state = if agent.is_claimed() { "claimed by a person" } else { "not claimed, as far as is known here" };
+        let token = match agent.token_expires {
+            Some(expires) if expires > connection.clock().now() => format!("good until {}", date_time(expires)),
+            Some(_) => "over; the next one is got when it is needed".to_owned(),
+            None => "none; it is got when it is needed".to_owned(),
+        };
+        format!(
+            "agent   {}\nserver  {}\nstate   {state}\ntoken   {token}",
+            agent.registration_id,
+            connection.client.base_url()
+        )
+    });
+    Ok(())
+}
+
+/// What of an agent is no secret.
+pub fn shown(agent: &Agent) -> Value {
+    json!({
+        "registration_id": agent.registration_id,
+        "claimed": agent.is_claimed(),
+        "scope": agent.scope,
+        "token_expires": agent.token_expires.map(date_time),
+    })
+}
+
+fn claim_shown(claim: &AgentClaim, until: &str) -> Value {
+    json!({ "verification_uri": claim.verification_uri, "user_code": claim.user_code.expose(), "until": until })
+}

@@ -1,0 +1,146 @@
+//! `attache consent`: how much may be recorded.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use domain::consent::ConsentLevel;
+use domain::ids::MachineUuid;
+use domain::lane::Lane;
+use serde_json::json;
+use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest};
+
+use super::remote::{As, Remote, failed};
+use super::terminal::STRONG;
+use super::{Done, Failure, output, terminal};
+
+/// What to do with it.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the level that holds on a computer, or every level that was set
+    #[command(
+        after_help = "Examples:\n  attache consent get                 what this computer may record\n  attache consent get --lane llm\n  attache consent get --as agent      every level that was set in the account"
+    )]
+    Get(Get),
+    /// Set a level; it holds from the next event on, and the change is itself recorded
+    #[command(
+        after_help = "Examples:\n  attache consent set metadata-only\n  attache consent set off --lane llm --reason \"not at work\"\n  attache consent set full --as agent     on all computers of the account"
+    )]
+    Set(Set),
+}
+
+/// Where it holds.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Where {
+    /// On which computer [default: this one, or for the agent all of them]
+    #[arg(long, value_name = "MACHINE_UUID")]
+    machine: Option<MachineUuid>,
+    /// In which lane [default: to get, memory; to set, all of them]
+    #[arg(long, value_parser = lanes())]
+    lane: Option<Lane>,
+}
+
+/// What to show.
+#[derive(Debug, Args)]
+pub struct Get {
+    #[command(flatten)]
+    place: Where,
+    #[command(flatten)]
+    whom: As,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// What to set.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// How much may be recorded
+    #[arg(value_parser = levels())]
+    level: ConsentLevel,
+    #[command(flatten)]
+    place: Where,
+    /// Why, at most 256 characters
+    #[arg(long)]
+    reason: Option<String>,
+    #[command(flatten)]
+    whom: As,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// The lanes, for arguments.
+pub fn lanes() -> impl clap::builder::TypedValueParser<Value = Lane> {
+    use clap::builder::TypedValueParser;
+    PossibleValuesParser::new(Lane::ALL.map(Lane::as_str)).try_map(|lane| lane.parse::<Lane>())
+}
+
+fn levels() -> impl clap::builder::TypedValueParser<Value = ConsentLevel> {
+    use clap::builder::TypedValueParser;
+    let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
+    PossibleValuesParser::new(levels.map(ConsentLevel::as_str)).try_map(|level| level.parse::<ConsentLevel>())
+}
+
+/// Does it.
+pub async fn run(command: Command) -> Done {
+    match command {
+        Command::Get(arguments) => get(&arguments).await,
+        Command::Set(arguments) => set(arguments).await,
+    }
+}
+
+async fn get(arguments: &Get) -> Done {
+    let mut connection = arguments.remote.open()?;
+    let client = connection.as_whom(arguments.whom).await?;
+    let Where { machine, lane } = arguments.place;
+    let answer = client.consent(machine, lane).await.map_err(failed)?;
+    let known = serde_json::to_value(&answer).map_err(Failure::refused)?;
+    output::show(connection.json, &known, || match &answer {
+        ConsentAnswer::Effective { level } => {
+            let place = machine.map_or("this computer".to_owned(), |machine| machine.to_string());
+            let lane = lane.unwrap_or(Lane::Memory);
+            format!("on {place}, in the lane {lane}: {}", terminal::styled(STRONG, level))
+        }
+        ConsentAnswer::Levels { levels } if levels.is_empty() => {
+            "nothing was set: the server's default level holds everywhere".to_owned()
+        }
+        ConsentAnswer::Levels { levels } => {
+            output::table(&["identity", "computer", "lane", "level"], levels.iter().map(row))
+        }
+    });
+    Ok(())
+}
+
+async fn set(arguments: Set) -> Done {
+    let mut connection = arguments.remote.open()?;
+    let client = connection.as_whom(arguments.whom).await?;
+    let Where { machine, lane } = arguments.place;
+    let level = arguments.level;
+    let request = ConsentRequest { level, reason: arguments.reason, machine_uuid: machine, lane };
+    let written = match client.consent_set(&request).await {
+        Ok(written) => written,
+        Err(error) if error.code() == Some("consent_audit_forward_failed") => {
+            let written = error.refusal().and_then(|refusal| refusal.number("written")).unwrap_or_default();
+            return Err(Failure::refused(format!(
+                "the level is {level} now ({written} changed), but its record has not reached the statistics service yet; the server goes on trying"
+            )));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    output::show(connection.json, &json!({ "level": written.level, "written": written.written }), || {
+        let level = terminal::styled(STRONG, written.level);
+        match written.written {
+            0 => format!("the level was {level} already"),
+            1 => format!("the level is {level} now"),
+            changed => format!("the level is {level} now, in {changed} places"),
+        }
+    });
+    Ok(())
+}
+
+fn row(record: &ConsentRecord) -> Vec<String> {
+    let or_all = |name: Option<String>| name.unwrap_or_else(|| "all".to_owned());
+    vec![
+        record.user_cuid.to_string(),
+        or_all(record.machine_uuid.map(|machine| machine.to_string())),
+        or_all(record.lane.map(|lane| lane.to_string())),
+        record.level.to_string(),
+    ]
+}

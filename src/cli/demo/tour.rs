@@ -1,0 +1,364 @@
+//! The steps, in order: each one is a request or two that any client can make.
+
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use client::{Client, Credential, Error};
+use domain::clock::date_time;
+use domain::envelope::AgentKinds;
+use domain::ids::{EventId, MachineUuid, UserCuid};
+use domain::secret::{Secret, SecretKind};
+use domain::{Chance, Timestamp};
+use serde_json::{Map, Value, json};
+use statistics::proof::{AuditProof, ProofStatus, verify};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use wire::account::KeyRequest;
+use wire::agent_auth::AgentClaim;
+use wire::device::{CodeRequest, MachineRequest};
+use wire::knowledge::{BatchRequest, Note, SearchRequest};
+
+use crate::cli::add::{self, Report};
+use crate::cli::event::draft::{Draft, Line};
+use crate::cli::event::sending::Sending;
+use crate::cli::event::told::Voice;
+use crate::cli::profile::{Agent, Machine};
+use crate::cli::remote::{Connection, failed};
+use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, harmless, styled};
+use crate::cli::{Done, Failure, output, terminal};
+
+/// How long an event may take into the signed tree.
+const PROOF_WITHIN: Duration = Duration::from_secs(20);
+
+/// What is looked for in the end.
+const QUESTION: &str = "how do bees find their way?";
+
+/// A visit with everything that it needs.
+#[derive(Debug)]
+pub struct Tour {
+    connection: Connection,
+    /// Who confirms, if nobody is to be asked.
+    person: Option<Credential>,
+    profile: String,
+    chance: Chance,
+    /// What `--json` shows in the end.
+    seen: Map<String, Value>,
+}
+
+impl Tour {
+    /// Nothing is sent yet.
+    pub fn new(connection: Connection, person: Option<Credential>, profile: String) -> Self {
+        Self { connection, person, profile, chance: Chance::system(), seen: Map::new() }
+    }
+
+    /// All steps.
+    pub async fn go(&mut self, page: &str) -> Done {
+        self.tell(&format!("A tour of {}", self.connection.client.base_url()));
+        self.agent().await?;
+        self.computer().await?;
+        let events = self.events().await?;
+        self.proof(events[2]).await?;
+        let key = self.key().await?;
+        self.add(&key, page).await?;
+        self.search(&key).await?;
+        if self.connection.json {
+            output::say(&format!("{:#}", Value::Object(std::mem::take(&mut self.seen))));
+        }
+        Ok(())
+    }
+
+    /// How to go on with the profile.
+    pub fn kept(&self) {
+        self.tell(&format!("\nThe profile is kept: try `attache event tail --profile {}`", self.profile));
+    }
+
+    async fn agent(&mut self) -> Done {
+        self.heading(1, "An agent registers, and a person claims it");
+        let client = self.connection.client.clone();
+        let registered = client.register_anonymous().await.map_err(failed)?;
+        self.tell(&format!("registered as {}, with no rights yet", registered.registration_id));
+        let claim = client.claim(&registered.claim_token, None).await.map_err(failed)?;
+        let agent = Agent {
+            registration_id: registered.registration_id,
+            claim_token: registered.claim_token.clone(),
+            identity_assertion: None,
+            access_token: None,
+            scope: None,
+            token_expires: None,
+        };
+        self.connection.change(|profile| profile.agent = Some(agent))?;
+        self.tell(&format!(
+            "it shows a link and a code to its person:\n  {}\n  {}",
+            self.strong(&claim.verification_uri),
+            self.strong(claim.user_code.expose())
+        ));
+        if let Some(person) = self.as_person() {
+            person.complete(&attempt_of(&claim)?, &claim.user_code).await.map_err(of_operator)?;
+        } else {
+            self.tell("open the link, sign in, and type the code");
+        }
+        let waiting = terminal::spinner("waiting for the person");
+        let tokens = client.claimed(&registered.claim_token, &claim, |_| {}).await;
+        waiting.finish_and_clear();
+        let tokens = tokens.map_err(failed)?;
+        let account =
+            client.with(Credential::Bearer(tokens.access_token.clone())).account_summary().await.map_err(failed)?;
+        let account = account.sections.account;
+        self.connection.keep_tokens(tokens)?;
+        let email = account.as_ref().and_then(|account| account.email.clone()).unwrap_or_else(|| "-".into());
+        self.good(&format!("claimed by {}: it has a token for that account now", harmless(&email)));
+        self.seen.insert("registration_id".into(), json!(registered.registration_id));
+        self.seen.insert("user_account_id".into(), json!(account.map(|account| account.id)));
+        Ok(())
+    }
+
+    async fn computer(&mut self) -> Done {
+        self.heading(2, "This computer registers, and is attached to the account");
+        let client = self.connection.client.clone();
+        let user_cuid: UserCuid = self.chance.cuid2().parse().map_err(Failure::refused)?;
+        let machine_uuid: MachineUuid = self.chance.uuid_v7(self.now()).into();
+        let request = MachineRequest { user_cuid, machine_uuid, name: Some("a computer of the demo".into()) };
+        let made = client.machine_register(&request).await.map_err(failed)?;
+        let machine = Machine {
+            user_cuid: made.user_cuid.clone(),
+            machine_uuid,
+            secret: made.machine_secret,
+            user_account_id: None,
+        };
+        self.connection.change(|profile| profile.machine = Some(machine))?;
+        self.tell(&format!("registered as {machine_uuid}, and keeps its secret"));
+        let computer = self.connection.as_machine()?;
+        let code =
+            computer.device_code(&CodeRequest { user_cuid: made.user_cuid, machine_uuid }).await.map_err(failed)?;
+        self.tell(&format!("it shows a link with its code:\n  {}", self.strong(&code.verification_uri_complete)));
+        if let Some(person) = self.as_person() {
+            person.device_approve(&code.user_code).await.map_err(of_operator)?;
+        } else {
+            if let Some(picture) = terminal::qr_code(&code.verification_uri_complete).filter(|_| terminal::is_watched())
+            {
+                self.tell(&picture);
+            }
+            self.tell("open the link, and approve");
+        }
+        let waiting = terminal::spinner("waiting for the person");
+        let attached = computer.attached(&code, |_| {}).await;
+        waiting.finish_and_clear();
+        let account = attached.map_err(failed)?.user_account_id;
+        self.good(&format!("attached to account {account}"));
+        self.seen.insert("machine_uuid".into(), json!(machine_uuid));
+        self.connection.change(|profile| {
+            if let Some(machine) = &mut profile.machine {
+                machine.user_account_id = Some(account);
+            }
+        })
+    }
+
+    async fn events(&mut self) -> Result<[EventId; 3], Failure> {
+        self.heading(3, "It sends three events, linked by their hashes");
+        let drafts = [
+            ("memory.stored", json!({ "memory_id": "demo-1", "content_bytes": 42 })),
+            ("llm.completed", json!({ "model": "demo", "input_tokens": 120, "output_tokens": 7 })),
+            ("skill.invoked", json!({ "skill": "demo", "succeeded": true })),
+        ];
+        let lines: Vec<Line> = (1..)
+            .zip(drafts)
+            .map(|(number, (event_type, payload))| {
+                let payload = payload.as_object().cloned().unwrap_or_default();
+                Line { number, draft: Draft::new(event_type, payload) }
+            })
+            .collect();
+        let mut sending = Sending::new(&self.connection, AgentKinds::CLI, Voice::Silent)?;
+        sending.all(&lines).await?;
+        let receipts = sending.tally.receipts;
+        for (line, (event, receipt)) in lines.iter().zip(&receipts) {
+            self.tell(&format!("{}  {event}  receipt {receipt}", line.draft.event_type));
+        }
+        let ids: Vec<EventId> = receipts.iter().map(|(event, _)| *event).collect();
+        let shown: Vec<Value> =
+            receipts.iter().map(|(event, receipt)| json!({ "event_id": event, "receipt_id": receipt })).collect();
+        self.seen.insert("events".into(), shown.into());
+        let ids = ids
+            .try_into()
+            .map_err(|_| Failure::refused("the server held some of the events: see `attache activity`"))?;
+        self.good("each has a receipt; sent again, each would get the same one");
+        Ok(ids)
+    }
+
+    async fn proof(&mut self, event: EventId) -> Done {
+        self.heading(4, "The log proves the last of them");
+        let reader = self.connection.as_machine()?;
+        let keys = reader.log_keys().await.map_err(failed)?.keys;
+        let key =
+            keys.iter().find(|key| key.retired_at.is_none()).ok_or_else(|| Failure::refused("the log has no key"))?;
+        let until = Instant::now() + PROOF_WITHIN;
+        let proof = loop {
+            let bytes = reader.proof(event).await.map_err(failed)?;
+            let proof = AuditProof::parse(&bytes).map_err(Failure::refused)?;
+            if proof.status == ProofStatus::Included {
+                break proof;
+            }
+            if Instant::now() > until {
+                return Err(Failure::refused("the event is not in the signed tree yet"));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        let pinned = key.vkey.parse().map_err(|error| Failure::refused(format!("the log's key: {error}")))?;
+        let verified =
+            verify(&proof, &pinned).map_err(|fault| Failure::refused(format!("the proof does not hold: {fault}")))?;
+        self.tell(&format!(
+            "leaf {} of {}, hash {}\nsigned by {}",
+            verified.leaf_index,
+            verified.checkpoint.size,
+            verified.self_hash,
+            harmless(&key.vkey)
+        ));
+        self.good("checked here, without asking the server: the proof holds");
+        self.seen.insert("proven".into(), json!(verified.event_id));
+        Ok(())
+    }
+
+    async fn key(&mut self) -> Result<Client, Failure> {
+        self.heading(5, "A key opens the knowledge API");
+        if let Some(person) = self.as_person() {
+            let name = format!("demo of {}", date_time(self.now()));
+            let request = KeyRequest { name, scopes: Vec::new(), spaces: None, expires_at: None };
+            let made = person.key_create(&request).await.map_err(of_operator)?;
+            self.connection.change(|profile| profile.api_key = Some(made.key))?;
+            self.good(&format!("made a key, {}", made.about.id));
+        } else if std::env::var_os("ATTACHE_API_KEY").is_some_and(|key| !key.is_empty()) {
+            self.good("there is one in ATTACHE_API_KEY");
+        } else {
+            let page = format!("{}/account/access", self.connection.client.base_url());
+            self.tell(&format!("make one on {} and paste it here:", self.strong(&page)));
+            let line = typed().await?;
+            let key = Secret::presented(line.trim());
+            if !key.has_form(SecretKind::ApiKey) {
+                return Err(Failure::refused("that is no key: they begin with ak_"));
+            }
+            self.connection.change(|profile| profile.api_key = Some(key))?;
+        }
+        self.connection.with_key()
+    }
+
+    async fn add(&mut self, key: &Client, page: &str) -> Done {
+        self.heading(6, "It remembers three notes and a page");
+        let note = |title: &str, content: &str| Note { content: content.into(), title: Some(title.into()), kind: None };
+        let contents = vec![
+            note(
+                "Bees",
+                "A honeybee steers by the sun, even behind clouds, and tells its sisters the way with a dance on the comb.",
+            ),
+            note(
+                "Tides",
+                "The moon pulls the sea towards itself; that is why there are two high tides a day, each a little later.",
+            ),
+            note(
+                "Bread",
+                "Let the dough rest in the cold overnight. Bake it in a closed pot, and open the lid for the last minutes.",
+            ),
+        ];
+        let request = BatchRequest { urls: Some(vec![page.to_owned()]), contents: Some(contents), spaces: None };
+        let mut report = Report::default();
+        add::add(key, &[request], true, &mut report).await?;
+        for added in &report.added {
+            self.tell(&added.line());
+        }
+        for skipped in &report.skipped {
+            self.tell(&skipped.line());
+        }
+        for failed in &report.failed {
+            self.tell(&failed.line());
+        }
+        let notes_failed = report.failed.iter().filter(|failed| failed.url.as_deref() != Some(page)).count();
+        if notes_failed > 0 {
+            return Err(Failure::refused("a note could not be added"));
+        }
+        if !report.failed.is_empty() {
+            self.tell(
+                &self
+                    .warned("the page could not be fetched from where the server is; the notes are there all the same"),
+            );
+        }
+        self.good(&format!("{} of 4 can be found now", report.added.len()));
+        self.seen.insert("added".into(), json!(report.added));
+        self.seen.insert("failed".into(), json!(report.failed));
+        Ok(())
+    }
+
+    async fn search(&mut self, key: &Client) -> Done {
+        self.heading(7, "And finds what was meant, not only what was said");
+        let request = SearchRequest { query: Some(QUESTION.into()), limit: Some(1.0), threshold: None, spaces: None };
+        let found = key.search(&request).await.map_err(failed)?;
+        let best = found.results.first().ok_or_else(|| Failure::refused("nothing was found"))?;
+        let passage = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());
+        self.tell(&format!("? {QUESTION}"));
+        self.good(&format!("{} ({:.2}): {}", self.strong(&harmless(&best.title)), best.similarity, harmless(passage)));
+        self.seen.insert("found".into(), json!({ "title": best.title, "similarity": best.similarity }));
+        self.tell(&self.faint("\nThat is all. See what was recorded on the account page, and end it there: /account"));
+        Ok(())
+    }
+
+    fn as_person(&self) -> Option<Client> {
+        self.person.clone().map(|person| self.connection.client.with(person))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.connection.clock().now()
+    }
+
+    fn heading(&self, nth: u8, words: &str) {
+        self.tell(&format!("\n{}", self.strong(&format!("{nth}. {words}"))));
+    }
+
+    fn good(&self, words: &str) {
+        self.tell(&format!("{} {words}", if self.connection.json { "✓".to_owned() } else { styled(GOOD, "✓") }));
+    }
+
+    fn strong(&self, words: &str) -> String {
+        if self.connection.json { words.to_owned() } else { styled(STRONG, words) }
+    }
+
+    fn warned(&self, words: &str) -> String {
+        if self.connection.json { words.to_owned() } else { styled(WARNING, words) }
+    }
+
+    fn faint(&self, words: &str) -> String {
+        if self.connection.json { words.to_owned() } else { styled(FAINT, words) }
+    }
+
+    /// The tour itself goes to standard error when standard output is for JSON.
+    fn tell(&self, words: &str) {
+        if self.connection.json { output::aside(words) } else { output::say(words) }
+    }
+}
+
+/// A line of standard input. Read by a thread that nobody waits for, so that Ctrl-C ends the tour here too.
+async fn typed() -> Result<String, Failure> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line).map(|_| line);
+        // Whoever asked may have gone.
+        let _ = sender.send(read);
+    });
+    let read = receiver.await.map_err(Failure::refused)?;
+    read.map_err(|error| Failure::refused(format!("standard input: {error}")))
+}
+
+/// The token in a claim's link, which a browser would send.
+fn attempt_of(claim: &AgentClaim) -> Result<Secret, Failure> {
+    let attempt = claim.verification_uri.split_once("attempt=").map(|(_, attempt)| attempt);
+    attempt.map(Secret::presented).ok_or_else(|| Failure::refused("the claim's link names no attempt"))
+}
+
+/// A session that the server does not know was made in another database.
+fn of_operator(error: Error) -> Failure {
+    let is_unknown = error.refusal().is_some_and(|refusal| refusal.status == 401);
+    let failure = failed(error);
+    match failure {
+        Failure::Refused(reason) if is_unknown => Failure::Refused(format!(
+            "{reason}\n  --auto works with the configuration of that server: run it in the same folder, or with the same --config"
+        )),
+        other => other,
+    }
+}

@@ -1,0 +1,179 @@
+//! What a person or a program says of an event before it has its place in a chain.
+
+use std::fmt::Display;
+
+use domain::canonical;
+use domain::consent::ConsentLevel;
+use domain::envelope::{ProjectId, pointer};
+use domain::ids::{EventId, SessionUuid};
+use domain::lane::Lane;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
+
+use crate::cli::Failure;
+
+/// Longest line, in bytes: the server reads no more of one event.
+pub const LINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Mistakes of a file that are shown at once.
+const MISTAKES_SHOWN: usize = 20;
+
+/// An event without its place. Only type and payload must be there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    /// A registered type.
+    pub event_type: String,
+    /// Its members.
+    pub payload: Map<String, Value>,
+    /// A new one when absent.
+    #[serde(default)]
+    pub event_id: Option<EventId>,
+    /// Now when absent.
+    #[serde(default)]
+    pub ts_edge_ms: Option<i64>,
+    /// That of the type when absent.
+    #[serde(default)]
+    pub lane: Option<Lane>,
+    /// What the person allows on this computer when absent.
+    #[serde(default)]
+    pub consent_level: Option<ConsentLevel>,
+    /// Whether something was taken out; no when absent.
+    #[serde(default)]
+    pub redacted: Option<bool>,
+    /// The project.
+    #[serde(default, deserialize_with = "named")]
+    pub project_id: Option<String>,
+    /// The working session.
+    #[serde(default)]
+    pub session_uuid: Option<SessionUuid>,
+}
+
+/// What holds for lines that do not say it themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Defaults {
+    /// The lane.
+    pub lane: Option<Lane>,
+    /// The level.
+    pub consent_level: Option<ConsentLevel>,
+    /// Whether something was taken out.
+    pub redacted: Option<bool>,
+    /// The project.
+    pub project_id: Option<String>,
+    /// The working session.
+    pub session_uuid: Option<SessionUuid>,
+}
+
+/// A line that has an event.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// From 1.
+    pub number: u64,
+    /// The event.
+    pub draft: Draft,
+}
+
+/// All lines of a text, or all mistakes in it.
+pub fn lines(name: &str, text: &[u8], defaults: &Defaults) -> Result<Vec<Line>, Failure> {
+    let (mut lines, mut mistakes) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+        match read(line, defaults) {
+            Ok(Some(draft)) => lines.push(Line { number, draft }),
+            Ok(None) => {}
+            Err(mistake) => mistakes.push(format!("{name}:{number}: {mistake}")),
+        }
+    }
+    if mistakes.is_empty() {
+        return Ok(lines);
+    }
+    let count = mistakes.len();
+    let lines = if count == 1 { "a line cannot be read".to_owned() } else { format!("{count} lines cannot be read") };
+    mistakes.truncate(MISTAKES_SHOWN);
+    Err(Failure::refused(format!("nothing is sent: {lines}\n  {}", mistakes.join("\n  "))))
+}
+
+/// One line; nothing when it is blank.
+pub fn read(line: &[u8], defaults: &Defaults) -> Result<Option<Draft>, String> {
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let members = canonical::parse_object(line, LINE_BYTES_MAX).map_err(|fault| fault.to_string())?;
+    let draft = serde_path_to_error::deserialize(Value::Object(members));
+    let draft: Draft = draft.map_err(|error| at(&pointer(error.path()), error.inner()))?;
+    Ok(Some(draft.or(defaults)))
+}
+
+fn at(place: &str, fault: impl Display) -> String {
+    if place.is_empty() { fault.to_string() } else { format!("{place}: {fault}") }
+}
+
+impl Draft {
+    /// An event of a type, with nothing else said.
+    pub fn new(event_type: impl Into<String>, payload: Map<String, Value>) -> Self {
+        Self {
+            event_type: event_type.into(),
+            payload,
+            event_id: None,
+            ts_edge_ms: None,
+            lane: None,
+            consent_level: None,
+            redacted: None,
+            project_id: None,
+            session_uuid: None,
+        }
+    }
+
+    /// With the defaults where it says nothing.
+    pub fn or(self, defaults: &Defaults) -> Self {
+        Self {
+            lane: self.lane.or(defaults.lane),
+            consent_level: self.consent_level.or(defaults.consent_level),
+            redacted: self.redacted.or(defaults.redacted),
+            project_id: self.project_id.or_else(|| defaults.project_id.clone()),
+            session_uuid: self.session_uuid.or(defaults.session_uuid),
+            ..self
+        }
+    }
+}
+
+/// A project has at least one character; `null` is nothing said.
+fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| ProjectId::try_from(name.clone()).map(|_| name).map_err(de::Error::custom)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_needs_a_type_and_a_payload_and_says_no_more_than_it_may() {
+        let read = |line: &str| read(line.as_bytes(), &Defaults::default());
+        assert_eq!(read(" \t ").unwrap(), None);
+        assert!(read(r#"{"event_type":"memory.stored","payload":{}}"#).unwrap().is_some());
+        for (line, fault) in [
+            ("{}", "event_type"),
+            (r#"{"event_type":"x"}"#, "payload"),
+            (r#"{"event_type":"x","payload":[]}"#, "/payload: "),
+            (r#"{"event_type":"x","payload":{},"seq":1}"#, "/seq: unknown field"),
+            (r#"{"event_type":"x","payload":{"a":1,"a":2}}"#, "duplicate_key at /payload"),
+            (r#"{"event_type":"x","payload":{},"lane":"dream"}"#, "/lane: "),
+            (r#"{"event_type":"x","payload":{},"event_id":"1"}"#, "/event_id: "),
+            (r#"{"event_type":"x","payload":{},"project_id":""}"#, "/project_id: "),
+            ("[1]", "not_an_object"),
+            ("nonsense", "not_json"),
+        ] {
+            let said = read(line).unwrap_err();
+            assert!(said.contains(fault), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_says_something_is_not_overruled() {
+        let defaults =
+            Defaults { lane: Some(Lane::Rsi), consent_level: Some(ConsentLevel::Off), ..Defaults::default() };
+        let line = br#"{"event_type":"x","payload":{},"lane":"llm"}"#;
+        let draft = read(line, &defaults).unwrap().unwrap();
+        assert_eq!((draft.lane, draft.consent_level), (Some(Lane::Llm), Some(ConsentLevel::Off)));
+    }
+}

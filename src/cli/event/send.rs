@@ -1,0 +1,101 @@
+//! `attache event send`: each event once, in order, whatever is interrupted.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use domain::canonical;
+use domain::consent::ConsentLevel;
+use domain::envelope::AgentKinds;
+use domain::ids::{EventId, SessionUuid};
+use domain::lane::Lane;
+
+use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
+use super::sending::Sending;
+use super::told::Voice;
+use crate::cli::remote::Remote;
+use crate::cli::{Done, Failure};
+
+/// What to send, and as what.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// File with one JSON object a line; `-` for standard input
+    #[arg(required_unless_present = "event_type", conflicts_with = "event_type")]
+    file: Option<PathBuf>,
+    /// Send one event of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// The payload of that event, a JSON object
+    #[arg(long, requires = "event_type", value_name = "JSON", default_value = "{}")]
+    payload: String,
+    /// The id of that event [default: a new one]
+    #[arg(long, requires = "event_type", value_name = "UUID")]
+    event_id: Option<EventId>,
+    /// The lane, where an event does not name it [default: that of its type]
+    #[arg(long)]
+    lane: Option<Lane>,
+    /// How much the person allowed, where an event does not say it [default: what holds for this computer]
+    #[arg(long, value_name = "LEVEL")]
+    consent_level: Option<ConsentLevel>,
+    /// Something was taken out of events that do not say whether it was
+    #[arg(long)]
+    redacted: bool,
+    /// The project, where an event does not name it
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    project_id: Option<String>,
+    /// The working session, where an event does not name it
+    #[arg(long, value_name = "UUID")]
+    session_uuid: Option<SessionUuid>,
+    /// The kind of agent on whose chain they go
+    #[arg(long, value_name = "KIND", default_value = AgentKinds::CLI, value_parser = agent_id)]
+    agent_id: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// A kind of agent names a file too.
+fn agent_id(text: &str) -> Result<String, &'static str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
+    if good { Ok(text.to_owned()) } else { Err("expected letters, digits, - and _") }
+}
+
+/// Does it.
+pub async fn run(arguments: &Arguments) -> Done {
+    let defaults = arguments.defaults();
+    let connection = arguments.remote.open()?;
+    let voice = if connection.json { Voice::Json } else { Voice::Human };
+    let mut sending = Sending::new(&connection, &arguments.agent_id, voice)?;
+    match &arguments.file {
+        Some(path) if path.as_os_str() == "-" => sending.stream(io::stdin().lock(), &defaults).await?,
+        Some(path) => {
+            let text = std::fs::read(path);
+            let text = text.map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
+            sending.all(&draft::lines(&path.display().to_string(), &text, &defaults)?).await?;
+        }
+        None => sending.all(&[Line { number: 1, draft: arguments.draft(&defaults)? }]).await?,
+    }
+    sending.tally.say(voice);
+    Ok(())
+}
+
+impl Arguments {
+    fn defaults(&self) -> Defaults {
+        Defaults {
+            lane: self.lane,
+            consent_level: self.consent_level,
+            redacted: self.redacted.then_some(true),
+            project_id: self.project_id.clone(),
+            session_uuid: self.session_uuid,
+        }
+    }
+
+    /// The one event of the arguments.
+    fn draft(&self, defaults: &Defaults) -> Result<Draft, Failure> {
+        let payload = canonical::parse_object(self.payload.as_bytes(), LINE_BYTES_MAX);
+        let payload = payload.map_err(|fault| Failure::refused(format!("nothing is sent: --payload: {fault}")))?;
+        let event_type = self.event_type.clone().unwrap_or_default();
+        Ok(Draft { event_id: self.event_id, ..Draft::new(event_type, payload) }.or(defaults))
+    }
+}

@@ -1,0 +1,103 @@
+//! What became of events, one by one and in sum.
+
+use domain::chain::Position;
+use domain::ids::{EventId, ReceiptId};
+use serde_json::{Value, json};
+
+use super::chain::Pending;
+use crate::cli::terminal::harmless;
+use crate::cli::{output, terminal};
+
+/// How it is told what became of each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// For a person.
+    Human,
+    /// An object a line.
+    Json,
+    /// Not at all: the tally has it.
+    Silent,
+}
+
+/// How many events became what.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Got a receipt.
+    pub sent: usize,
+    /// Were retained.
+    pub held: usize,
+    /// Were in the log before.
+    pub known: usize,
+    /// The events that were sent.
+    pub receipts: Vec<(EventId, ReceiptId)>,
+}
+
+impl Tally {
+    /// The last line, for a person.
+    pub fn say(&self, voice: Voice) {
+        let Self { sent, held, known, .. } = *self;
+        if voice != Voice::Human {
+            return;
+        }
+        let mut words = vec![format!("{sent} sent")];
+        if held > 0 {
+            words.push(terminal::styled(terminal::WARNING, format!("{held} held")));
+        }
+        if known > 0 {
+            words.push(format!("{known} known before"));
+        }
+        output::say(&words.join(", "));
+    }
+}
+
+/// An answer, and of which event.
+pub struct Told<'p> {
+    /// The event.
+    pub pending: &'p Pending,
+    /// Where it was put.
+    pub position: Position,
+    /// Whether it is of the input that is worked on, not of an earlier run.
+    pub own: bool,
+    /// Whether it was put elsewhere than was kept here.
+    pub moved: bool,
+}
+
+impl Told<'_> {
+    /// Says it.
+    pub fn say(&self, voice: Voice, outcome: Value, word: &str, words: &str) {
+        let Pending { event_id, event_type, place, .. } = self.pending;
+        let Position { chain_epoch, seq, .. } = self.position;
+        if voice == Voice::Silent {
+            return;
+        }
+        if voice == Voice::Json {
+            let mut value = json!({
+                "line": self.own.then_some(place.line),
+                "event_id": event_id,
+                "event_type": event_type,
+                "chain_epoch": chain_epoch,
+                "seq": seq,
+            });
+            if self.moved {
+                value["moved"] = json!(true);
+            }
+            if let (Value::Object(outcome), Some(members)) = (outcome, value.as_object_mut()) {
+                members.extend(outcome);
+            }
+            return output::say(&value.to_string());
+        }
+        let is_sent = outcome.get("receipt_id").is_some();
+        if self.moved {
+            output::say(&terminal::styled(
+                terminal::FAINT,
+                format!(
+                    "the server's chain is elsewhere than was kept here: it goes on at epoch {chain_epoch}, seq {seq}"
+                ),
+            ));
+        }
+        let word = terminal::styled(if is_sent { terminal::GOOD } else { terminal::WARNING }, word);
+        let place = if is_sent { format!("  seq {seq}") } else { String::new() };
+        let earlier = if self.own { "" } else { "  (of an earlier run)" };
+        output::say(&format!("{word}  {event_id}  {}{place}  {}{earlier}", harmless(event_type), harmless(words)));
+    }
+}

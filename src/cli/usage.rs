@@ -1,0 +1,88 @@
+//! `attache usage`: what is left of the plan, as bars.
+
+use clap::Args;
+use domain::usage::PercentLeft;
+use wire::usage::{Measure, UsageBar};
+
+use super::remote::{As, Remote, failed};
+use super::terminal::{BAD, FAINT, GOOD, STRONG, WARNING};
+use super::{Done, Failure, output, terminal};
+
+/// Of whom.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    whom: As,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Shows it.
+pub async fn usage(arguments: &Arguments) -> Done {
+    let mut connection = arguments.remote.open()?;
+    let client = connection.as_whom(arguments.whom).await?;
+    let usage = client.usage_bar().await.map_err(failed)?;
+    let known = serde_json::to_value(&usage).map_err(Failure::refused)?;
+    output::show(connection.json, &known, || shown(&usage));
+    Ok(())
+}
+
+fn shown(usage: &UsageBar) -> String {
+    format!(
+        "plan           {}\nmemory         {}\nretrospective  {}\nbalance        {}\ntop up         {}",
+        terminal::styled(STRONG, usage.plan.as_str()),
+        measure(usage.memory),
+        measure(usage.retrospective),
+        dollars(usage.balance_cents),
+        usage.top_up_url,
+    )
+}
+
+fn measure(measure: Measure) -> String {
+    let resets = format!("full again {}", measure.reset_at.format("%Y-%m-%d %H:%M UTC"));
+    // Padded before it is coloured, since colours have a length too.
+    let left = format!("{:>5} % left", measure.percent_left.to_string());
+    format!("{} {left}  {}", bar(measure.percent_left), terminal::styled(FAINT, resets))
+}
+
+/// A bar, full when all is left.
+fn bar(left: PercentLeft) -> String {
+    /// Characters.
+    const WIDTH: usize = 30;
+    let tenths = usize::from(left.tenths());
+    // Something that is left is seen, and so is something that is gone.
+    let full = (tenths * WIDTH / 1000).max(usize::from(tenths > 0));
+    let style = match tenths {
+        300.. => GOOD,
+        100..300 => WARNING,
+        _ => BAD,
+    };
+    format!("{}{}", terminal::styled(style, "█".repeat(full)), terminal::styled(FAINT, "░".repeat(WIDTH - full)))
+}
+
+/// Cents as people read them.
+pub fn dollars(cents: i64) -> String {
+    let sign = if cents < 0 { "-" } else { "" };
+    let cents = cents.unsigned_abs();
+    format!("{sign}${}.{:02}", cents / 100, cents % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_shows_what_is_left_and_never_hides_the_last_of_it() {
+        let bars =
+            [(1000, 0), (1000, 500), (1000, 999), (1000, 1000)].map(|(limit, used)| bar(PercentLeft::of(limit, used)));
+        assert_eq!(bars[0], "█".repeat(30));
+        assert_eq!(bars[1], format!("{}{}", "█".repeat(15), "░".repeat(15)));
+        assert_eq!(bars[2], format!("█{}", "░".repeat(29)));
+        assert_eq!(bars[3], "░".repeat(30));
+    }
+
+    #[test]
+    fn cents_are_dollars() {
+        assert_eq!([0, 5, 1234, -250].map(dollars), ["$0.00", "$0.05", "$12.34", "-$2.50"]);
+    }
+}

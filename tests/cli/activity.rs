@@ -1,0 +1,79 @@
+//! `attache activity`: pages, lanes, and what is held.
+
+use serde_json::json;
+
+use crate::account::adas;
+use crate::event::Chain;
+use crate::flow;
+use crate::process::Home;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    assert_eq!(home.run(&["activity"]).said(), "nothing was recorded yet");
+    let mut chain = Chain::new(&machine);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let event = chain.next();
+        flow::event(&server, &machine, &event).await.receipt();
+        ids.insert(0, flow::text(&event, "event_id"));
+    }
+    let first = home.run(&["activity", "--limit", "2"]);
+    let lines: Vec<&str> = first.said().lines().collect();
+    assert!(lines[0].starts_with("received") && lines[0].ends_with("event"), "{lines:?}");
+    assert!(lines[1].ends_with(&ids[0]) && lines[2].ends_with(&ids[1]), "{lines:?}");
+    let cursor = lines[4].strip_prefix("older ones: --cursor ").unwrap_or_else(|| panic!("{lines:?}"));
+    let second = home.run(&["activity", "--limit", "2", "--cursor", cursor]);
+    assert!(second.said().ends_with(&ids[2]), "{second:?}");
+
+    let all = home.run(&["activity", "--all", "--json", "--as", "agent"]).json();
+    let events: Vec<String> =
+        all["events"].as_array().unwrap().iter().map(|event| flow::text(event, "event_id")).collect();
+    assert_eq!((events, &all["next_cursor"]), (ids, &json!(null)));
+    assert_eq!(home.run(&["activity", "--lane", "squad"]).said(), "nothing was recorded yet");
+    assert_eq!(home.run(&["activity", "--since", "2999-01-01T00:00:00Z"]).said(), "nothing was recorded yet");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_it_is_more_than_the_largest_page() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    let mut chain = Chain::new(&machine);
+    for _ in 0..501 {
+        flow::event(&server, &machine, &chain.next()).await.receipt();
+    }
+    let all = home.run(&["activity", "--all", "--json"]).json();
+    let places: Vec<u64> =
+        all["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert!(places.into_iter().eq((0..501).rev()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn held_events_stand_apart_with_their_reason() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    let unknown = Chain::new(&machine).next_with(|event| event["event_type"] = "memory.dreamt".into());
+    flow::event(&server, &machine, &unknown).await.held();
+    let done = home.run(&["activity"]);
+    let id = flow::text(&unknown, "event_id");
+    let held = done.said().lines().find(|line| line.ends_with(&id)).unwrap_or_else(|| panic!("{done:?}"));
+    assert!(held.contains("unknown_event_type") && held.contains("memory.dreamt"), "{held}");
+    assert!(done.said().starts_with("nothing was recorded yet\n\nheld: "), "{done:?}");
+    assert_eq!(home.run(&["activity", "--json"]).json()["unclassified"][0]["event_id"], id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_asked_is_refused() {
+    let home = Home::new();
+    let server = home.serve().await;
+    home.run(&["machine", "register", "--url", &server.url]).said();
+    for wrong in [&["--limit", "0"][..], &["--limit", "501"], &["--lane", "sideways"], &["--all", "--limit", "3"]] {
+        home.run(&[&["activity"], wrong].concat()).refused(2, &[wrong[0]]);
+    }
+    home.run(&["activity", "--cursor", &"x".repeat(1025)]).refused(1, &["cursor_too_long"]);
+    home.run(&["activity", "--since", "yesterday"]).refused(1, &["the server said"]);
+}

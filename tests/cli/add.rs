@@ -1,0 +1,289 @@
+//! `attache add`: what is handed over is watched to its end, whatever happens to the watcher and to the server.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::flow;
+use crate::process::{Home, Process};
+use crate::site::Site;
+
+fn write(home: &Home, name: &str, text: impl AsRef<[u8]>) -> String {
+    std::fs::write(home.dir.path().join(name), text).unwrap();
+    name.to_owned()
+}
+
+/// A server that may fetch from a web server beside it.
+fn beside(home: Home, site: SocketAddr) -> Home {
+    home.set("knowledge.fetch.allow_private", r#"["127.0.0.1/32"]"#)
+        .set("knowledge.fetch.ports", &format!("[{}]", site.port()))
+        .set("knowledge.fetch.host_interval", "0s")
+        .set("knowledge.fetch.stall_timeout", "2m")
+        .set("knowledge.fetch.total_timeout", "2m")
+        .set("knowledge.batch.lease", "1s")
+}
+
+/// The batch that the first line names.
+async fn batch_of(adding: &Process) -> String {
+    assert!(adding.stdout.reach(1).await, "{}", adding.stderr.text());
+    let text = adding.stdout.text();
+    text.lines().next().unwrap().strip_prefix("batch ").unwrap_or_else(|| panic!("{text}")).to_owned()
+}
+
+fn search(home: &Home, query: &str) -> Value {
+    home.run(&["search", query, "--limit", "1", "--json"]).json()["results"][0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_pages_and_standard_input_are_added_and_found() {
+    let (site, address) = Site::start().await;
+    site.put("bees", "<title>Bees</title><p>The honeybee tells its sisters with a dance where the flowers are.</p>");
+    let home = beside(Home::new(), address);
+    let _server = flow::library(&home).await;
+    write(&home, "roses.md", "\n# Roses\n\nPrune roses in March, when the forsythia is in bloom.\n");
+    write(&home, "tomatoes.txt", "They want warm soil, a stake, and water at the root.");
+    let bees = format!("http://{address}/bees");
+    let done = home.run(&["add", "roses.md", &bees, "tomatoes.txt"]);
+    let lines: Vec<&str> = done.said().lines().collect();
+    assert_eq!((lines.len(), *lines.last().unwrap()), (5, "3 added"), "{done:?}");
+    assert!(lines[0].starts_with("batch ") && lines.contains(&&*format!("added    {bees}")), "{done:?}");
+    assert_eq!(search(&home, "when do I cut back my roses")["title"], "Roses");
+    assert_eq!(search(&home, "warm soil and a stake")["title"], "tomatoes.txt");
+    assert_eq!(search(&home, "dance of the honeybee")["url"], bees);
+
+    let text = b"Bread wants a night in the cold.";
+    let done = home.run_with_input(&["add", "-", "--title", "Bread", "--json"], text);
+    let told = done.json();
+    assert_eq!((told["batches"].as_array().unwrap().len(), told["added"].as_array().unwrap().len()), (1, 1));
+    assert_eq!((&told["skipped"], &told["failed"]), (&json!([]), &json!([])));
+    let found = search(&home, "bread");
+    assert_eq!(
+        (&found["title"], &found["id"], &found["url"]),
+        (&json!("Bread"), &told["added"][0]["id"], &told["added"][0]["url"])
+    );
+    // The same once more is nothing new.
+    let again = home.run_with_input(&["add", "-", "--json"], text).json();
+    assert_eq!(again["added"], told["added"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spaces_are_made_listed_and_named_by_name_or_id() {
+    let home = Home::new();
+    let _server = flow::library(&home).await;
+    let made = home.run(&["space", "create", "Garden", "--json"]).json();
+    assert_eq!((&made["name"], &made["isPublic"]), (&json!("Garden"), &json!(false)));
+    let shown = home.run(&["space", "create", "Open garden", "--public"]);
+    assert!(shown.said().starts_with("space Open garden is made: "), "{shown:?}");
+    home.run(&["space", "create", "Garden"]).said();
+    let table = home.run(&["space", "list"]);
+    assert!(table.said().contains("Open garden") && table.said().contains("owner"), "{table:?}");
+    assert_eq!(home.run(&["space", "list", "--json"]).json().as_array().unwrap().len(), 3);
+    home.run(&["space", "create", " "]).refused(1, &["invalid_request"]);
+
+    write(&home, "note.md", "Hedgehogs sleep under the leaves.");
+    home.run(&["add", "note.md", "--space", "Garden"])
+        .refused(1, &["several spaces are called \"Garden\"", "space list"]);
+    home.run(&["add", "note.md", "--space", "Cellar"]).refused(1, &["no space called \"Cellar\"", "space create"]);
+    home.run(&["add", "note.md", "--space", &flow::uuid()]).refused(1, &["space_forbidden"]);
+    home.run(&["add", "note.md", "--space", "Open garden", "--space", &flow::text(&made, "id")]).said();
+    let found = |space: &str| home.run(&["search", "hedgehogs", "--space", space, "--json"]).json()["results"].clone();
+    assert_eq!(found("Open garden").as_array().unwrap().len(), 1);
+    assert_eq!(found(&flow::text(&made, "id")).as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_is_listed_and_the_others_are_added() {
+    let (_site, address) = Site::start().await;
+    let home = beside(Home::new(), address);
+    let _server = flow::library(&home).await;
+    let list = format!("# pages\nhttp://{address}/text\n\nhttp://{address}/nowhere\nhttp://10.0.0.1/\nnonsense\n");
+    write(&home, "list", list);
+    let done = home.run(&["add", "--list", "list"]);
+    done.refused(1, &["3 items could not be added"]);
+    for line in [
+        &*format!("added    http://{address}/text"),
+        &*format!("failed   http://{address}/nowhere: http_404: "),
+        "failed   http://10.0.0.1/: blocked_address: ",
+        "failed   nonsense: invalid_url: ",
+        "1 added, 3 failed",
+    ] {
+        assert!(done.stdout.contains(line), "{line}: {done:?}");
+    }
+    let done = home.run(&["add", "--list", "list", "--json"]);
+    done.refused(1, &["3 items could not be added"]);
+    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    let mut failed: Vec<_> = told["failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| (item["index"].as_u64().unwrap(), item["error"].as_str().unwrap()))
+        .collect();
+    failed.sort_unstable();
+    assert_eq!(failed, [(1, "http_404"), (2, "blocked_address"), (3, "invalid_url")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_a_batch_takes_are_several_batches() {
+    let home = Home::new();
+    let _server = flow::library(&home).await;
+    let list: Vec<String> = (0..601).map(|nth| format!("http://10.0.0.1/{nth}")).collect();
+    write(&home, "list", list.join("\n"));
+    let done = home.run(&["add", "--list", "list", "--json"]);
+    done.refused(1, &["601 items could not be added"]);
+    let told: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!((told["batches"].as_array().unwrap().len(), told["failed"].as_array().unwrap().len()), (2, 601));
+    let done = home.run(&["add", "--list", "list"]);
+    assert!(done.stdout.contains("batch 1 of 2  batch ") && done.stdout.contains("batch 2 of 2  batch "), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_account_leaves_out_is_said_and_is_no_failure() {
+    let home = Home::new();
+    let server = flow::library(&home).await;
+    let key = std::fs::read_to_string(flow::profile_folder(&home).join("profile.toml")).unwrap();
+    let key = toml::from_str::<toml::Table>(&key).unwrap()["api_key"].as_str().unwrap().to_owned();
+    let client = crate::client::Client::new();
+    let url = format!("{}/v1/settings", server.url);
+    let put = client.request(reqwest::Method::PUT, &url, &crate::client::Credential::Bearer(key));
+    let settings = json!({ "excludeItems": ["sponsored"], "shouldLLMFilter": true });
+    client.try_send(put.json(&settings)).await.unwrap().expect(200);
+    write(&home, "a.md", "A sponsored note.");
+    write(&home, "b.md", "An honest note.");
+    let done = home.run(&["add", "a.md", "b.md"]);
+    assert!(done.said().ends_with("1 added, 1 skipped") && done.stdout.contains("skipped  item 0: "), "{done:?}");
+    let told = home.run(&["add", "a.md", "--json"]).json();
+    assert_eq!((told["skipped"][0]["index"].as_u64(), &told["added"]), (Some(0), &json!([])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_is_all_said_before_anything_is_added() {
+    let home = Home::new();
+    let _server = flow::library(&home).await;
+    write(&home, "good.md", "# Good");
+    write(&home, "empty.md", " \n");
+    write(&home, "binary.md", [0xff, 0xfe, 0x00]);
+    write(&home, "zero.md", "a\0b");
+    write(&home, "huge.md", "x".repeat(1024 * 1024 + 1));
+    std::fs::create_dir(home.dir.path().join("folder")).unwrap();
+    let done = home.run(&[
+        "add",
+        "good.md",
+        "empty.md",
+        "binary.md",
+        "zero.md",
+        "huge.md",
+        "folder",
+        "example.com",
+        "--list",
+        "nowhere",
+    ]);
+    let reasons = [
+        "nothing is added:",
+        "empty.md: is empty",
+        "binary.md: is no text in UTF-8",
+        "zero.md: is no text",
+        "huge.md: is larger than 1 MiB",
+        "folder: is a folder",
+        "example.com: No such file or directory (os error 2); addresses begin with https://",
+        "nowhere: No such file",
+    ];
+    done.refused(1, &reasons);
+    home.run(&["add", "good.md", "https://example.com/", "good.md", "--title", "x"])
+        .refused(1, &["--title names a single note"]);
+    write(&home, "comments", "# nothing\n");
+    home.run(&["add", "--list", "comments"]).refused(1, &["no address in the list"]);
+    home.run(&["add"]).refused(2, &["URL|FILE|-"]);
+    home.run(&["add", "good.md", "--join", &flow::uuid()]).refused(2, &["cannot be used with"]);
+    assert_eq!(home.run(&["search", "good"]).said(), "nothing found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_stops_watching_stops_nothing_and_joins_it_again() {
+    let (site, address) = Site::start().await;
+    let home = beside(Home::new(), address);
+    let _server = flow::library(&home).await;
+    write(&home, "note.md", "A note that needs no web server.");
+    let gated = format!("http://{address}/gated");
+    let mut adding = home.start(&["add", &gated, "note.md"]);
+    let batch = batch_of(&adding).await;
+    assert!(adding.stdout.reach(2).await);
+    adding.signal("INT");
+    assert_eq!(adding.exit().await.code(), Some(1));
+    for words in [
+        "interrupted",
+        "goes on on the server",
+        &*format!("attache add --join {batch}"),
+        &*format!("attache add --cancel {batch}"),
+    ] {
+        assert!(adding.stderr.text().contains(words), "{}", adding.stderr.text());
+    }
+    assert!(adding.stdout.text().ends_with("1 added\n"), "{}", adding.stdout.text());
+    site.open_gate();
+    let done = home.run(&["add", "--join", &batch]);
+    assert!(done.said().contains(&format!("added    {gated}")) && done.said().ends_with("2 added"), "{done:?}");
+    assert_eq!(home.run(&["add", "--join", &batch, "--json"]).json()["added"].as_array().unwrap().len(), 2);
+
+    let silent = format!("http://{address}/silent");
+    let mut adding = home.start(&["add", &silent]);
+    let batch = batch_of(&adding).await;
+    adding.signal("INT");
+    assert_eq!(adding.exit().await.code(), Some(1));
+    assert_eq!(home.run(&["add", "--cancel", &batch]).said(), format!("batch {batch} is ended"));
+    let done = home.run(&["add", "--join", &batch]);
+    done.refused(1, &["1 item could not be added"]);
+    assert!(done.stdout.contains(&format!("failed   {silent}: cancelled: ")), "{done:?}");
+    for option in ["--join", "--cancel"] {
+        home.run(&["add", option, &flow::uuid()]).refused(1, &["not_found"]);
+        home.run(&["add", option, "nonsense"]).refused(2, &[option]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_under_it_is_waited_for() {
+    let (site, address) = Site::start().await;
+    let (home, _) = flow::at_fixed_address();
+    let home = beside(home, address);
+    let mut server = flow::library(&home).await;
+    write(&home, "note.md", "A note that needs no web server.");
+    let gated = format!("http://{address}/gated");
+    let mut adding = home.start(&["add", &gated, "note.md", "--json"]);
+    // The note is there: half of the batch is done.
+    crate::client::eventually("the note is found", async || {
+        let found = home.run(&["search", "web server", "--json"]).json();
+        (!found["results"].as_array().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    server.process.kill();
+    let _server = home.serve().await;
+    // The page may be asked for by the one that died, too.
+    let gate = tokio::spawn(async move {
+        loop {
+            site.open_gate();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert_eq!(adding.exit().await.code(), Some(0), "{}", adding.stderr.text());
+    gate.abort();
+    let told: Value = serde_json::from_str(&adding.stdout.text()).unwrap();
+    assert_eq!((told["added"].as_array().unwrap().len(), &told["failed"]), (2, &json!([])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_or_a_key_it_says_what_to_do() {
+    let (home, url) = flow::at_fixed_address();
+    write(&home, "note.md", "x");
+    let commands: [&[&str]; 4] = [&["add", "note.md"], &["search", "x"], &["space", "list"], &["space", "create", "x"]];
+    let each = |reasons: &[&str]| {
+        for command in commands {
+            home.run(command).refused(1, reasons);
+        }
+    };
+    each(&["there is no key", "/account/access", "ATTACHE_API_KEY"]);
+    flow::keep_profile(&home, &url, None, Some("at_wrong"));
+    each(&["they begin with ak_"]);
+    flow::keep_profile(&home, &url, None, Some(&format!("ak_{}", "A".repeat(43))));
+    home.run(&["add", "note.md"]).refused(1, &["cannot be reached", "1 item was not handed over"]);
+    let _server = home.serve().await;
+    each(&["unauthorized"]);
+}

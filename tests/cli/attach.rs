@@ -1,0 +1,179 @@
+//! `attache attach` and `attache machine`: from nothing to an attached computer, and every way in which it does not come to that.
+
+use serde_json::{Value, json};
+use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
+
+use crate::event::Machine;
+use crate::flow;
+use crate::process::{Home, Process, Server};
+
+/// `attach`, waiting for a person: it has shown its link and this code.
+async fn attaching(home: &Home, server: &Server) -> (Process, String) {
+    let process = home.start(&["attach", "--url", &server.url]);
+    // The code stands between two empty lines, and the moment until which it works after them.
+    assert!(process.stdout.reach(9).await, "{}{}", process.stdout.text(), process.stderr.text());
+    let shown = process.stdout.text();
+    let lines: Vec<&str> = shown.lines().map(str::trim).collect();
+    let (link, code) = (lines[2], lines[6].to_owned());
+    assert_eq!(link, format!("{}/device?user_code={code}", server.url), "{shown}");
+    (process, code)
+}
+
+/// The computer of the profile.
+fn computer(home: &Home) -> Machine {
+    let profile = flow::profile(home);
+    let text = |name: &str| profile["machine"][name].as_str().unwrap().to_owned();
+    Machine { user_cuid: text("user_cuid"), uuid: text("machine_uuid"), secret: text("secret") }
+}
+
+fn no_wait(home: &Home, server: &Server) -> Value {
+    let done = home.run(&["attach", "--url", &server.url, "--no-wait", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_computer_is_attached_once_its_person_approves_the_code_that_it_shows() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::person(&home, &server, "ada@example.com");
+    let (mut attach, code) = attaching(&home, &server).await;
+    ada.device_approve(&code).await.unwrap();
+    assert_eq!(attach.exit().await.code(), Some(0), "{}", attach.stderr.text());
+    let (said, complained) = (attach.stdout.text(), attach.stderr.text());
+    let summary = ada.account_summary().await.unwrap();
+    let account = summary.sections.account.unwrap().id;
+    assert!(said.contains(&format!("attached to the account {account}")), "{said}");
+    assert!(!said.contains('\u{1b}') && complained.is_empty(), "no terminal, no colours and no spinner: {complained}");
+    let computers = ada.account_computers().await.unwrap().computers;
+    assert_eq!(computers[0].machine_uuid.to_string(), computer(&home).uuid);
+
+    let known = json!({
+        "machine_uuid": computer(&home).uuid,
+        "user_cuid": computer(&home).user_cuid,
+        "user_account_id": account,
+    });
+    assert_eq!(home.run(&["attach", "--json"]).json(), known, "once is enough");
+    assert!(home.run(&["attach"]).said().contains("already"));
+    assert_eq!(home.run(&["machine", "show", "--json"]).json(), known);
+    assert!(home.run(&["machine", "show"]).said().contains(account.as_str()));
+
+    // Detached by its owner, it says so and how to go on; the identity stays, the computer is a new one.
+    ada.machine_detach(computers[0].machine_uuid).await.unwrap();
+    home.run(&["attach"]).refused(1, &["machine_unknown", "attache machine register --again"]);
+    let before = computer(&home);
+    let registered = home.run(&["machine", "register", "--again", "--json"]).json();
+    assert_eq!(registered["user_cuid"], before.user_cuid);
+    assert_ne!(registered["machine_uuid"], before.uuid);
+    assert_eq!(no_wait(&home, &server)["status"], "pending");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denied_computer_says_so_and_may_ask_anew() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::person(&home, &server, "ada@example.com");
+    let (mut attach, code) = attaching(&home, &server).await;
+    ada.device_deny(&code).await.unwrap();
+    assert_eq!(attach.exit().await.code(), Some(1));
+    assert!(attach.stderr.text().contains("the computer was denied"), "{}", attach.stderr.text());
+    assert!(!flow::profile_folder(&home).join("attach.json").exists());
+    assert_ne!(no_wait(&home, &server)["user_code"], code);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_that_is_over_says_so() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let (mut attach, code) = attaching(&home, &server).await;
+    // Another program of this computer asks too: its code takes the place of the first.
+    let (_, newer) = flow::device_code(&server, &computer(&home)).await;
+    assert_ne!(newer, code);
+    assert_eq!(attach.exit().await.code(), Some(1));
+    assert!(attach.stderr.text().contains("the code is over"), "{}", attach.stderr.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_attach_leaves_its_code_and_the_next_one_goes_on_with_it() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::person(&home, &server, "ada@example.com");
+    let (mut attach, code) = attaching(&home, &server).await;
+    attach.signal("INT");
+    assert_eq!(attach.exit().await.code(), Some(1));
+    assert!(attach.stderr.text().contains("the link still works"), "{}", attach.stderr.text());
+    assert_eq!(no_wait(&home, &server)["user_code"], code);
+
+    ada.device_approve(&code).await.unwrap();
+    let done = home.run(&["attach"]);
+    assert!(done.said().contains("attached to the account"), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_json_the_link_goes_beside_the_value() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let done = home.run(&["attach", "--url", &server.url, "--no-wait", "--json"]);
+    let shown: Value = serde_json::from_str(&done.stdout).unwrap();
+    for member in ["status", "machine_uuid", "user_code", "verification_uri", "verification_uri_complete", "until"] {
+        assert!(shown[member].is_string(), "{member} in {shown}");
+    }
+    assert!(done.stderr.contains(shown["verification_uri_complete"].as_str().unwrap()), "{done:?}");
+
+    let picture = |when: &str| home.run(&["attach", "--no-wait", "--qr", when]).said().contains("▄▄▄▄▄");
+    assert_eq!(["always", "auto", "never"].map(picture), [true, false, false], "nobody looks at a pipe");
+    home.run(&["attach", "--qr", "sometimes"]).refused(2, &["--qr"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_computer_registers_once_and_keeps_its_secret_to_itself() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let done = home.run(&["machine", "register", "--url", &server.url, "--name", "Ada's laptop"]);
+    let computer = computer(&home);
+    assert!(done.said().contains(&computer.uuid) && done.said().contains("attache attach"), "{done:?}");
+    assert!(!done.said().contains(&computer.secret));
+    home.run(&["machine", "register"]).refused(1, &[&computer.uuid, "--again"]);
+    let operators = home.run(&["admin", "machine", "list", "--json"]).json();
+    assert_eq!((&operators[0]["machine_uuid"], &operators[0]["name"]), (&json!(computer.uuid), &json!("Ada's laptop")));
+    let shown = home.run(&["machine", "show", "--json"]);
+    assert!(shown.json()["user_account_id"].is_null() && !shown.stdout.contains(&computer.secret));
+
+    let long = "x".repeat(101);
+    home.run(&["machine", "register", "--again", "--name", &long]).refused(1, &["invalid_request", "name"]);
+    assert_eq!(flow::profile(&home)["machine"]["machine_uuid"].as_str(), Some(computer.uuid.as_str()));
+    Home::new().run(&["machine", "show"]).refused(1, &["attache machine register"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_not_everybody_may_register_a_key_or_an_operator_is_needed() {
+    let home = Home::new().set("machines.registration", "key").set("machines.enrolment_key", "open sesame please");
+    let server = home.serve().await;
+    home.run(&["attach", "--url", &server.url, "--no-wait"]).refused(1, &["unauthorized"]);
+    let wrong = ["machine", "register", "--url", &server.url, "--enrolment-key", "open barley"];
+    home.run(&wrong).refused(1, &["unauthorized"]);
+    home.run(&["attach", "--url", &server.url, "--no-wait", "--enrolment-key", "open sesame please"]).said();
+
+    let closed = Home::new().set("machines.registration", "off");
+    let server = closed.serve().await;
+    closed
+        .run(&["machine", "register", "--url", &server.url])
+        .refused(1, &["registration_closed", "admin machine add"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_away_or_none_of_ours_is_named() {
+    let home = Home::new();
+    // Nobody listens on the first port.
+    let away = home.run(&["attach", "--url", "http://127.0.0.1:1"]);
+    away.refused(1, &["http://127.0.0.1:1 cannot be reached", "is it running"]);
+    home.run(&["attach", "--url", "nonsense"]).refused(1, &["nonsense", "is --url right?"]);
+
+    let other = MockServer::start().await;
+    let greeting = ResponseTemplate::new(200).set_body_string("<h1>It works!</h1>");
+    Mock::given(matchers::any()).respond_with(greeting).mount(&other).await;
+    home.run(&["attach", "--url", &other.uri()]).refused(1, &["does not say", "is --url that of an attache server?"]);
+    let nothing = MockServer::start().await;
+    home.run(&["attach", "--url", &nothing.uri()]).refused(1, &["http_404", "is --url that of an attache server?"]);
+    assert!(flow::profile(&home).get("machine").is_none(), "nothing was registered");
+}

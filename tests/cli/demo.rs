@@ -1,0 +1,100 @@
+//! `attache demo`: the whole tour, by itself and with a person.
+
+use serde_json::json;
+
+use crate::client::eventually;
+use crate::flow;
+use crate::process::Home;
+
+/// A page that no server may fetch, so that the tour is the same everywhere.
+const PAGE: [&str; 2] = ["--page", "http://10.0.0.1/"];
+
+/// Profiles that are there.
+fn profiles(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.dir.path().join(".config/attache")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn by_itself_it_goes_round_and_leaves_no_profile() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let done = home.run(&[&["demo", "--auto", "--url", &server.url][..], &PAGE].concat());
+    let said = done.said();
+    for nth in 1..=7 {
+        assert!(said.contains(&format!("\n{nth}. ")), "{said}");
+    }
+    for words in [
+        "claimed by demo@example.com",
+        "attached to account",
+        "the proof holds",
+        "3 of 4 can be found",
+        "blocked_address",
+        "Bees (",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(profiles(&home), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_profile_can_be_kept_and_gone_on_with() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let arguments = ["demo", "--auto", "--email", "ada@example.com", "--keep", "--json", "--url", &server.url];
+    let done = home.run(&[&arguments[..], &PAGE].concat());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let told: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!((told["events"].as_array().unwrap().len(), &told["proven"]), (3, &told["events"][2]["event_id"]));
+    assert_eq!((&told["found"]["title"], &told["failed"][0]["error"]), (&json!("Bees"), &json!("blocked_address")));
+    let [profile] = profiles(&home).try_into().unwrap();
+    assert!(done.stderr.contains(&format!("attache event tail --profile {profile}")), "{done:?}");
+    let tail = home.run(&["event", "tail", "--count", "3", "--profile", &profile]);
+    assert!(tail.said().contains("skill.invoked"), "{tail:?}");
+    assert!(home.run(&["search", "tides", "--profile", &profile]).said().starts_with(" 1. Tides"));
+    let sent = home.run(&["event", "send", "--type", "llm.failed", "--profile", &profile, "--json"]).json();
+    assert_eq!(sent["seq"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_person_it_waits_for_them() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let person = flow::session(&home, "ada@example.com");
+    let key = home.run(&["admin", "api-key", "create", "--email", "ada@example.com"]).said().to_owned();
+    let visitor = Home::new().set("api_key", &key);
+    let mut tour = visitor.start(&[&["demo", "--url", &server.url][..], &PAGE].concat());
+    let after = async |mark: &'static str| {
+        eventually(mark, async || {
+            let text = tour.stdout.text();
+            let (_, rest) = text.split_once(mark)?;
+            rest.contains('\n').then(|| rest.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        })
+        .await
+    };
+    after("type the code").await;
+    let words = after("/claim?attempt=").await;
+    flow::complete(&server, &person, &words[0], &words[1]).await.expect(200);
+    let words = after("/device?user_code=").await;
+    flow::device_approve(&server, &person, &words[0]).await.unwrap().expect(200);
+    assert_eq!(tour.exit().await.code(), Some(0), "{}", tour.stderr.text());
+    let said = tour.stdout.text();
+    assert!(
+        said.contains("claimed by ada@example.com") && said.contains("in ATTACHE_API_KEY") && said.contains("Bees ("),
+        "{said}"
+    );
+    assert_eq!(profiles(&visitor), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_its_way_is_said() {
+    let (home, url) = flow::at_fixed_address();
+    let demo = |home: &Home| home.run(&[&["demo", "--auto", "--url", &url][..], &PAGE].concat());
+    demo(&home).refused(1, &["cannot be reached", "is it running"]);
+    let _server = home.serve().await;
+    // Signed in by somebody who is not this server's operator.
+    let stranger = Home::new();
+    demo(&stranger).refused(1, &["unauthorized (401)", "--auto works with the configuration of that server"]);
+    assert_eq!(profiles(&stranger), Vec::<String>::new());
+    home.run(&["demo", "--email", "ada@example.com"]).refused(2, &["--auto"]);
+}

@@ -1,0 +1,86 @@
+//! `attache event tail`: what comes in, the newest last.
+
+use serde_json::{Value, json};
+
+use crate::event::Machine;
+use crate::flow;
+use crate::process::{Home, Server};
+
+async fn computer(home: &Home) -> (Server, Machine) {
+    let server = home.serve().await;
+    let machine = flow::machine(home, &server).await;
+    flow::keep_profile(home, &server.url, Some(&machine), None);
+    (server, machine)
+}
+
+/// Sends an event, and says its id.
+fn send(home: &Home, arguments: &[&str]) -> String {
+    let sent = home.run(&[&["event", "send", "--json"], arguments].concat()).json();
+    flow::text(&sent, "event_id")
+}
+
+fn ids(stdout: &str) -> Vec<String> {
+    let line = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    stdout.lines().map(|text| flow::text(&line(text), "event_id")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_there_comes_first_and_what_comes_is_shown_until_it_is_interrupted() {
+    let home = Home::new();
+    let (_server, _) = computer(&home).await;
+    let mut sent: Vec<String> = (0..3).map(|_| send(&home, &["--type", "memory.stored"])).collect();
+    let mut tail = home.start(&["event", "tail", "--json"]);
+    assert!(tail.stdout.reach(3).await);
+    sent.push(send(&home, &["--type", "llm.failed"]));
+    assert!(tail.stdout.reach(4).await);
+    sent.push(send(&home, &["--type", "memory.stored", "--payload", r#"{"content":"not allowed"}"#]));
+    assert!(tail.stdout.reach(5).await);
+    tail.signal("INT");
+    assert_eq!(tail.exit().await.code(), Some(0), "{}", tail.stderr.text());
+    assert_eq!(ids(&tail.stdout.text()), sent);
+    let held: Value = serde_json::from_str(tail.stdout.text().lines().last().unwrap()).unwrap();
+    assert_eq!((&held["held"], &held["reason"]), (&json!(true), &json!("payload_invalid")));
+    assert_eq!(tail.stderr.text(), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_begins_where_it_is_told_and_ends_after_so_many() {
+    let home = Home::new();
+    let (_server, _) = computer(&home).await;
+    let name = home.dir.path().join("many");
+    std::fs::write(&name, "{\"event_type\":\"memory.stored\",\"payload\":{}}\n".repeat(250)).unwrap();
+    home.run(&["event", "send", "many"]).said();
+    let llm = send(&home, &["--type", "llm.failed"]);
+    let tail = |arguments: &[&str]| home.run(&[&["event", "tail", "--json"], arguments].concat());
+    // Everything, over several pages, the oldest first.
+    let all = tail(&["--since", "0", "--count", "251"]);
+    let all = ids(all.said());
+    assert_eq!((all.len(), all.last()), (251, Some(&llm)));
+    assert_eq!(ids(tail(&["--lines", "4", "--count", "3"]).said()), all[247..250]);
+    assert_eq!(ids(tail(&["--count", "1"]).said()), all[241..242]);
+    assert_eq!(ids(tail(&["--lane", "llm", "--count", "1"]).said()), std::slice::from_ref(&llm));
+    let table = home.run(&["event", "tail", "--lines", "1", "--count", "1"]);
+    assert!(table.said().contains("llm.failed") && table.said().contains(&llm) && table.said().contains("seq 250"));
+    tail(&["--lane", "dream"]).refused(2, &["--lane"]);
+    tail(&["--since", "0", "--lines", "1"]).refused(2, &["cannot be used with"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_away_is_waited_for_and_one_that_was_never_there_is_not() {
+    let (home, _) = flow::at_fixed_address();
+    let (mut server, _) = computer(&home).await;
+    send(&home, &["--type", "memory.stored"]);
+    let mut tail = home.start(&["event", "tail", "--json"]);
+    assert!(tail.stdout.reach(1).await);
+    server.process.kill();
+    assert!(tail.stderr.reach(1).await);
+    assert!(tail.stderr.text().contains("cannot be reached"), "{}", tail.stderr.text());
+    home.run(&["event", "tail"]).refused(1, &["cannot be reached", "is it running"]);
+    let _server = home.serve().await;
+    let last = send(&home, &["--type", "memory.stored"]);
+    assert!(tail.stdout.reach(2).await);
+    assert_eq!(ids(&tail.stdout.text()).last(), Some(&last));
+    tail.signal("INT");
+    assert_eq!(tail.exit().await.code(), Some(0));
+    assert_eq!(tail.stderr.text().lines().count(), 1);
+}
