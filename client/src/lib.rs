@@ -21,7 +21,7 @@
 //!   cannot have been done. `Retry-After` is obeyed, and otherwise delays grow and vary ([`RetrySettings`]).
 //! - **Polls** keep the interval that the server names and slow down when it says so ([`Client::attached`], [`Client::claimed`]).
 //! - **Streams** are joined again where they broke off ([`stream::BatchStream`]).
-//! - Bodies are those of [`wire`]; what opens something is a [`Secret`](domain::secret::Secret), and errors never show one.
+//! - Bodies are those of [`wire`]; what opens something is a [`Secret`], and errors never show one.
 
 mod account;
 mod activity;

@@ -62,8 +62,9 @@ async fn with_a_person_it_waits_for_them() {
     let server = home.serve().await;
     let person = flow::session(&home, "ada@example.com");
     let key = home.run(&["admin", "api-key", "create", "--email", "ada@example.com"]).said().to_owned();
-    let visitor = Home::new().set("api_key", &key);
-    let mut tour = visitor.start(&[&["demo", "--url", &server.url][..], &PAGE].concat());
+    let visitor = Home::new();
+    let arguments = [&["demo", "--url", &server.url][..], &PAGE].concat();
+    let mut tour = visitor.start_with_input(&arguments, format!("{key}\n").as_bytes());
     let after = async |mark: &'static str| {
         eventually(mark, async || {
             let text = tour.stdout.text();
@@ -80,7 +81,7 @@ async fn with_a_person_it_waits_for_them() {
     assert_eq!(tour.exit().await.code(), Some(0), "{}", tour.stderr.text());
     let said = tour.stdout.text();
     assert!(
-        said.contains("claimed by ada@example.com") && said.contains("in ATTACHE_API_KEY") && said.contains("Bees ("),
+        said.contains("claimed by ada@example.com") && said.contains("paste it here") && said.contains("Bees ("),
         "{said}"
     );
     assert_eq!(profiles(&visitor), Vec::<String>::new());

@@ -1,7 +1,7 @@
 //! The real program as a child process. It never outlives its test, and everything it writes is kept.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,6 +91,15 @@ impl Home {
     /// Starts a command and waits for nothing.
     pub fn start(&self, arguments: &[&str]) -> Process {
         Process::of(self.command(arguments))
+    }
+
+    /// The same, with something to read on its standard input.
+    pub fn start_with_input(&self, arguments: &[&str], input: &[u8]) -> Process {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input).and_then(|()| file.rewind()).unwrap();
+        let mut command = self.command(arguments);
+        command.stdin(file);
+        Process::of(command)
     }
 
     /// Starts a server that tells every step of its start, so that one can be chosen to kill it at; waits for nothing.

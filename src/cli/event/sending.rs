@@ -96,6 +96,7 @@ impl Sending {
 
     /// Lines as they come. Each is sent before the next is read, and the chain is free in between.
     pub async fn stream(&mut self, mut input: impl BufRead, defaults: &Defaults) -> Done {
+        let mut settled = 0_usize;
         for number in 1.. {
             let mut line = Vec::new();
             let bytes_max = LINE_BYTES_MAX as u64 + 2;
@@ -109,19 +110,23 @@ impl Sending {
                 Ok(Some(draft)) => self.next_of_stream(&draft, number).await,
                 Err(mistake) => Err((Failure::Refused(format!("standard input:{number}: {mistake}")), false)),
             };
-            if let Err((Failure::Refused(reason), is_kept)) = sent {
-                let kept =
-                    if is_kept { "is kept and sent first by the next `attache event send`" } else { "is not sent" };
-                let count = self.tally.sent + self.tally.held + self.tally.known;
-                return Err(Failure::Refused(format!(
-                    "{reason}\n  line {number} {kept}, and those after it are not sent; of those before it, {count} are",
-                )));
-            }
+            let (failure, is_kept) = match sent {
+                Ok(is_event) => {
+                    settled += usize::from(is_event);
+                    continue;
+                }
+                Err(failed) => failed,
+            };
+            let Failure::Refused(reason) = failure else { return Err(failure) };
+            let kept = if is_kept { "is kept and sent first by the next `attache event send`" } else { "is not sent" };
+            return Err(Failure::Refused(format!(
+                "{reason}\n  line {number} {kept}, and those after it are not sent; of those before it, {settled} are",
+            )));
         }
         Ok(())
     }
 
-    /// Says of one that fails whether it is kept.
+    /// Says that there was an event, or of one that fails whether it is kept.
     async fn next_of_stream(&mut self, draft: &Draft, line: u64) -> Result<bool, (Failure, bool)> {
         let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, false))?;
         let place = Place { source: None, line, done: 0, total: 0 };

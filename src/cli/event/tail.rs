@@ -53,7 +53,6 @@ pub async fn run(arguments: &Arguments) -> Done {
 
 async fn follow(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
-    let client = connection.as_reader().await?;
     let mut shown = Shown::default();
     let mut left = arguments.count.unwrap_or(usize::MAX);
     let mut is_away = false;
@@ -62,7 +61,13 @@ async fn follow(arguments: &Arguments) -> Done {
     loop {
         looks.tick().await;
         let is_first = shown.is_empty();
-        let mut entries = match new_ones(&client, arguments, &mut shown).await {
+        // An agent's token ends every hour, and is exchanged for the next one.
+        let looked = match connection.as_reader().await {
+            Ok(client) => new_ones(&client, arguments, &mut shown).await,
+            Err(_) if is_away => continue,
+            Err(failure) => return Err(failure),
+        };
+        let mut entries = match looked {
             Ok(entries) => entries,
             // Whoever follows wants to go on when the server is back.
             Err(error) if !is_first && error.is_temporary() => {
