@@ -2,9 +2,9 @@
 //!
 //! It is put together from three truths. The route table says which operations there are and which credentials each takes; the types of
 //! the crate `wire` say what bodies look like; the lists in this folder say what each operation is for, and with which of our
-//! [`Code`]s it refuses. What follows from those is not written down anywhere: a status is there because one of its codes is, 401 because
-//! a credential is asked for, 424 or 503 because anything may be unavailable. A test walks routes and operations and finds no gap, and
-//! every answer that any black-box test gets is held against the document.
+//! [`Code`](super::error::Code)s it refuses. What follows from those is not written down anywhere: a status is there because one of its
+//! codes is, 401 because a credential is asked for, 424 or 503 because anything may be unavailable. A test walks routes and operations and
+//! finds no gap, and every answer that any black-box test gets is held against the document.
 
 mod account;
 mod agents;
