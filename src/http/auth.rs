@@ -158,7 +158,10 @@ async fn bearer(header: &HeaderValue, challenge: &Challenge<'_>) -> Result<Calle
     let Some(secret) = bearer_token(header) else { return Err(refuse(Code::Unauthorized)) };
     if secret.has_prefix(SecretKind::Machine) {
         let machine = house.lookup.machine(secret.hash()).await?;
-        let machine = machine.ok_or_else(|| refuse(Code::MachineUnknown))?;
+        // The knowledge API knows keys and no computers.
+        let knowledge = challenge.accepts.includes(Accepts::API_KEY);
+        let unknown = if knowledge { Code::Unauthorized } else { Code::MachineUnknown };
+        let machine = machine.ok_or_else(|| refuse(unknown))?;
         house.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, house.clock.now());
         return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
     }

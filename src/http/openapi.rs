@@ -204,6 +204,7 @@ fn security_schemes(settings: &Settings, urls: &Urls) -> Value {
         "machineBearer": bearer("A computer's secret, `msk_…`."),
         "preClaimBearer": bearer("The access token of an agent that nobody has claimed, `at_…`; its events are held."),
         "apiKey": bearer("A key of the knowledge API, `ak_…`."),
+        "enrolmentKey": bearer("The key that an operator gives out for registering computers, where registering takes one."),
         "sessionCookie": {
             "type": "apiKey",
             "in": "cookie",

@@ -9,6 +9,7 @@ use attache::http::{knowledge_routes, openapi, routes};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::event::seal;
 use crate::world::{Credential, World};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -69,6 +70,62 @@ async fn every_example_is_what_it_is_an_example_of() {
         }
     }
     assert!(judged > 150, "{judged}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_an_event_is_taken_from_the_computer_that_it_names() {
+    let world = World::new().await;
+    let document = world.get("/openapi.json", &Credential::None).await.expect(200);
+    let told = &document["paths"]["/api/v1/events"]["post"];
+    let event = &told["requestBody"]["content"]["application/json"]["example"];
+    let scope = &event["scope"];
+    let machine = json!({ "user_cuid": scope["user_id"], "machine_uuid": scope["machine_id"] });
+    let registered = world.post("/api/v1/machines", &Credential::None, &machine).await.expect(201);
+    let secret = Credential::Bearer(registered["machine_secret"].as_str().unwrap().to_owned());
+    world.event(secret.clone(), event).await.receipt();
+    // What is said of refusals is what is answered.
+    let answered = |status: &str, code: &str| {
+        told["responses"][status]["content"]["application/json"]["examples"][code]["value"].clone()
+    };
+    let mut other = event.clone();
+    other["ts_edge_ms"] = json!(1);
+    seal(&mut other);
+    assert_eq!(world.event(secret.clone(), &other).await.expect(409), answered("409", "event_id_conflict"));
+    let mut late = other.clone();
+    late["event_id"] = json!("019b76da-a800-7274-8acf-2e56e162ebda");
+    seal(&mut late);
+    assert_eq!(world.event(secret.clone(), &late).await.expect(409), answered("409", "chain_conflict"));
+    let mut loose = late.clone();
+    loose["seq"] = json!(1);
+    seal(&mut loose);
+    assert_eq!(world.event(secret, &loose).await.expect(422), answered("422", "chain_broken"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn registering_a_computer_takes_the_enrolment_key_or_nothing() {
+    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+    let told = &document["paths"]["/api/v1/machines"]["post"]["security"];
+    assert_eq!(told, &json!([{}, { "enrolmentKey": [] }]));
+    for (_, item) in document["paths"].as_object().unwrap() {
+        for (_, operation) in item.as_object().unwrap() {
+            for scheme in operation["security"].as_array().into_iter().flatten() {
+                for (name, _) in scheme.as_object().unwrap() {
+                    assert!(document["components"]["securitySchemes"].get(name).is_some(), "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn computers_are_unknown_on_the_account_s_surface_alone() {
+    let document = World::new().await.get("/openapi.json", &Credential::None).await.expect(200);
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let told = codes_of(&document, &operation["responses"]["401"]);
+            assert!(!(path.starts_with("/v1/") && told.contains("machine_unknown")), "{method} {path}: {told:?}");
+        }
+    }
 }
 
 /// How many examples there are; each fits its schema.

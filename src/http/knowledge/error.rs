@@ -34,7 +34,7 @@ pub type Answer<T = Response> = Result<T, KnowledgeError>;
 /// A code in a sentence that says what to do.
 fn details(code: Code) -> &'static str {
     match code {
-        Code::Unauthorized | Code::MachineUnknown => {
+        Code::Unauthorized => {
             "send the header Authorization: Bearer <API key>, with a key that is neither expired nor revoked"
         }
         Code::InvalidJson => "the body is not JSON",

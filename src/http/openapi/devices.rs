@@ -38,6 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
     Operation::tagged("Computers", vec![
         Operation::post("/api/v1/machines", "registerMachine", "Register a computer")
             .says("Some servers want an enrolment key, as the bearer, and some take no registrations at all.")
+            .may_bear("enrolmentKey")
             .takes::<MachineRequest>(json!({ "user_cuid": cuid, "machine_uuid": machine, "name": "Ada's laptop" }))
             .answers::<MachineResult>(201, "The computer's secret, which is shown this once.", registered)
             .refuses(&[Code::InvalidRequest, Code::MachineAlreadyRegistered, Code::RegistrationClosed])

@@ -1,13 +1,15 @@
 //! Events (specification, *Events*).
 
-use serde_json::json;
-use wire::events::{Registry, SubmitResult};
+use domain::Digest;
+use domain::canonical::canonical_bytes;
+use serde_json::{Value, json};
+use wire::events::{ChainRefusal, Registry, SubmitResult};
 use wire::schema::EventEnvelope;
 
 use super::operation::Operation;
 
 pub(super) fn operations() -> Vec<Operation> {
-    let event = json!({
+    let event = sealed(json!({
         "schema_version": "v1",
         "event_id": "019b76da-a800-7274-8acf-2e56e162ebd9",
         "event_type": "memory.stored",
@@ -22,12 +24,15 @@ pub(super) fn operations() -> Vec<Operation> {
             "machine_id": "019b76da-a800-7a67-8a14-94a3f41b0634",
             "agent_id": "svc-cli",
         },
-        "hash_chain": {
-            "prev": "GENESIS",
-            "self": "3f0a0f8d1c2b4e5f6a7b8c9d0e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b",
-        },
+        "hash_chain": { "prev": "GENESIS" },
         "payload": { "memory_id": "m1", "content": "the key is under the mat" },
-    });
+    }));
+    let at = |seq: u64, prev: &Value| json!({ "chain_epoch": 0, "seq": seq, "prev": prev });
+    let (genesis, head) = (&event["hash_chain"]["prev"], &event["hash_chain"]["self"]);
+    let refused =
+        |error: &str, received: Value| json!({ "error": error, "expected": at(1, head), "received": received });
+    let (conflict, broken) = (refused("chain_conflict", at(0, genesis)), refused("chain_broken", at(1, genesis)));
+    let taken = json!({ "error": "event_id_conflict" });
     let kind = json!({
         "event_type": "memory.stored",
         "lane": "memory",
@@ -46,8 +51,20 @@ pub(super) fn operations() -> Vec<Operation> {
                 "Forwarded, with its receipt; or held, with a warning.",
                 json!({ "receipt_id": "019b76da-a9f4-7c11-9d3e-5b7f0a2c4e61" }),
             )
-            .passes_on(&[409, 422, 424, 429]),
+            .passes_on(&[409, 422, 424, 429])
+            .passes_on_known::<ChainRefusal>(
+                409,
+                json!({ "chain_conflict": { "value": conflict }, "event_id_conflict": { "value": taken } }),
+            )
+            .passes_on_known::<ChainRefusal>(422, json!({ "chain_broken": { "value": broken } })),
         Operation::get("/api/v1/events/registry", "eventRegistry", "Event types")
             .answers::<Registry>(200, "Every registered type.", json!({ "event_types": [kind] })),
     ])
+}
+
+/// The event with its seal.
+fn sealed(mut event: Value) -> Value {
+    let seal = event.as_object().map(|members| Digest::of(&canonical_bytes(members)).to_string());
+    event["hash_chain"]["self"] = json!(seal);
+    event
 }

@@ -22,6 +22,8 @@ pub struct Operation {
     answers: Vec<Answer>,
     codes: Vec<Code>,
     passing: Passing,
+    known: Vec<Known>,
+    optional: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,14 @@ struct Content {
     headers: Value,
 }
 
+/// What the embedded statistics service answers with one of its statuses; another one may answer otherwise.
+#[derive(Debug)]
+struct Known {
+    status: u16,
+    schema: fn(&mut Schemas) -> Value,
+    examples: Value,
+}
+
 /// Which answers are the statistics service's own, with whatever status, type and body it chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passing {
@@ -59,7 +69,8 @@ impl Operation {
     fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         let head = Map::from_iter([("operationId".to_owned(), id.into()), ("summary".to_owned(), summary.into())]);
         let (parameters, answers, codes) = (path_parameters(path), Vec::new(), Vec::new());
-        Self { method, path, head, parameters, body: None, answers, codes, passing: Passing::Nothing }
+        let (passing, known) = (Passing::Nothing, Vec::new());
+        Self { method, path, head, parameters, body: None, answers, codes, passing, known, optional: None }
     }
 
     pub(super) fn get(path: &'static str, id: &'static str, summary: &'static str) -> Self {
@@ -200,6 +211,18 @@ impl Operation {
         self
     }
 
+    /// What such an answer is when the statistics service is the embedded one: a JSON object, with examples by their names.
+    pub(super) fn passes_on_known<T: ToSchema>(mut self, status: u16, examples: Value) -> Self {
+        self.known.push(Known { status, schema: Schemas::add::<T>, examples });
+        self
+    }
+
+    /// A credential that some servers ask for, on a route that takes none otherwise.
+    pub(super) fn may_bear(mut self, scheme: &'static str) -> Self {
+        self.optional = Some(scheme);
+        self
+    }
+
     /// Every answer may be the statistics service's own.
     pub(super) fn passes_everything_on(mut self) -> Self {
         self.passing = Passing::Everything;
@@ -228,7 +251,8 @@ impl Operation {
     /// The object of the document.
     pub(super) fn told(self, route: &Route, schemas: &mut Schemas) -> Value {
         let mut told = self.head.clone();
-        told.insert("security".to_owned(), security(route));
+        let security = self.optional.map_or_else(|| security(route), |scheme| json!([{}, { scheme: [] }]));
+        told.insert("security".to_owned(), security);
         if !self.parameters.is_empty() {
             told.insert("parameters".to_owned(), json!(self.parameters));
         }
@@ -254,6 +278,11 @@ impl Operation {
             for status in statuses {
                 responses.entry(status.to_string()).or_insert_with(|| refusals::passed_on(*status));
             }
+        }
+        for Known { status, schema, examples } in self.known {
+            let schema = json!({ "anyOf": [schema(schemas), schemas.add::<Anything>()] });
+            let media = json!({ "schema": schema, "examples": examples });
+            responses.entry(status.to_string()).or_default()["content"]["application/json"] = media;
         }
         if self.passing == Passing::Everything {
             let what = "Whatever else the statistics service answers: status, Content-Type and body as they came.";
@@ -290,7 +319,7 @@ impl Operation {
         let changes = self.method != Method::GET;
         let follow = [
             (asks, Code::Unauthorized),
-            (asks, Code::MachineUnknown),
+            (asks && !knowledge, Code::MachineUnknown),
             // A cookie is judged before it is found that it does not do.
             (changes && asks, Code::CrossSiteRequest),
             (knowledge, Code::InsufficientScope),

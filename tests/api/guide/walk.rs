@@ -1,11 +1,16 @@
 //! The guides work as printed: their commands are run, one after the other, in one shell, by somebody who has read nothing else.
 //!
+//! What they do when the server is away, or says no, is in [`away`].
+//!
 //! What a person does in between is done when the agent polls for the first time: so far it has shown a link and a code and waited.
+
+mod away;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use base64::Engine;
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -31,6 +36,20 @@ fn commands(guide: &str) -> String {
     script
 }
 
+/// The functions that the blocks define, without what the blocks do.
+fn functions(guide: &str) -> String {
+    let (mut found, mut inside) = (String::new(), false);
+    for line in commands(guide).lines() {
+        inside |= line.split_once("() {").is_some_and(|(name, _)| !name.contains(' '));
+        if inside {
+            found.push_str(line);
+            found.push('\n');
+        }
+        inside &= line != "}";
+    }
+    found
+}
+
 /// Runs a script line by line as it prints, with a person beside it; gives all that it printed.
 async fn run(
     script: String,
@@ -38,6 +57,18 @@ async fn run(
     environment: Vec<(&'static str, String)>,
     world: &World,
     ada: &Person,
+) -> String {
+    run_beside(script, folder, environment, world, ada, None).await
+}
+
+/// The same, with a person who says how much of the memory may be recorded as soon as they have a computer.
+async fn run_beside(
+    script: String,
+    folder: &Path,
+    environment: Vec<(&'static str, String)>,
+    world: &World,
+    ada: &Person,
+    level: Option<&str>,
 ) -> String {
     // Waiting is shorter here. Whoever polls too early is told so and goes on.
     let script = format!("set -euo pipefail\nsleep() {{ command sleep 0.1; }}\n{script}");
@@ -64,7 +95,7 @@ async fn run(
         if line == "authorization_pending"
             && let Some(asked) = asked.take()
         {
-            confirm(&asked, world, ada).await;
+            confirm(&asked, world, ada, level).await;
         }
         printed.push_str(&line);
         printed.push('\n');
@@ -76,14 +107,19 @@ async fn run(
 }
 
 /// What the person does with "Open … and type 123456" or "Open … and compare the code XXXX-XXXX".
-async fn confirm(asked: &str, world: &World, person: &Person) {
+async fn confirm(asked: &str, world: &World, person: &Person, level: Option<&str>) {
     let code = asked.rsplit(' ').next().unwrap();
     let link = asked.split(' ').nth(1).unwrap();
     assert!(link.starts_with(&world.url), "{asked}");
-    match link.split_once("attempt=") {
-        Some((_, attempt)) => world.complete(&person.cookie, attempt, code).await.expect(200),
-        None => world.device_approve(&person.cookie, code).await.expect(200),
-    };
+    if let Some((_, attempt)) = link.split_once("attempt=") {
+        world.complete(&person.cookie, attempt, code).await.expect(200);
+        return;
+    }
+    world.device_approve(&person.cookie, code).await.expect(200);
+    if let Some(level) = level {
+        let wanted = json!({ "level": level, "lane": "memory" });
+        world.post("/api/v1/consent", &person.cookie, &wanted).await.expect(200);
+    }
 }
 
 async fn guide(world: &World, path: &str) -> String {
@@ -150,6 +186,103 @@ async fn every_command_of_the_whole_guide_works_as_printed() {
     world.get("/api/v1/usage/bar", &token).await.refused(401, "unauthorized");
     // And the program that nobody has to read the source of says the same of what it has no key for.
     world.search(&Credential::None, json!({ "query": "roses" })).await.refused(401, "unauthorized");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_is_recorded_than_the_person_allows() {
+    for (level, events) in [("full", 3), ("metadata-only", 3), ("off", 0)] {
+        let world = World::new().await;
+        let ada = world.person("ada@example.com").await;
+        let folder = tempfile::tempdir().unwrap();
+        let text = guide(&world, "/llms-full.txt").await;
+        let (text, _) = text.split_once("\n## Activity and proofs").unwrap();
+        let environment = vec![("EMAIL", "ada@example.com".to_owned())];
+        let printed = run_beside(commands(text), folder.path(), environment, &world, &ada, Some(level)).await;
+        assert!(printed.contains(&format!("level of memory: {level}\n")), "{printed}");
+        assert!(!printed.contains("\"held\""), "{printed}");
+        let page = world.activity(ada.cookie.clone(), "?lane=memory").await.expect(200);
+        let recorded = page["events"].as_array().unwrap();
+        assert_eq!(recorded.len(), events, "{level}: {page}");
+        for event in recorded {
+            assert_eq!(event["consent_level"], level, "{event}");
+            let proof = world.included(ada.cookie.clone(), event["event_id"].as_str().unwrap()).await;
+            let bytes = base64::engine::general_purpose::STANDARD.decode(proof["canonical_b64"].as_str().unwrap());
+            let told = String::from_utf8(bytes.unwrap()).unwrap().contains("under the mat");
+            assert_eq!(told, level == "full" && event["event_type"] == "memory.stored", "{event}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_place_is_found_again_in_a_later_epoch_too() {
+    let world = World::new().await;
+    let ada = world.person("ada@example.com").await;
+    let folder = tempfile::tempdir().unwrap();
+    let text = guide(&world, "/llms-full.txt").await;
+    let (text, _) = text.split_once("\n## Activity and proofs").unwrap();
+    let lost = r#"
+        step() { seal memory.recalled memory "$LEVEL" '{"memory_id": "m1"}' && send; }
+        EPOCH=7 SEQ=0 PREV=GENESIS; step
+        EPOCH=0 SEQ=3; step; catch_up; echo "now at $EPOCH/$SEQ"; step
+        cp event.json taken.json; jq -c '.ts_edge_ms = 1' unsealed.json > unsealed.anew
+        SELF=$(tr -d '\n' < unsealed.anew | sha256sum | cut -d ' ' -f 1)
+        jq -c --arg self "$SELF" '.hash_chain.self = $self' unsealed.anew > event.json
+        send; catch_up; echo "still at $EPOCH/$SEQ"; step"#;
+    let environment = vec![("EMAIL", "ada@example.com".to_owned())];
+    let script = commands(text) + lost;
+    let printed = run(script, folder.path(), environment, &world, &ada).await;
+    let (_, printed) =
+        printed.rsplit_once("202 {\"receipt_id\":").map(|_| printed.split_once("now at 7/1").unwrap()).unwrap();
+    let said: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).map(|line| &line[..12]).collect();
+    assert_eq!(said, ["202 {\"receip", "409 {\"error\"", "still at 7/2", "202 {\"receip"], "{printed}");
+    assert!(printed.contains("event_id_conflict"), "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_knows_no_address_begins_anonymously_and_is_held_until_claimed() {
+    let world = World::new().await;
+    let ada = world.person("ada@example.com").await;
+    let folder = tempfile::tempdir().unwrap();
+    let text = guide(&world, "/llms-full.txt").await;
+    let section = |name: &str| {
+        let (_, rest) = text.split_once(&format!("\n## {name}\n")).unwrap();
+        rest.split("\n## ").next().unwrap().to_owned()
+    };
+    let anonymous = section("Anonymously");
+    let (register, claim) = anonymous.split_once("\nWhen a person").unwrap();
+    let (computer, _) =
+        section("Computers").split_once("\nTo be attached").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let registry = section("Events").split_once("\nEvents of one computer").unwrap().0.to_owned();
+    let held = r#"
+        TOKEN=$VISITOR EPOCH=0 SEQ=0 PREV=GENESIS
+        seal memory.stored memory metadata-only '{"memory_id": "m1", "content": "not for everybody"}' && send"#;
+    let parts = [
+        functions(&text),
+        commands(register),
+        commands(&computer),
+        commands(&registry),
+        held.to_owned(),
+        commands(claim),
+    ];
+    let printed = run(parts.join("\n"), folder.path(), Vec::new(), &world, &ada).await;
+    assert!(printed.contains("202 {\"held\":true,\"warning\":\"unattributed"), "{printed}");
+    assert!(printed.contains("\"scope\": \"svc.account\""), "{printed}");
+    let page = world.activity(ada.cookie.clone(), "").await.expect(200);
+    let event: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("event.json")).unwrap()).unwrap();
+    assert_eq!(page["unclassified"][0]["event_id"], event["event_id"], "{page}");
+    assert_eq!(event["payload"], json!({ "memory_id": "m1" }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_heading_of_the_guides_stands_alone() {
+    let world = World::new().await;
+    for path in ["/llms.txt", "/llms-full.txt", "/auth.md"] {
+        let text = guide(&world, path).await;
+        for (above, heading) in text.lines().zip(text.lines().skip(1)).filter(|(_, line)| line.starts_with("## ")) {
+            assert_eq!(above, "", "{path}: {heading}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

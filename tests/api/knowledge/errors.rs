@@ -27,6 +27,7 @@ both! {
             Credential::None,
             Credential::Bearer("nonsense".into()),
             Credential::Bearer(format!("ak_{}", "A".repeat(43))),
+            Credential::Bearer(format!("msk_{}", "A".repeat(43))),
             Credential::Bearer(revoked["key"].as_str().unwrap().into()),
             expired,
             person.cookie.clone(),
