@@ -197,7 +197,7 @@ async fn no_more_is_recorded_than_the_person_allows() {
         let text = guide(&world, "/llms-full.txt").await;
         let (text, _) = text.split_once("\n## Activity and proofs").unwrap();
         let environment = vec![("EMAIL", "ada@example.com".to_owned())];
-        let printed = run_beside(commands(text), folder.path(), environment, &world, &ada, Some(level)).await;
+        let printed = run_beside(commands(text) + "true", folder.path(), environment, &world, &ada, Some(level)).await;
         assert!(printed.contains(&format!("level of memory: {level}\n")), "{printed}");
         assert!(!printed.contains("\"held\""), "{printed}");
         let page = world.activity(ada.cookie.clone(), "?lane=memory").await.expect(200);
@@ -231,8 +231,7 @@ async fn a_lost_place_is_found_again_in_a_later_epoch_too() {
     let environment = vec![("EMAIL", "ada@example.com".to_owned())];
     let script = commands(text) + lost;
     let printed = run(script, folder.path(), environment, &world, &ada).await;
-    let (_, printed) =
-        printed.rsplit_once("202 {\"receipt_id\":").map(|_| printed.split_once("now at 7/1").unwrap()).unwrap();
+    let (_, printed) = printed.split_once("now at 7/1\n").unwrap();
     let said: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).map(|line| &line[..12]).collect();
     assert_eq!(said, ["202 {\"receip", "409 {\"error\"", "still at 7/2", "202 {\"receip"], "{printed}");
     assert!(printed.contains("event_id_conflict"), "{printed}");
@@ -250,27 +249,24 @@ async fn whoever_knows_no_address_begins_anonymously_and_is_held_until_claimed()
     };
     let anonymous = section("Anonymously");
     let (register, claim) = anonymous.split_once("\nWhen a person").unwrap();
-    let (computer, _) =
-        section("Computers").split_once("\nTo be attached").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let computers = section("Computers");
+    let (computer, attach) = computers.split_once("\nTo be attached").unwrap();
     let registry = section("Events").split_once("\nEvents of one computer").unwrap().0.to_owned();
     let held = r#"
         TOKEN=$VISITOR EPOCH=0 SEQ=0 PREV=GENESIS
         seal memory.stored memory metadata-only '{"memory_id": "m1", "content": "not for everybody"}' && send"#;
-    let parts = [
-        functions(&text),
-        commands(register),
-        commands(&computer),
-        commands(&registry),
-        held.to_owned(),
-        commands(claim),
-    ];
-    let printed = run(parts.join("\n"), folder.path(), Vec::new(), &world, &ada).await;
+    let parts = [register, computer, &registry].map(commands);
+    let script =
+        format!("{}\n{}\n{held}\n{}\n{}\nsend", functions(&text), parts.join("\n"), commands(claim), commands(attach));
+    let printed = run(script, folder.path(), Vec::new(), &world, &ada).await;
     assert!(printed.contains("202 {\"held\":true,\"warning\":\"unattributed"), "{printed}");
     assert!(printed.contains("\"scope\": \"svc.account\""), "{printed}");
+    // Sent again by the agent that it is now, from a computer that is attached, it has its place.
+    assert_eq!(printed.matches("202 {\"receipt_id\":").count(), 1, "{printed}");
     let page = world.activity(ada.cookie.clone(), "").await.expect(200);
     let event: serde_json::Value =
         serde_json::from_slice(&std::fs::read(folder.path().join("event.json")).unwrap()).unwrap();
-    assert_eq!(page["unclassified"][0]["event_id"], event["event_id"], "{page}");
+    assert_eq!((&page["unclassified"], &page["events"][0]["event_id"]), (&json!([]), &event["event_id"]), "{page}");
     assert_eq!(event["payload"], json!({ "memory_id": "m1" }));
 }
 

@@ -71,7 +71,7 @@ async fn a_server_that_is_away_is_waited_for() {
         let replacing = format!("mv {}", if file == "tokens.json" { "renewed.json" } else { "registered.json" });
         let block = text.split("\n```").skip(1).step_by(2).find(|block| block.contains(&replacing)).unwrap();
         let folder = folder();
-        alone(&commands(&format!("\n```{block}\n```")), folder.path());
+        alone(&(commands(&format!("\n```{block}\n```")) + "\necho went on"), folder.path());
         let kept = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert!(kept.contains(old), "{file}: {kept}");
     }
