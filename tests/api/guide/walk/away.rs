@@ -105,6 +105,7 @@ async fn a_no_ends_the_step_and_not_the_shell() {
         ("wait_until_attached", "expired_token\n"),
         ("prove \"$EVENT\"", "404: 019b76da-a800-7274-8acf-2e56e162ebd9 is not in the log; perhaps it is held\n"),
         ("prove nonsense", "400 {\"error\":\"invalid_event_id\"}\n"),
+        ("seal memory.stored memory full '{}' 2> /dev/null", ""),
         ("seal memory.stored memory '' '{}'", "the level of memory is \"\": nothing may be recorded\n"),
     ] {
         let folder = folder();
