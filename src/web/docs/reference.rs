@@ -1,6 +1,6 @@
 //! What the page shows of the description, read out of it once.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The whole of it.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Operation {
     pub description: Vec<Part>,
     /// The credentials that it takes.
     pub credentials: Vec<String>,
+    /// Whether it takes none as well.
+    pub takes_none: bool,
     /// Parameters of the path, the query and the head.
     pub parameters: Vec<Member>,
     /// Members of the body.
@@ -128,6 +130,7 @@ impl Reader<'_> {
             id: text(&operation["operationId"]),
             summary: text(&operation["summary"]),
             description: parts(&text(&operation["description"])),
+            takes_none: operation["security"].as_array().is_none_or(|all| all.is_empty() || all.contains(&json!({}))),
             credentials: schemes.filter_map(Value::as_object).flat_map(|scheme| scheme.keys().cloned()).collect(),
             parameters: operation["parameters"]
                 .as_array()
@@ -251,7 +254,6 @@ fn example(kind: &str, media: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
 
