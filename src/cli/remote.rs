@@ -171,12 +171,7 @@ impl Connection {
         })
     }
 
-    /// The client, as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or else the agent.
-    pub async fn as_reader(&mut self) -> Result<Client, Failure> {
-        self.as_whom(As::default()).await
-    }
-
-    /// The client, as whom a person says.
+    /// The client, as whom a person says; or else as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or the agent.
     pub async fn as_whom(&mut self, As { whom }: As) -> Result<Client, Failure> {
         match whom {
             None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,

@@ -1,7 +1,13 @@
 //! `attache event tail`: what comes in, the newest last.
 
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
+use crate::agent;
+use crate::client::eventually;
 use crate::event::Machine;
 use crate::flow;
 use crate::process::{Home, Server};
@@ -83,4 +89,46 @@ async fn a_server_that_goes_away_is_waited_for_and_one_that_was_never_there_is_n
     tail.signal("INT");
     assert_eq!(tail.exit().await.code(), Some(0));
     assert_eq!(tail.stderr.text().lines().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_when_nobody_reads_it_any_more() {
+    let home = Home::new();
+    let (_server, _) = computer(&home).await;
+    let sent = send(&home, &["--type", "memory.stored"]);
+    let mut command = home.command(&["event", "tail", "--json"]);
+    let mut tail = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(ids(&line), [sent]);
+    // Nothing comes in any more, and the reader is gone: it has nothing to fail at.
+    let tail = RefCell::new(tail);
+    let status = eventually("it ends", async || tail.borrow_mut().try_wait().unwrap()).await;
+    assert_eq!(status.code(), Some(0));
+}
+
+/// A server whose agents' tokens are exchanged at every look, and an agent that somebody claimed.
+async fn with_agent(home: Home) -> (Home, Server, String) {
+    let home = home.set("claims.access_token_valid_for", "30s");
+    let (server, _) = computer(&home).await;
+    send(&home, &["--type", "memory.stored"]);
+    agent::claimed(&home, &server).await;
+    let id = flow::text(&home.run(&["agent", "show", "--json"]).json(), "registration_id");
+    (home, server, id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_was_revoked_is_told_so_and_not_kept_waiting() {
+    let (home, _server, id) = with_agent(Home::new()).await;
+    let tail = home.start(&["event", "tail", "--json"]);
+    let mut as_agent = home.start(&["event", "tail", "--as", "agent", "--since", "0"]);
+    assert!(tail.stdout.reach(1).await);
+    home.run(&["admin", "agent", "revoke", &id]).said();
+    assert_eq!(as_agent.exit().await.code(), Some(1));
+    let said = as_agent.stderr.text();
+    assert!(said.contains("attache agent register --again"), "{said}");
+    // The computer is as it was.
+    let sent = send(&home, &["--type", "llm.failed"]);
+    assert!(tail.stdout.reach(2).await);
+    assert_eq!(ids(&tail.stdout.text()).last(), Some(&sent));
 }
