@@ -160,9 +160,11 @@ async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
     let (server, machine) = computer(&home).await;
     let id = flow::uuid();
     let name = write(&home, "one.jsonl", &line("first", Some(&id)));
-    home.run(&["event", "send", &name]).said();
-    // The same again is known, also when the level that holds has changed since.
-    assert_eq!(home.run(&["event", "send", &name, "--consent-level", "full", "--json"]).json()["known"], true);
+    home.run(&["event", "send", &name, "--consent-level", "full"]).said();
+    // The same again is known, also when it is another moment and another level holds.
+    assert_eq!(home.run(&["event", "send", &name, "--json"]).json()["known"], true);
+    // A level that is said is one that is meant.
+    home.run(&["event", "send", &name, "--consent-level", "off"]).refused(1, &["not recorded: 1"]);
     // Another one is not, and what follows it is sent all the same.
     let name = write(&home, "two.jsonl", &(line("second", Some(&id)) + &line("third", None)));
     let done = home.run(&["event", "send", &name]);
