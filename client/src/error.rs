@@ -38,6 +38,9 @@ pub enum Error {
         #[source]
         source: Option<Box<Error>>,
     },
+    /// No address of a server.
+    #[error("{0} is no address of a server: they look like https://attache.example.com")]
+    Address(String),
     /// The HTTP library.
     #[error("an HTTP client cannot be made")]
     Client(#[source] reqwest::Error),

@@ -92,7 +92,7 @@ impl Client {
     pub(crate) async fn ask_bytes(&self, ask: Ask) -> Result<Bytes, Error> {
         let once = async || {
             let response = self.sent(&ask, Some(self.settings.timeout)).await?;
-            response.bytes().await.map_err(|source| Error::Unreachable { url: self.base_url().to_owned(), source })
+            response.bytes().await.map_err(|source| self.unreachable(&ask.url, source))
         };
         self.repeated(ask.repeat, once).await
     }
@@ -105,8 +105,14 @@ impl Client {
     /// Sends once; an answer that is no success is an error.
     async fn sent(&self, ask: &Ask, timeout: Option<Duration>) -> Result<Response, Error> {
         let sent = self.request(ask, timeout).send().await;
-        let response = sent.map_err(|source| Error::Unreachable { url: self.base_url().to_owned(), source })?;
+        let response = sent.map_err(|source| self.unreachable(&ask.url, source))?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
+    }
+
+    /// Which of the two surfaces it is that does not answer.
+    fn unreachable(&self, asked: &str, source: reqwest::Error) -> Error {
+        let url = if asked.starts_with(self.base_url()) { self.base_url() } else { self.rag_url() };
+        Error::Unreachable { url: url.to_owned(), source }
     }
 
     fn request(&self, ask: &Ask, timeout: Option<Duration>) -> RequestBuilder {

@@ -67,6 +67,12 @@ pub enum Credential {
 impl Client {
     /// A client that shows nothing yet; nothing is sent.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
+        for address in [Some(&settings.base_url), settings.rag_url.as_ref()].into_iter().flatten() {
+            let known = reqwest::Url::parse(address).ok();
+            if !known.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+                return Err(Error::Address(address.clone()));
+            }
+        }
         // Fails when the process has chosen one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
@@ -85,6 +91,11 @@ impl Client {
     #[must_use]
     pub fn with(&self, credential: Credential) -> Self {
         Self { credential, ..self.clone() }
+    }
+
+    /// What it shows.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
     }
 
     /// Where the account and agent API is.

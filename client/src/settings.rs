@@ -55,6 +55,6 @@ impl Settings {
 
 impl Default for RetrySettings {
     fn default() -> Self {
-        Self { retries_max: 4, delay_min: Duration::from_millis(250), delay_max: Duration::from_secs(20) }
+        Self { retries_max: 3, delay_min: Duration::from_millis(250), delay_max: Duration::from_secs(20) }
     }
 }

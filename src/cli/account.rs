@@ -2,7 +2,7 @@
 
 use wire::account::{AccountSummary, Agents};
 
-use super::remote::{Remote, failed};
+use super::remote::{As, Remote};
 use super::terminal::{STRONG, WARNING};
 use super::usage::dollars;
 use super::{Done, Failure, output, terminal};
@@ -10,7 +10,7 @@ use super::{Done, Failure, output, terminal};
 /// Shows it.
 pub async fn account(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
-    let summary = connection.as_account().await?.account_summary().await.map_err(failed)?;
+    let summary = connection.asked(As::agent(), async |client| client.account_summary().await).await?;
     let known = serde_json::to_value(&summary).map_err(Failure::refused)?;
     output::show(connection.json, &known, || shown(&summary));
     Ok(())

@@ -42,15 +42,16 @@ pub async fn activity(arguments: Arguments) -> Done {
     /// Events on a page when all are asked for.
     const LIMIT_MAX: u16 = 500;
     let mut connection = arguments.remote.open()?;
-    let client = connection.as_whom(arguments.whom).await?;
     let limit = Some(if arguments.all { LIMIT_MAX } else { arguments.limit });
     let query = ActivityQuery { limit, cursor: arguments.cursor, since: arguments.since, lane: arguments.lane };
-    let mut page = client.activity(&query).await.map_err(failed)?;
+    let is_filtered = query.lane.is_some() || query.since.is_some() || query.cursor.is_some();
+    let mut page = connection.asked(arguments.whom, async |client| client.activity(&query).await).await?;
     if arguments.all {
+        let client = connection.as_whom(arguments.whom).await?;
         follow(&client, query, &mut page).await?;
     }
     let known = serde_json::to_value(&page).map_err(Failure::refused)?;
-    output::show(connection.json, &known, || shown(&page));
+    output::show(connection.json, &known, || shown(&page, is_filtered));
     Ok(())
 }
 
@@ -69,13 +70,13 @@ async fn follow(client: &Client, mut query: ActivityQuery, page: &mut ActivityPa
     Ok(())
 }
 
-fn shown(page: &ActivityPage) -> String {
+fn shown(page: &ActivityPage, is_filtered: bool) -> String {
     let Some(Value::Array(events)) = page.upstream.get("events") else {
         // Another statistics service has another shape, of which nothing is known here.
         return format!("{:#}", json!(page.upstream));
     };
     let mut parts = vec![if events.is_empty() {
-        "nothing was recorded yet".to_owned()
+        if is_filtered { "nothing that fits was recorded" } else { "nothing was recorded yet" }.to_owned()
     } else {
         output::table(&["received", "lane", "type", "agent", "level", "event"], events.iter().map(event))
     }];

@@ -74,7 +74,7 @@ async fn register(arguments: Register) -> Done {
         )));
     }
     // No profile that could not be kept: the claim token is shown only once.
-    connection.change(|_| {})?;
+    connection.may_keep()?;
     let registered = match &arguments.email {
         Some(email) => connection.client.register_for(email.as_str()).await,
         None => connection.client.register_anonymous().await,
@@ -111,7 +111,7 @@ async fn register(arguments: Register) -> Done {
 
 async fn token(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
-    connection.as_agent().await?;
+    connection.as_agent_now().await?;
     let agent = connection.agent()?;
     let token = agent.access_token.as_ref().map(|token| token.expose().to_owned()).unwrap_or_default();
     let known = json!({

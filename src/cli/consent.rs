@@ -88,9 +88,8 @@ pub async fn run(command: Command) -> Done {
 
 async fn get(arguments: &Get) -> Done {
     let mut connection = arguments.remote.open()?;
-    let client = connection.as_whom(arguments.whom).await?;
     let Where { machine, lane } = arguments.place;
-    let answer = client.consent(machine, lane).await.map_err(failed)?;
+    let answer = connection.asked(arguments.whom, async |client| client.consent(machine, lane).await).await?;
     let known = serde_json::to_value(&answer).map_err(Failure::refused)?;
     output::show(connection.json, &known, || match &answer {
         ConsentAnswer::Effective { level } => {

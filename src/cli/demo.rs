@@ -5,10 +5,13 @@
 
 mod tour;
 
+use std::net::IpAddr;
+
 use clap::Args;
 use client::Credential;
-use domain::ids::Email;
+use domain::ids::{Email, RegistrationId};
 use domain::{Chance, Clock};
+use store::Store;
 
 use super::admin::sign_in;
 use super::remote::Remote;
@@ -44,19 +47,21 @@ impl Arguments {
 
 /// Goes round. `settings` with `--auto`.
 pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
-    let chance = Chance::system();
-    let profile = format!("demo-{:06}", chance.below(1_000_000));
-    let connection = arguments.remote.open_new(&profile)?;
+    let profile = format!("demo-{:06}", Chance::system().below(1_000_000));
+    let mut remote = arguments.remote.clone();
+    if let Some(http) = settings.map(|settings| &settings.http) {
+        // The server of this configuration, unless another address of it is given.
+        remote.url = remote.url.or_else(|| http.base_url.clone()).or_else(|| Some(format!("http://{}", http.bind)));
+    }
+    let connection = remote.open_new(&profile)?;
     let folder = connection.folder.clone();
-    let person = match settings {
-        Some(settings) => Some(operator(settings, &arguments.email, &chance).await?),
-        None => None,
-    };
-    let mut tour = Tour::new(connection, person, profile.clone());
+    let operator = settings.map(|settings| Operator { settings, email: &arguments.email });
+    let mut tour = Tour::new(connection, operator, profile.clone());
     let done = tokio::select! {
         done = tour.go(&arguments.page) => done,
         _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted; what was made on the server stays there")),
     };
+    tour.sign_out().await;
     if arguments.keep && folder.path().exists() {
         tour.kept();
         return done;
@@ -64,10 +69,41 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     done.and(folder.remove())
 }
 
-/// The session of a person whom the operator signs in.
-async fn operator(settings: &Settings, email: &Email, chance: &Chance) -> Result<Credential, Failure> {
-    let store = open_store(settings).await?;
-    let signed_in = sign_in(&store, settings, &Clock::system(), chance, email).await;
-    store.close().await;
-    Ok(Credential::Cookie(signed_in?.cookie()))
+/// Who signs a person in so that nobody has to be asked.
+#[derive(Debug, Clone, Copy)]
+struct Operator<'a> {
+    settings: &'a Settings,
+    email: &'a Email,
+}
+
+impl Operator<'_> {
+    /// The session of the person. It opens their account, so it is made only for the server of this configuration: the one at whose address
+    /// `registered` came about has written it into the database that is opened here, and is the configured one or on this computer.
+    async fn sign_in(&self, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {
+        let store = open_store(self.settings).await?;
+        let signed_in = self.sign_in_at(&store, url, registered).await;
+        store.close().await;
+        signed_in
+    }
+
+    async fn sign_in_at(&self, store: &Store, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {
+        let configured = self.settings.http.base_url.as_deref().map(|base| base.trim_end_matches('/'));
+        let is_known = store.registration_by_id(registered).await.map_err(Failure::refused)?.is_some();
+        if !is_known || !(configured == Some(url) || is_here(url)) {
+            return Err(Failure::refused(format!(
+                "{url} is not the server of this configuration, so no person is signed in for it\n  \
+                 --auto works with the configuration of that server: run it in the same folder, or with the same --config"
+            )));
+        }
+        let signed_in = sign_in(store, self.settings, &Clock::system(), &Chance::system(), self.email).await?;
+        Ok(Credential::Cookie(signed_in.cookie()))
+    }
+}
+
+/// Whether an address is of this computer.
+fn is_here(url: &str) -> bool {
+    let url = reqwest::Url::parse(url).ok();
+    let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

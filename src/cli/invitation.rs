@@ -82,7 +82,8 @@ impl Invitation<'_> {
             Qr::Always => true,
             Qr::Never => false,
         };
-        if let Some(picture) = terminal::qr_code(link).filter(|_| pictured) {
+        let fits = |picture: &String| showing.qr == Qr::Always || terminal::fits(picture);
+        if let Some(picture) = terminal::qr_code(link).filter(|_| pictured).filter(fits) {
             output::tell(json, &format!("{picture}\n"));
         }
         Ok(Shown { until: self.until, interrupts })

@@ -28,7 +28,7 @@ pub enum Command {
 pub struct Register {
     #[command(flatten)]
     how: How,
-    /// Anew, although it is registered; what it was before stays attached to nothing but its old secret
+    /// Anew, although it is registered. What it was before stays on the server, attached if it was, and is removed on the account page
     #[arg(long)]
     again: bool,
     #[command(flatten)]
@@ -96,7 +96,7 @@ pub async fn register(connection: &mut Connection, how: &How) -> Result<Value, F
         None => chance.cuid2().parse().map_err(Failure::refused)?,
     };
     // No profile that could not be kept: the secret is shown only once.
-    connection.change(|_| {})?;
+    connection.may_keep()?;
     let client = match &how.enrolment_key {
         Some(key) => connection.client.with(Credential::Bearer(Secret::presented(key))),
         None => connection.client.clone(),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
@@ -58,12 +58,19 @@ pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
 
 /// Columns under their names; what does not fit the terminal is broken into lines.
 pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let rows = rows.into_iter().map(|row| row.iter().map(|cell| harmless(cell)).collect::<Vec<_>>());
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
+    // An id that is broken over lines can be copied by nobody.
+    let is_id = |text: &String| uuid::Uuid::try_parse(text).is_ok();
+    let has_ids = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(is_id));
+    let unbroken: Vec<bool> = (0..columns.len()).map(has_ids).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.to_vec()).add_rows(rows);
-    for column in table.column_iter_mut() {
+    for (column, unbroken) in table.column_iter_mut().zip(unbroken) {
         column.set_padding((0, 2));
+        if unbroken {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.trim_fmt()
 }

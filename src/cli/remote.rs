@@ -39,6 +39,13 @@ pub struct As {
     pub whom: Option<Whom>,
 }
 
+impl As {
+    /// As the agent.
+    pub fn agent() -> Self {
+        Self { whom: Some(Whom::Agent) }
+    }
+}
+
 /// Who can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Whom {
@@ -90,6 +97,8 @@ impl Connection {
         self.is_the_profiles()?;
         let _others_wait = self.folder.lock("profile")?;
         let mut profile = self.folder.profile()?;
+        // It may have become another server's meanwhile.
+        self.is_of(&profile)?;
         change(&mut profile);
         profile.url = Some(self.client.base_url().to_owned());
         let rag_url = self.client.rag_url();
@@ -99,12 +108,31 @@ impl Connection {
         Ok(())
     }
 
+    /// Keeps the log's key and nothing of the server: nobody was asked.
+    pub fn keep_log_key(&mut self, key: &str) -> Result<(), Failure> {
+        let _others_wait = self.folder.lock("profile")?;
+        let mut profile = self.folder.profile()?;
+        profile.log_key = Some(key.to_owned());
+        self.folder.keep(&profile)?;
+        self.profile = profile;
+        Ok(())
+    }
+
+    /// Whether something could be kept, before it is asked for what is shown only once.
+    pub fn may_keep(&self) -> Result<(), Failure> {
+        self.is_the_profiles()?;
+        self.folder.lock("profile").map(drop)
+    }
+
     /// What opens one server is never shown to another one, whatever `--url` says.
     pub fn is_the_profiles(&self) -> Result<(), Failure> {
-        let Some(known) = self.profile.url.as_deref().filter(|_| self.profile.is_bound()) else { return Ok(()) };
-        let known_rag = self.profile.rag_url.as_deref().unwrap_or(known);
-        if same(known, self.client.base_url())
-            && (same(known_rag, self.client.rag_url()) || self.profile.api_key.is_none())
+        self.is_of(&self.profile)
+    }
+
+    fn is_of(&self, profile: &Profile) -> Result<(), Failure> {
+        let Some(known) = profile.url.as_deref().filter(|_| profile.is_bound()) else { return Ok(()) };
+        let known_rag = profile.rag_url.as_deref().unwrap_or(known);
+        if same(known, self.client.base_url()) && (same(known_rag, self.client.rag_url()) || profile.api_key.is_none())
         {
             return Ok(());
         }
@@ -153,6 +181,40 @@ impl Connection {
         let token = tokens.access_token.clone();
         self.keep_tokens(tokens)?;
         Ok(self.client.with(Credential::Bearer(token)))
+    }
+
+    /// Asks as whom a person says. A token of the agent that was ended elsewhere is exchanged for the next one, once.
+    pub async fn asked<T>(&mut self, whom: As, ask: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Failure> {
+        let client = self.as_whom(whom).await?;
+        match ask(&client).await {
+            Err(error) if error.code() == Some("unauthorized") && self.forget_token(&client) => {
+                ask(&self.as_agent().await?).await.map_err(failed)
+            }
+            done => done.map_err(failed),
+        }
+    }
+
+    /// The client, as the agent, with a token that the server takes right now.
+    pub async fn as_agent_now(&mut self) -> Result<Client, Failure> {
+        let client = self.as_agent().await?;
+        if !self.agent()?.is_claimed() {
+            return Ok(client);
+        }
+        match client.usage_bar().await {
+            Err(error) if error.code() == Some("unauthorized") && self.forget_token(&client) => self.as_agent().await,
+            done => done.map(|_| client).map_err(failed),
+        }
+    }
+
+    /// Whether it was the agent's token that the client showed: it is not shown again.
+    pub fn forget_token(&mut self, client: &Client) -> bool {
+        let Some(agent) = &mut self.profile.agent else { return false };
+        let Some(token) = agent.access_token.take_if(|token| *client.credential() == Credential::Bearer(token.clone()))
+        else {
+            return false;
+        };
+        drop(token);
+        agent.identity_assertion.is_some()
     }
 
     /// Keeps what an exchange gave.

@@ -84,6 +84,12 @@ pub fn bar(length: u64, label: &str) -> Option<ProgressBar> {
     Some(bar)
 }
 
+/// Whether a picture is as narrow as the terminal.
+pub fn fits(picture: &str) -> bool {
+    let width = picture.lines().map(|line| anstream::adapter::strip_str(line).to_string().chars().count()).max();
+    width.unwrap_or(0) <= textwrap::termwidth()
+}
+
 /// A link as a picture of characters, to be photographed; `None` for one that is too long for a picture.
 pub fn qr_code(link: &str) -> Option<String> {
     let code = QrCode::new(link).ok()?;

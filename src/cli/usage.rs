@@ -4,7 +4,7 @@ use clap::Args;
 use domain::usage::PercentLeft;
 use wire::usage::{Measure, UsageBar};
 
-use super::remote::{As, Remote, failed};
+use super::remote::{As, Remote};
 use super::terminal::{BAD, FAINT, GOOD, STRONG, WARNING};
 use super::{Done, Failure, output, terminal};
 
@@ -20,8 +20,7 @@ pub struct Arguments {
 /// Shows it.
 pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
-    let client = connection.as_whom(arguments.whom).await?;
-    let usage = client.usage_bar().await.map_err(failed)?;
+    let usage = connection.asked(arguments.whom, async |client| client.usage_bar().await).await?;
     let known = serde_json::to_value(&usage).map_err(Failure::refused)?;
     output::show(connection.json, &known, || shown(&usage));
     Ok(())

@@ -93,7 +93,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
     if event.is_some_and(|event| event != verified.event_id) {
         return Err(Failure::refused(format!("the proof holds, but for another event: {}", verified.event_id)));
     }
-    let kept = keep_key(arguments, connection.as_mut(), &key, trust)?;
+    let kept = keep_key(arguments, connection.as_mut(), event.is_some(), &key, trust)?;
     tell(json, &verified, trust, kept.as_deref());
     Ok(())
 }
@@ -102,11 +102,16 @@ pub async fn verify(arguments: &Arguments) -> Done {
 fn keep_key(
     arguments: &Arguments,
     connection: Option<&mut Connection>,
+    was_asked: bool,
     key: &str,
     trust: Trust,
 ) -> Result<Option<String>, Failure> {
     let Some(connection) = connection.filter(|_| arguments.pin || trust == Trust::FirstSeen) else { return Ok(None) };
-    connection.change(|profile| profile.log_key = Some(key.to_owned()))?;
+    if was_asked {
+        connection.change(|profile| profile.log_key = Some(key.to_owned()))?;
+    } else {
+        connection.keep_log_key(key)?;
+    }
     let why = if arguments.pin { "is kept" } else { "was seen for the first time and is kept" };
     Ok(Some(format!("{key} {why} in {}: later proofs are held against it", connection.folder.path().display())))
 }

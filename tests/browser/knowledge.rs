@@ -231,6 +231,7 @@ pages! {
         browser.look("nothing-to-add").await;
         browser.fill("Note", "The spare wheel is under the boot.").await;
         browser.press("Add").await;
+        browser.sees("1 item").await;
         let path = browser.path().await;
         assert!(path.starts_with("/knowledge/batches/"), "{path}");
         while !browser.text().await.contains("Done: 1 added") {

@@ -32,8 +32,8 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     let events: Vec<String> =
         all["events"].as_array().unwrap().iter().map(|event| flow::text(event, "event_id")).collect();
     assert_eq!((events, &all["next_cursor"]), (ids, &json!(null)));
-    assert_eq!(home.run(&["activity", "--lane", "squad"]).said(), "nothing was recorded yet");
-    assert_eq!(home.run(&["activity", "--since", "2999-01-01T00:00:00Z"]).said(), "nothing was recorded yet");
+    assert_eq!(home.run(&["activity", "--lane", "squad"]).said(), "nothing that fits was recorded");
+    assert_eq!(home.run(&["activity", "--since", "2999-01-01T00:00:00Z"]).said(), "nothing that fits was recorded");
 }
 
 #[tokio::test(flavor = "multi_thread")]

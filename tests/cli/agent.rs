@@ -151,7 +151,8 @@ async fn a_token_that_ends_is_renewed_without_a_person() {
         profile["agent"]["token_expires"] = "2999-01-01T00:00:00.000Z".into();
         profile["agent"]["access_token"] = "at_nonsense".into();
     });
-    home.run(&["account"]).refused(1, &["unauthorized", "not accepted here"]);
+    // The next one is asked for once, and there is none.
+    home.run(&["account"]).refused(1, &["invalid_grant"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,5 +183,23 @@ fn without_an_agent_every_command_says_how_to_get_one() {
         home.run(&["agent", command]).refused(1, &["run `attache agent register`"]);
     }
     home.run(&["agent", "register", "--url", "http://127.0.0.1:1"]).refused(1, &["cannot be reached"]);
-    assert!(flow::profile(&home).get("agent").is_none());
+    assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_ended_elsewhere_is_exchanged_for_the_next_one() {
+    let home = Home::new();
+    let server = home.serve().await;
+    claimed(&home, &server).await;
+    let end = async || {
+        let token = home.run(&["agent", "token"]).said().to_owned();
+        flow::form(&server, "revoke", &[("token", &token)]).await.expect(200);
+        token
+    };
+    let first = end().await;
+    assert!(home.run(&["account"]).said().contains("ada@example.com"));
+    let second = end().await;
+    let third = home.run(&["agent", "token"]).said().to_owned();
+    assert!(first != second && second != third);
+    assert_eq!(summary_status(&server, &third).await, 200);
 }

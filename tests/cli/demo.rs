@@ -95,7 +95,8 @@ async fn what_stands_in_its_way_is_said() {
     let _server = home.serve().await;
     // Signed in by somebody who is not this server's operator.
     let stranger = Home::new();
-    demo(&stranger).refused(1, &["unauthorized (401)", "--auto works with the configuration of that server"]);
+    demo(&stranger)
+        .refused(1, &["is not the server of this configuration", "--auto works with the configuration of that server"]);
     assert_eq!(profiles(&stranger), Vec::<String>::new());
     home.run(&["demo", "--email", "ada@example.com"]).refused(2, &["--auto"]);
 }

@@ -129,3 +129,24 @@ async fn a_key_is_read_from_standard_input_judged_by_the_server_and_never_shown(
     assert!(home.run(&["key", "forget"]).said().contains("forgotten here"));
     assert!(flow::profile(&home).get("api_key").is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_remembered_by_the_first_success_alone() {
+    let home = Home::new();
+    let server = home.serve().await;
+    for command in [&["machine", "register"][..], &["agent", "register"]] {
+        home.run(&[command, &["--url", "http://127.0.0.1:9"]].concat())
+            .refused(1, &["127.0.0.1:9", "cannot be reached"]);
+    }
+    assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]));
+    home.run(&["machine", "register", "--url", &server.url]).said();
+    assert_eq!(home.run(&["profile", "show", "--json"]).json()["url"], server.url.as_str());
+    home.run(&["usage", "--profile", "new", "--url", "localhost:8080"]).refused(1, &["is no address of a server"]);
+    let key = format!("ak_{}", "A".repeat(43));
+    let asked =
+        [&["search", "x", "--rag-url", "http://127.0.0.1:9", "--profile", "new", "--url"][..], &[&server.url]].concat();
+    let mut command = home.command(&asked);
+    let output = command.env("ATTACHE_API_KEY", key).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the server at http://127.0.0.1:9 cannot be reached"), "{said}");
+}

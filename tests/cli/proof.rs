@@ -42,6 +42,8 @@ async fn the_first_key_is_kept_and_said_and_later_proofs_are_held_against_it() {
     let nowhere = Home::new();
     nowhere.run_with_input(&["verify", "-"], &proof).refused(1, &["no key of the log is known here", "--vkey"]);
     nowhere.run_with_input(&["verify", "-", "--vkey", &vkey, "--pin"], &proof).said();
+    // Nobody was asked, so no server is remembered.
+    assert_eq!(nowhere.run(&["profile", "show", "--json"]).json()["url"], serde_json::Value::Null);
     nowhere.run_with_input(&["verify", "-"], &proof).said();
 }
 

@@ -18,6 +18,7 @@ use wire::agent_auth::AgentClaim;
 use wire::device::{CodeRequest, MachineRequest};
 use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
+use super::Operator;
 use crate::cli::add::{self, Report};
 use crate::cli::event::draft::{Draft, Line};
 use crate::cli::event::sending::Sending;
@@ -35,9 +36,11 @@ const QUESTION: &str = "how do bees find their way?";
 
 /// A visit with everything that it needs.
 #[derive(Debug)]
-pub struct Tour {
+pub struct Tour<'a> {
     connection: Connection,
-    /// Who confirms, if nobody is to be asked.
+    /// Who signs a person in, if nobody is to be asked.
+    operator: Option<Operator<'a>>,
+    /// The person, once signed in.
     person: Option<Credential>,
     profile: String,
     chance: Chance,
@@ -45,10 +48,10 @@ pub struct Tour {
     seen: Map<String, Value>,
 }
 
-impl Tour {
+impl<'a> Tour<'a> {
     /// Nothing is sent yet.
-    pub fn new(connection: Connection, person: Option<Credential>, profile: String) -> Self {
-        Self { connection, person, profile, chance: Chance::system(), seen: Map::new() }
+    pub fn new(connection: Connection, operator: Option<Operator<'a>>, profile: String) -> Self {
+        Self { connection, operator, person: None, profile, chance: Chance::system(), seen: Map::new() }
     }
 
     /// All steps.
@@ -67,6 +70,17 @@ impl Tour {
         Ok(())
     }
 
+    /// Ends the session of the person, which was for this tour alone.
+    pub async fn sign_out(&mut self) {
+        let Some(person) = self.as_person() else { return };
+        self.person = None;
+        // One that cannot be ended now ends by itself.
+        let Ok(sessions) = person.sessions().await else { return };
+        for session in sessions.sessions.iter().filter(|session| session.current) {
+            let _ = person.session_revoke(session.id).await;
+        }
+    }
+
     /// How to go on with the profile.
     pub fn kept(&self) {
         self.tell(&format!("\nThe profile is kept: try `attache event tail --profile {}`", self.profile));
@@ -77,6 +91,9 @@ impl Tour {
         let client = self.connection.client.clone();
         let registered = client.register_anonymous().await.map_err(failed)?;
         self.tell(&format!("registered as {}, with no rights yet", registered.registration_id));
+        if let Some(operator) = self.operator {
+            self.person = Some(operator.sign_in(client.base_url(), registered.registration_id).await?);
+        }
         let claim = client.claim(&registered.claim_token, None).await.map_err(failed)?;
         let agent = Agent {
             registration_id: registered.registration_id,
@@ -294,7 +311,8 @@ impl Tour {
         self.tell(&format!("? {QUESTION}"));
         self.good(&format!("{} ({:.2}): {}", self.strong(&harmless(&best.title)), best.similarity, harmless(passage)));
         self.seen.insert("found".into(), json!({ "title": best.title, "similarity": best.similarity }));
-        self.tell(&self.faint("\nThat is all. See what was recorded on the account page, and end it there: /account"));
+        let page = format!("{}/account", self.connection.client.base_url());
+        self.tell(&self.faint(&format!("\nThat is all. See what was recorded, and end it, at {page}")));
         Ok(())
     }
 

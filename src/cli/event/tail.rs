@@ -104,9 +104,19 @@ async fn follow(arguments: &Arguments) -> Done {
 
 /// Looks once.
 async fn look(connection: &mut Connection, arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Entry>, Trouble> {
-    renew(connection, arguments.whom).await?;
-    let client = connection.as_whom(arguments.whom).await.map_err(Trouble::Lasting)?;
-    Ok(new_ones(&client, arguments, shown).await?)
+    let client = reader(connection, arguments.whom).await?;
+    match new_ones(&client, arguments, shown).await {
+        // The token may have been ended elsewhere.
+        Err(error) if error.code() == Some("unauthorized") && connection.forget_token(&client) => {
+            Ok(new_ones(&reader(connection, arguments.whom).await?, arguments, shown).await?)
+        }
+        looked => Ok(looked?),
+    }
+}
+
+async fn reader(connection: &mut Connection, whom: As) -> Result<Client, Trouble> {
+    renew(connection, whom).await?;
+    connection.as_whom(whom).await.map_err(Trouble::Lasting)
 }
 
 /// An agent's token ends every hour, and is exchanged for the next one. That it cannot be just now is no reason to end.

@@ -175,16 +175,18 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 7);
 }
 
-/// Points on a circle: the neighbours of each are known.
+/// A graph is made by chance and may miss a few.
 #[tokio::test]
 async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     let Some(world) = World::pgvector().await else { return };
     let ada = world.account("ada@example.com").await;
     let point = |at: u16| {
-        let (sin, cos) = (f32::from(at) * std::f32::consts::TAU / 1_000.0).sin_cos();
-        [cos, sin, 0.0, 0.0]
+        // Spread over the sphere without any order.
+        let raw = [0.7, 1.3, 2.1, 3.7].map(|step| (f32::from(at) * step + step * step).sin());
+        let length = raw.iter().map(|part| part * part).sum::<f32>().sqrt();
+        raw.map(|part| part / length)
     };
-    let circle = kept(&world, &ada, "circle", &(0..1_000).map(point).collect::<Vec<_>>()).await;
+    let many = kept(&world, &ada, "many", &(0..1_000).map(point).collect::<Vec<_>>()).await;
     let at = shelf(&world.store, &ada).await;
     assert_eq!(world.store.graph_missing(&model(), 1_000).await.unwrap(), None);
     assert_eq!(world.store.graph_missing(&model(), 999).await.unwrap(), Some(at.number));
@@ -206,12 +208,12 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     let by_graph = chunks(&found(0).await);
     let same: usize =
         chunks(&exact).iter().zip(&by_graph).map(|(a, b)| a.iter().filter(|c| b.contains(c)).count()).sum();
-    assert!(same >= 58, "{same} of 60");
+    assert!(same >= 54, "{same} of 60");
     let long = ModelId { name: "long".into(), dimensions: 3_000 };
     assert!(!world.store.graph_make(at.number, &long).await.unwrap());
     // What was deleted is in the graph still, and in no answer; what is left is found, however much is deleted.
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
-    assert!(world.store.memory_delete(circle.id, &ada).await.unwrap());
+    assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
     let left = Shelf { chunks: 2, ..at };
     let near = world.store.nearest(&left, &model(), &point(0), 20, 0).await.unwrap();
     assert_eq!(texts(&world.store, &ada, &near).await, ["new 0", "new 1"]);
