@@ -107,16 +107,35 @@ async fn it_ends_when_nobody_reads_it_any_more() {
     assert_eq!(status.code(), Some(0));
 }
 
+/// An agent of the person whose computer it is.
+async fn agent_of(home: &Home, server: &Server, machine: &Machine) {
+    agent::claimed(home, server).await;
+    let (_, code) = flow::device_code(server, machine).await;
+    let ada = flow::session(home, "ada@example.com");
+    flow::device_approve(server, &ada, &code).await.unwrap().expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_ended_elsewhere_is_exchanged_for_the_next_one() {
+    let home = Home::new();
+    let (server, machine) = computer(&home).await;
+    agent_of(&home, &server, &machine).await;
+    send(&home, &["--type", "memory.stored"]);
+    let tail = home.start(&["event", "tail", "--as", "agent", "--json"]);
+    assert!(tail.stdout.reach(1).await, "{}", tail.stderr.text());
+    home.run(&["agent", "revoke"]).said();
+    let sent = send(&home, &["--type", "llm.failed"]);
+    assert!(tail.stdout.reach(2).await, "{}", tail.stderr.text());
+    assert_eq!(ids(&tail.stdout.text()).last(), Some(&sent));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_waits_for_its_server_and_not_for_what_does_not_come_back() {
     let (home, _) = flow::at_fixed_address();
     // Tokens that end so soon are exchanged at every look.
     let home = home.set("claims.access_token_valid_for", "30s");
     let (mut server, machine) = computer(&home).await;
-    agent::claimed(&home, &server).await;
-    let (_, code) = flow::device_code(&server, &machine).await;
-    let ada = flow::session(&home, "ada@example.com");
-    flow::device_approve(&server, &ada, &code).await.unwrap().expect(200);
+    agent_of(&home, &server, &machine).await;
     let mut sent = vec![send(&home, &["--type", "memory.stored"])];
     let mut tail = home.start(&["event", "tail", "--as", "agent", "--json"]);
     assert!(tail.stdout.reach(1).await, "{}", tail.stderr.text());
