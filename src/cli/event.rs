@@ -14,11 +14,19 @@ use super::Done;
 /// What to do with them.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send events from arguments, a file or standard input, each exactly once however often this is interrupted
+    /// Send events from arguments, a file or standard input, none twice however often this is interrupted
     ///
     /// A line is a JSON object with at least `event_type` and `payload`; it may have `event_id`, `ts_edge_ms`, `lane`, `consent_level`,
-    /// `redacted`, `project_id` and `session_uuid`. The rest of the envelope, the chain and its hashes are completed here. A file is checked
-    /// whole before anything is sent. When the server is away, or this is killed, the same command goes on where it stopped.
+    /// `redacted`, `project_id` and `session_uuid`. The rest of the envelope, the chain and its hashes are completed here.
+    ///
+    /// A file is checked whole before anything is sent: its lines, their types, their sizes. When the server is away, or this is killed, the
+    /// same command goes on behind the lines that are done, also when lines after them were changed or added.
+    ///
+    /// Lines of standard input are sent as they come, and only the one in flight is kept. To send such lines again safely, give each an
+    /// `event_id`: what the log has already is then known. So it is with `--type`: without `--event-id` every command is an event of its own.
+    ///
+    /// The server may hold an event, for example one with content that the declared level does not allow. It is said with its reason; it is
+    /// not in the chain, and `attache activity` lists it apart. An id that another event has in the log fails, and ends with 1.
     Send(send::Arguments),
     /// Show what comes in, the newest last, until Ctrl-C
     Tail(tail::Arguments),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use super::terminal::harmless;
@@ -10,6 +11,13 @@ use super::terminal::harmless;
 /// Prints one line to standard output. A reader that went away is no reason to fail.
 pub fn say(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
+}
+
+/// Whether nobody can read standard output any more. A file, for one, is always there.
+pub fn is_unread() -> bool {
+    let (output, now) = (io::stdout(), Timespec::default());
+    let mut watched = [PollFd::new(&output, PollFlags::empty())];
+    poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().contains(PollFlags::ERR)
 }
 
 /// Prints one line to standard error, for a person who looks on.

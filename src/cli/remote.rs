@@ -207,7 +207,7 @@ impl Connection {
     }
 
     /// Whether it was the agent's token that the client showed: it is not shown again.
-    fn forget_token(&mut self, client: &Client) -> bool {
+    pub fn forget_token(&mut self, client: &Client) -> bool {
         let Some(agent) = &mut self.profile.agent else { return false };
         let Some(token) = agent.access_token.take_if(|token| *client.credential() == Credential::Bearer(token.clone()))
         else {
@@ -233,12 +233,7 @@ impl Connection {
         })
     }
 
-    /// The client, as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or else the agent.
-    pub async fn as_reader(&mut self) -> Result<Client, Failure> {
-        self.as_whom(As::default()).await
-    }
-
-    /// The client, as whom a person says.
+    /// The client, as whom a person says; or else as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or the agent.
     pub async fn as_whom(&mut self, As { whom }: As) -> Result<Client, Failure> {
         match whom {
             None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,

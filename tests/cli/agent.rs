@@ -30,7 +30,7 @@ fn no_wait(home: &Home, arguments: &[&str]) -> (Secret, Secret) {
 }
 
 /// An agent that Ada has claimed.
-async fn claimed(home: &Home, server: &Server) -> Client {
+pub async fn claimed(home: &Home, server: &Server) -> Client {
     let ada = flow::person(home, server, "ada@example.com");
     home.run(&["agent", "register", "--url", &server.url]).said();
     let (attempt, code) = no_wait(home, &[]);

@@ -1,7 +1,13 @@
 //! `attache event tail`: what comes in, the newest last.
 
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
+use crate::agent;
+use crate::client::eventually;
 use crate::event::Machine;
 use crate::flow;
 use crate::process::{Home, Server};
@@ -83,4 +89,66 @@ async fn a_server_that_goes_away_is_waited_for_and_one_that_was_never_there_is_n
     tail.signal("INT");
     assert_eq!(tail.exit().await.code(), Some(0));
     assert_eq!(tail.stderr.text().lines().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_when_nobody_reads_it_any_more() {
+    let home = Home::new();
+    let (_server, _) = computer(&home).await;
+    let sent = send(&home, &["--type", "memory.stored"]);
+    let mut command = home.command(&["event", "tail", "--json"]);
+    let mut tail = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(ids(&line), [sent]);
+    // Nothing comes in any more, and the reader is gone: it has nothing to fail at.
+    let tail = RefCell::new(tail);
+    let status = eventually("it ends", async || tail.borrow_mut().try_wait().unwrap()).await;
+    assert_eq!(status.code(), Some(0));
+}
+
+/// An agent of the person whose computer it is.
+async fn agent_of(home: &Home, server: &Server, machine: &Machine) {
+    agent::claimed(home, server).await;
+    let (_, code) = flow::device_code(server, machine).await;
+    let ada = flow::session(home, "ada@example.com");
+    flow::device_approve(server, &ada, &code).await.unwrap().expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_ended_elsewhere_is_exchanged_for_the_next_one() {
+    let home = Home::new();
+    let (server, machine) = computer(&home).await;
+    agent_of(&home, &server, &machine).await;
+    send(&home, &["--type", "memory.stored"]);
+    let tail = home.start(&["event", "tail", "--as", "agent", "--json"]);
+    assert!(tail.stdout.reach(1).await, "{}", tail.stderr.text());
+    home.run(&["agent", "revoke"]).said();
+    let sent = send(&home, &["--type", "llm.failed"]);
+    assert!(tail.stdout.reach(2).await, "{}", tail.stderr.text());
+    assert_eq!(ids(&tail.stdout.text()).last(), Some(&sent));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_waits_for_its_server_and_not_for_what_does_not_come_back() {
+    let (home, _) = flow::at_fixed_address();
+    // Tokens that end so soon are exchanged at every look.
+    let home = home.set("claims.access_token_valid_for", "30s");
+    let (mut server, machine) = computer(&home).await;
+    agent_of(&home, &server, &machine).await;
+    let mut sent = vec![send(&home, &["--type", "memory.stored"])];
+    let mut tail = home.start(&["event", "tail", "--as", "agent", "--json"]);
+    assert!(tail.stdout.reach(1).await, "{}", tail.stderr.text());
+    server.process.kill();
+    assert!(tail.stderr.reach(1).await);
+    let _server = home.serve().await;
+    sent.push(send(&home, &["--type", "llm.failed"]));
+    assert!(tail.stdout.reach(2).await, "{}", tail.stderr.text());
+    assert_eq!(ids(&tail.stdout.text()), sent);
+
+    let id = flow::text(&home.run(&["agent", "show", "--json"]).json(), "registration_id");
+    home.run(&["admin", "agent", "revoke", &id]).said();
+    assert_eq!(tail.exit().await.code(), Some(1));
+    let said = tail.stderr.text();
+    assert!(said.contains("cannot be reached") && said.contains("attache agent register --again"), "{said}");
 }

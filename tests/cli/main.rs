@@ -23,6 +23,7 @@ mod agent;
 mod attach;
 mod configuration;
 mod demo;
+mod event_again;
 mod event_send;
 mod event_tail;
 mod flow;

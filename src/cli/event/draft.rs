@@ -86,10 +86,15 @@ pub fn lines(name: &str, text: &[u8], defaults: &Defaults) -> Result<Vec<Line>, 
     if mistakes.is_empty() {
         return Ok(lines);
     }
+    Err(mistaken("read", mistakes))
+}
+
+/// All mistakes of an input that is not sent for them.
+pub fn mistaken(participle: &str, mut mistakes: Vec<String>) -> Failure {
     let count = mistakes.len();
-    let lines = if count == 1 { "a line cannot be read".to_owned() } else { format!("{count} lines cannot be read") };
+    let lines = if count == 1 { "a line cannot be".to_owned() } else { format!("{count} lines cannot be") };
     mistakes.truncate(MISTAKES_SHOWN);
-    Err(Failure::refused(format!("nothing is sent: {lines}\n  {}", mistakes.join("\n  "))))
+    Failure::refused(format!("nothing is sent: {lines} {participle}\n  {}", mistakes.join("\n  ")))
 }
 
 /// One line; nothing when it is blank.

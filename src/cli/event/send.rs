@@ -11,7 +11,7 @@ use domain::envelope::AgentKinds;
 use domain::ids::{EventId, SessionUuid};
 use domain::lane::Lane;
 
-use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
+use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX};
 use super::sending::Sending;
 use super::told::Voice;
 use crate::cli::remote::Remote;
@@ -50,6 +50,9 @@ pub struct Arguments {
     /// The kind of agent on whose chain they go
     #[arg(long, value_name = "KIND", default_value = AgentKinds::CLI, value_parser = agent_id)]
     agent_id: String,
+    /// Exit with 1 if an event was held
+    #[arg(long)]
+    fail_held: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -74,10 +77,10 @@ pub async fn run(arguments: &Arguments) -> Done {
             let text = text.map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
             sending.all(&draft::lines(&path.display().to_string(), &text, &defaults)?).await?;
         }
-        None => sending.all(&[Line { number: 1, draft: arguments.draft(&defaults)? }]).await?,
+        None => sending.one(&arguments.draft(&defaults)?).await?,
     }
     sending.tally.say(voice);
-    Ok(())
+    sending.tally.done(!arguments.fail_held)
 }
 
 impl Arguments {

@@ -1,25 +1,26 @@
 //! Sends events on a chain: completes what a draft leaves open, seals it, and stays with it until it is settled.
 
+mod completion;
+mod delivery;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-use client::{Client, Error};
-use domain::chain::Position;
+use client::Client;
 use domain::consent::ConsentLevel;
 use domain::ids::EventId;
 use domain::lane::Lane;
-use domain::registry::Registry;
 use domain::{Chance, Clock, Digest};
-use serde_json::{Map, Value, json};
-use wire::consent::ConsentAnswer;
-use wire::events::SubmitResult;
 
-use super::chain::{Chain, Pending, Place};
+use super::chain::{Chain, Place, beginnings};
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
-use super::told::{Tally, Told, Voice};
+use super::told::{Tally, Voice};
 use crate::cli::profile::{Folder, Machine};
-use crate::cli::remote::{Connection, failed};
+use crate::cli::remote::Connection;
 use crate::cli::{Done, Failure, output};
+
+/// What becomes of an event that could not be settled.
+const KEPT: &str = "is kept and sent first by the next `attache event send`";
 
 /// Sends events on the chain of one agent on this computer.
 #[derive(Debug)]
@@ -56,19 +57,15 @@ impl Sending {
         })
     }
 
-    /// An input that is known whole: goes on where an earlier run of the same input stopped.
+    /// An input that is known whole: goes on where an earlier run of it stopped.
     pub async fn all(&mut self, lines: &[Line]) -> Done {
-        let source = Digest::of(&serde_json::to_vec(lines).map_err(Failure::refused)?);
+        let beginnings = beginnings(lines)?;
+        self.check(lines).await?;
         let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id)?;
-        let sent = self.all_on(&mut chain, lines, source).await;
-        let reason = match sent {
-            Ok(()) => return chain.keep(),
-            Err(Failure::Refused(reason)) => reason,
-            Err(other) => return Err(other),
-        };
+        let mut done = chain.done(&beginnings);
+        let sent = self.all_on(&mut chain, lines, &beginnings, &mut done).await;
         chain.keep()?;
-        let done = chain.done(&source);
-        let Some(first) = lines.get(done) else { return Err(Failure::Refused(reason)) };
+        let (Err(Failure::Refused(reason)), Some(first)) = (&sent, lines.get(done)) else { return sent };
         let last = lines.last().map_or(first.number, |line| line.number);
         let (unsent, total) = (lines.len() - done, lines.len());
         let which = if unsent == 1 { format!("line {last}") } else { format!("lines {} to {last}", first.number) };
@@ -78,20 +75,37 @@ impl Sending {
         )))
     }
 
-    async fn all_on(&mut self, chain: &mut Chain, lines: &[Line], source: Digest) -> Done {
-        let waiting = chain.pending().map(|pending| pending.place).filter(|place| place.source == Some(source));
+    async fn all_on(&mut self, chain: &mut Chain, lines: &[Line], beginnings: &[Digest], done: &mut usize) -> Done {
+        let waiting = chain.pending_of(beginnings);
         self.deliver(chain, waiting.is_some()).await?;
-        // An input of which the last event was waiting is forgotten by now: it is done.
-        let begun = waiting.map_or(0, |place| place.done).max(chain.done(&source));
-        let total = lines.len();
-        if begun > 0 && self.voice == Voice::Human {
-            output::say(&format!("goes on after {begun} of {total} events, which were sent before"));
+        *done = waiting.unwrap_or(0).max(*done);
+        if *done > 0 && self.voice == Voice::Human {
+            output::say(&format!("goes on after {done} of {} events, which were sent before", lines.len()));
         }
-        for (nth, line) in lines.iter().enumerate().skip(begun) {
-            let place = Place { source: Some(source), line: line.number, done: nth + 1, total };
-            self.send(chain, &line.draft, place).await?;
+        for (nth, line) in lines.iter().enumerate().skip(*done) {
+            let before = nth.checked_sub(1).and_then(|nth| beginnings.get(nth)).copied();
+            let place = Place { source: beginnings.get(nth).copied(), before, line: line.number, done: nth + 1 };
+            let event = self.complete(&line.draft, line.number).await?;
+            chain.put(event, place)?;
+            self.deliver(chain, true).await?;
+            *done = nth + 1;
         }
+        chain.forget(beginnings);
         Ok(())
+    }
+
+    /// The one event of a command. Only its id tells whether an earlier run of the same command meant the same event.
+    pub async fn one(&mut self, draft: &Draft) -> Done {
+        match self.alone(draft, 1).await {
+            Ok(()) => Ok(()),
+            Err((Failure::Refused(reason), Some(event_id))) => Err(Failure::Refused(format!(
+                "{reason}\n  event {event_id} {KEPT}; the same command with --event-id {event_id} sends no second one",
+            ))),
+            Err((Failure::Refused(reason), None)) => {
+                Err(Failure::Refused(format!("{reason}\n  the event is not sent")))
+            }
+            Err((failure, _)) => Err(failure),
+        }
     }
 
     /// Lines as they come. Each is sent before the next is read, and the chain is free in between.
@@ -107,10 +121,10 @@ impl Sending {
             let line = line.strip_suffix(b"\n").unwrap_or(&line);
             let sent = match draft::read(line, defaults) {
                 Ok(None) => Ok(false),
-                Ok(Some(draft)) => self.next_of_stream(&draft, number).await,
-                Err(mistake) => Err((Failure::Refused(format!("standard input:{number}: {mistake}")), false)),
+                Ok(Some(draft)) => self.alone(&draft, number).await.map(|()| true),
+                Err(mistake) => Err((Failure::Refused(format!("standard input:{number}: {mistake}")), None)),
             };
-            let (failure, is_kept) = match sent {
+            let (failure, kept) = match sent {
                 Ok(is_event) => {
                     settled += usize::from(is_event);
                     continue;
@@ -118,7 +132,7 @@ impl Sending {
                 Err(failed) => failed,
             };
             let Failure::Refused(reason) = failure else { return Err(failure) };
-            let kept = if is_kept { "is kept and sent first by the next `attache event send`" } else { "is not sent" };
+            let kept = if kept.is_some() { KEPT } else { "is not sent" };
             return Err(Failure::Refused(format!(
                 "{reason}\n  line {number} {kept}, and those after it are not sent; of those before it, {settled} are",
             )));
@@ -126,163 +140,22 @@ impl Sending {
         Ok(())
     }
 
-    /// Says that there was an event, or of one that fails whether it is kept.
-    async fn next_of_stream(&mut self, draft: &Draft, line: u64) -> Result<bool, (Failure, bool)> {
-        let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, false))?;
-        let place = Place { source: None, line, done: 0, total: 0 };
-        let sent = match self.deliver(&mut chain, false).await {
-            Ok(()) => self.send(&mut chain, draft, place).await,
-            Err(failure) => return Err((failure, false)),
-        };
-        let is_kept = chain.pending().is_some();
-        match sent.and_then(|()| chain.keep()) {
-            Ok(()) => Ok(true),
-            Err(failure) => Err((failure, is_kept)),
-        }
-    }
-
-    async fn send(&mut self, chain: &mut Chain, draft: &Draft, place: Place) -> Done {
-        let (members, event_id) = self.complete(draft, place.line).await?;
-        chain.put(members, event_id, place)?;
-        self.deliver(chain, true).await
-    }
-
-    /// The envelope, but for its place in the chain.
-    async fn complete(&mut self, draft: &Draft, number: u64) -> Result<(Map<String, Value>, EventId), Failure> {
-        let lane = match draft.lane {
-            Some(lane) => lane,
-            None => self.lane_of(&draft.event_type, number).await?,
-        };
-        let consent_level = match draft.consent_level {
-            Some(level) => level,
-            None => self.consent_in(lane).await?,
-        };
-        let now = self.clock.now();
-        let event_id = draft.event_id.unwrap_or_else(|| self.chance.uuid_v7(now).into());
-        let mut scope = json!({
-            "user_id": self.machine.user_cuid,
-            "machine_id": self.machine.machine_uuid,
-            "agent_id": self.agent_id,
-        });
-        if let Some(project) = &draft.project_id {
-            scope["project_id"] = json!(project);
-        }
-        if let Some(session) = draft.session_uuid {
-            scope["session_uuid"] = json!(session);
-        }
-        let members = [
-            ("schema_version", json!("v1")),
-            ("event_id", json!(event_id)),
-            ("event_type", json!(draft.event_type)),
-            ("lane", json!(lane)),
-            ("ts_edge_ms", json!(draft.ts_edge_ms.unwrap_or_else(|| now.timestamp_millis()))),
-            ("consent_level", json!(consent_level)),
-            ("redacted", json!(draft.redacted.unwrap_or(false))),
-            ("scope", scope),
-            ("payload", Value::Object(draft.payload.clone())),
-        ];
-        Ok((members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect(), event_id))
-    }
-
-    /// The server may have types of its own, and lanes of its own for ours.
-    async fn lane_of(&mut self, event_type: &str, number: u64) -> Result<Lane, Failure> {
-        if self.registry.is_none() {
-            self.registry = Some(match self.client.event_registry().await {
-                Ok(registry) => registry.event_types.into_iter().map(|kind| (kind.event_type, kind.lane)).collect(),
-                // A server that keeps its registry to itself knows the built-in types.
-                Err(Error::Refused(refusal)) if matches!(refusal.status, 404 | 405) => BTreeMap::new(),
-                Err(error) => return Err(failed(error)),
-            });
-        }
-        let told = self.registry.as_ref().and_then(|registry| registry.get(event_type).copied());
-        if let Some(lane) = told {
-            return Ok(lane);
-        }
-        let built_in = Registry::built_in().map_err(Failure::refused)?.lane_of(event_type);
-        built_in.filter(|_| self.registry.as_ref().is_some_and(BTreeMap::is_empty)).ok_or_else(|| {
-            Failure::refused(format!(
-                "line {number}: {event_type:?} is not a registered event type; with --lane it is sent all the same, and held"
-            ))
-        })
-    }
-
-    async fn consent_in(&mut self, lane: Lane) -> Result<ConsentLevel, Failure> {
-        if let Some(level) = self.consent.get(&lane) {
-            return Ok(*level);
-        }
-        match self.client.consent(None, Some(lane)).await.map_err(failed)? {
-            ConsentAnswer::Effective { level } => {
-                self.consent.insert(lane, level);
-                Ok(level)
+    /// An event of which nobody knows what comes after it. Of one that fails it is said whether it is kept.
+    async fn alone(&mut self, draft: &Draft, line: u64) -> Result<(), (Failure, Option<EventId>)> {
+        let event = self.complete(draft, line).await.map_err(|failure| (failure, None))?;
+        let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, None))?;
+        let event_id = event.event_id;
+        let is_own = chain.pending().is_some_and(|pending| pending.event_id == event_id && pending.is(&event));
+        let sent = async {
+            self.deliver(&mut chain, is_own).await?;
+            if is_own {
+                return Ok(());
             }
-            ConsentAnswer::Levels { .. } => Err(Failure::refused(
-                "the server does not say what holds for this computer: say it with --consent-level",
-            )),
+            chain.put(event, Place::alone(line))?;
+            self.deliver(&mut chain, true).await
         }
+        .await;
+        let kept = chain.pending().map(|pending| pending.event_id).filter(|kept| *kept == event_id);
+        sent.and(chain.keep()).map_err(|failure| (failure, kept))
     }
-
-    /// Sends what is pending until it is settled. `own`: whether it is of the input that is worked on.
-    async fn deliver(&mut self, chain: &mut Chain, own: bool) -> Done {
-        let mut moved = false;
-        while let Some(pending) = chain.pending().cloned() {
-            let told = Told { pending: &pending, position: chain.next(), own, moved };
-            match self.client.event_submit(pending.sealed.clone()).await {
-                Ok(SubmitResult::Forwarded { receipt_id }) => {
-                    self.tally.sent += 1;
-                    self.tally.receipts.push((pending.event_id, receipt_id));
-                    told.say(
-                        self.voice,
-                        json!({ "receipt_id": receipt_id }),
-                        "sent ",
-                        &format!("receipt {receipt_id}"),
-                    );
-                    chain.taken();
-                }
-                Ok(SubmitResult::Held { warning, .. }) => {
-                    self.tally.held += 1;
-                    told.say(self.voice, json!({ "held": true, "warning": warning }), "held ", &warning);
-                    chain.set_aside();
-                }
-                Err(error) if error.code() == Some("event_id_conflict") => {
-                    self.tally.known += 1;
-                    let words = "an event with this id is in the log already";
-                    told.say(self.voice, json!({ "known": true }), "known", words);
-                    chain.set_aside();
-                }
-                Err(error) => match expected(&error).filter(|_| !moved) {
-                    Some(position) => {
-                        moved = true;
-                        chain.move_to(position)?;
-                    }
-                    None => return Err(unsettled(chain, &pending, error)),
-                },
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The place at which the server wants the chain to go on.
-fn expected(error: &Error) -> Option<Position> {
-    let refusal = error.refusal().filter(|refusal| matches!(refusal.status, 409 | 422))?;
-    serde_json::from_value(refusal.body.others.get("expected")?.clone()).ok()
-}
-
-fn unsettled(chain: &mut Chain, pending: &Pending, error: Error) -> Failure {
-    let is_hopeless = error.refusal().is_some_and(|refusal| refusal.status == 413);
-    let is_refused_again = expected(&error).is_some();
-    let Failure::Refused(reason) = failed(error) else { return Failure::refused("the event was refused") };
-    if is_hopeless {
-        chain.give_up();
-        return Failure::Refused(format!("{reason}\n  event {} is too large for this server", pending.event_id));
-    }
-    if is_refused_again {
-        return Failure::Refused(format!(
-            "{reason}\n  event {} was put on the place that the server expected, and was refused there too: something else sends \
-             on this chain. It is kept in {}",
-            pending.event_id,
-            chain.path(),
-        ));
-    }
-    Failure::Refused(reason)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::chain::Pending;
 use crate::cli::terminal::harmless;
-use crate::cli::{output, terminal};
+use crate::cli::{Done, Failure, output, terminal};
 
 /// How it is told what became of each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Tally {
     pub held: usize,
     /// Were in the log before.
     pub known: usize,
+    /// Are not in the log, and will not be: the id is of another event, or the server takes none of that size.
+    pub failed: usize,
     /// The events that were sent.
     pub receipts: Vec<(EventId, ReceiptId)>,
 }
@@ -35,7 +37,7 @@ pub struct Tally {
 impl Tally {
     /// The last line, for a person.
     pub fn say(&self, voice: Voice) {
-        let Self { sent, held, known, .. } = *self;
+        let Self { sent, held, known, failed, .. } = *self;
         if voice != Voice::Human {
             return;
         }
@@ -46,7 +48,24 @@ impl Tally {
         if known > 0 {
             words.push(format!("{known} known before"));
         }
+        if failed > 0 {
+            words.push(terminal::styled(terminal::WARNING, format!("{failed} failed")));
+        }
         output::say(&words.join(", "));
+    }
+
+    /// Whether that is what was asked for.
+    pub fn done(&self, may_be_held: bool) -> Done {
+        if self.failed > 0 {
+            return Err(Failure::refused(format!(
+                "not recorded: {}, for the reasons that are said there",
+                self.failed
+            )));
+        }
+        if self.held > 0 && !may_be_held {
+            return Err(Failure::refused(format!("held: {}; what is held is not in the chain", self.held)));
+        }
+        Ok(())
     }
 }
 

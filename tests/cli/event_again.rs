@@ -1,0 +1,205 @@
+//! `attache event send` once more: of what is done nothing is sent twice, and of what is meant nothing is lost.
+
+use harness::upstream::{Answer as Script, Reply, Upstream};
+use serde_json::{Value, json};
+
+use crate::event_send::{assert_dense, computer, file, head, log, over, told, write};
+use crate::flow;
+use crate::process::Home;
+
+fn line(memory: &str, id: Option<&str>) -> String {
+    let mut line = json!({ "event_type": "memory.stored", "payload": { "memory_id": memory } });
+    if let Some(id) = id {
+        line["event_id"] = json!(id);
+    }
+    format!("{line}\n")
+}
+
+fn later() -> Script {
+    Script::reply(Reply::json(429, &json!({ "error": "rate_limited" })).header("Retry-After", "3600"))
+}
+
+/// The lines that were told of: none for an event of an earlier run.
+fn numbers(stdout: &str) -> Vec<Option<u64>> {
+    told(stdout).iter().map(|line| line["line"].as_u64()).collect()
+}
+
+/// What the statistics service behind took, in the order of the ids.
+fn taken(upstream: &Upstream) -> Vec<String> {
+    let memory = |body: &[u8]| flow::text(&serde_json::from_slice::<Value>(body).unwrap()["payload"], "memory_id");
+    let mut taken: Vec<String> = upstream.taken().values().map(|taken| memory(&taken.body)).collect();
+    taken.sort();
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_changed_behind_what_is_done_goes_on_there() {
+    let upstream = Upstream::start().await;
+    let (home, _server, _) = over(&upstream).await;
+    let ids = [flow::uuid(), flow::uuid()];
+    for id in &ids {
+        upstream.for_event(id, later());
+    }
+    let begin = line("1", None) + &line("2", None);
+    let name = write(&home, "events.jsonl", &(begin.clone() + &line("a mistake", Some(&ids[0]))));
+    let arguments = ["event", "send", name.as_str(), "--json"];
+    home.run(&arguments).refused(1, &["1 of 3 events is not sent (line 3)"]);
+    // The line that was on its way is changed: it goes out as it was, since it may have arrived.
+    write(&home, &name, &(begin.clone() + &line("3", Some(&ids[1]))));
+    let done = home.run(&arguments);
+    done.refused(1, &["1 of 3 events is not sent (line 3)"]);
+    assert_eq!(numbers(&done.stdout), [None]);
+    // Behind the one that is on its way another is added.
+    write(&home, &name, &(begin + &line("3", Some(&ids[1])) + &line("4", None)));
+    let done = home.run(&arguments);
+    done.said();
+    assert_eq!(numbers(&done.stdout), [Some(3), Some(4)]);
+    assert_eq!(taken(&upstream), ["1", "2", "3", "4", "a mistake"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_which_another_command_sent_the_last_line_is_done_and_then_meant_anew() {
+    let (home, _) = flow::at_fixed_address();
+    let (mut server, machine) = computer(&home).await;
+    let name = file(&home, "events.jsonl", 1);
+    server.process.kill();
+    let arguments = ["event", "send", &name, "--consent-level", "full", "--lane", "memory"];
+    home.run(&arguments).refused(1, &["1 of 1 events is not sent (line 1)"]);
+    let server = home.serve().await;
+    let done = home.run(&["event", "send", "--type", "llm.failed"]);
+    assert!(done.said().contains("(of an earlier run)"), "{done:?}");
+    let done = home.run(&arguments);
+    assert_eq!(done.said(), "goes on after 1 of 1 events, which were sent before\n0 sent");
+    assert_dense(&server, &machine, 2).await;
+    assert!(home.run(&arguments).said().ends_with("\n1 sent"));
+    assert_dense(&server, &machine, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_and_sizes_are_checked_before_the_first_line_is_sent() {
+    let home = Home::new();
+    let (server, machine) = computer(&home).await;
+    // The line is short enough to be read, and with the envelope around it too long to be sent.
+    let room = 1024 * 1024 - 100;
+    let lines =
+        [line("1", None), line("2", None).replace("stored", "dreamt"), "\n".into(), line(&"x".repeat(room), None)];
+    let name = write(&home, "events.jsonl", &lines.concat());
+    let reasons =
+        ["nothing is sent: 2 lines cannot be sent", "line 2: \"memory.dreamt\" is not", "line 4: sealed it has"];
+    let done = home.run(&["event", "send", &name]);
+    done.refused(1, &reasons);
+    assert_eq!(done.stdout, "");
+    // Nor is one that is read from elsewhere put in the way of the next.
+    let done = home.run_with_input(&["event", "send", "-"], lines[3].as_bytes());
+    done.refused(1, &["sealed it has", "line 1 is not sent"]);
+    assert!(log(&server, &machine).await.is_empty());
+    home.run(&["event", "send", "--type", "llm.failed"]).said();
+}
+
+/// Makes the event that is on its way larger than any server reads.
+fn swell(home: &Home) {
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(head(home)).unwrap()).unwrap();
+    let sealed = kept["pending"]["sealed"].as_str().unwrap();
+    kept["pending"]["sealed"] = json!(format!("{}{sealed}", " ".repeat(1024 * 1024)));
+    std::fs::write(head(home), kept.to_string()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_it() {
+    let (home, _) = flow::at_fixed_address();
+    let (mut server, machine) = computer(&home).await;
+    let name = file(&home, "events.jsonl", 1);
+    let arguments = ["event", "send", &name, "--consent-level", "full", "--lane", "memory", "--json"];
+    for (round, then) in [["event", "send", "-", "--json"], ["event", "send", &name, "--json"]].into_iter().enumerate()
+    {
+        server.process.kill();
+        home.run(&arguments).refused(1, &["1 of 1 events is not sent"]);
+        swell(&home);
+        server = home.serve().await;
+        if round == 0 {
+            // An earlier command's: it is said, and the own one goes out.
+            let done = home.run_with_input(&then, line("own", None).as_bytes());
+            done.refused(1, &["not recorded: 1"]);
+            let told = told(&done.stdout);
+            assert_eq!((&told[0]["failed"], &told[0]["line"]), (&json!(true), &Value::Null));
+            assert_eq!((&told[1]["line"], &told[1]["seq"]), (&json!(1), &json!(0)));
+        } else {
+            home.run(&arguments)
+                .refused(1, &["(413)", "too large for this server", "1 of 1 events is not sent (line 1)"]);
+        }
+        assert_eq!(home.run(&arguments).json()["seq"], round + 1);
+    }
+    assert_dense(&server, &machine, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_commands_that_say_the_same_are_two_events_unless_they_name_one() {
+    let upstream = Upstream::start().await;
+    let (home, _server, _) = over(&upstream).await;
+    let arguments = ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"beat"}"#, "--json"];
+    upstream.next(later());
+    let done = home.run(&arguments);
+    done.refused(1, &["rate_limited", "is kept and sent first by the next `attache event send`", "--event-id"]);
+    let done = home.run(&arguments);
+    done.said();
+    assert_eq!(numbers(&done.stdout), [None, Some(1)]);
+    assert_eq!(taken(&upstream), ["beat", "beat"]);
+    // What it says helps: with the id it is that one, and no other.
+    upstream.next(later());
+    home.run(&arguments).refused(1, &["is kept"]);
+    let kept: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
+    let id = flow::text(&kept["pending"], "event_id");
+    let named = [&arguments[..], &["--event-id", &id]].concat();
+    assert_eq!(home.run(&named).json()["event_id"], id);
+    assert_eq!(taken(&upstream), ["beat", "beat", "beat"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
+    let home = Home::new();
+    let (server, machine) = computer(&home).await;
+    let id = flow::uuid();
+    let name = write(&home, "one.jsonl", &line("first", Some(&id)));
+    home.run(&["event", "send", &name, "--consent-level", "full"]).said();
+    // The same again is known, also when it is another moment and another level holds.
+    assert_eq!(home.run(&["event", "send", &name, "--json"]).json()["known"], true);
+    // A level that is said is one that is meant.
+    home.run(&["event", "send", &name, "--consent-level", "off"]).refused(1, &["not recorded: 1"]);
+    // Another one is not, and what follows it is sent all the same.
+    let name = write(&home, "two.jsonl", &(line("second", Some(&id)) + &line("third", None)));
+    let done = home.run(&["event", "send", &name]);
+    done.refused(1, &["not recorded: 1"]);
+    let lines: Vec<&str> = done.stdout.lines().collect();
+    assert!(lines[0].starts_with("taken") && lines[0].contains("needs an id of its own"), "{done:?}");
+    assert_eq!(lines[2], "1 sent, 1 failed");
+    let done = home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--json"]);
+    done.refused(1, &["not recorded: 1"]);
+    assert_eq!((told(&done.stdout)[0]["failed"].clone(), told(&done.stdout).len()), (json!(true), 1));
+    assert_dense(&server, &machine, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_whose_event_cannot_be_seen_is_not_taken_for_known() {
+    let upstream = Upstream::start().await;
+    let (home, _server, _) = over(&upstream).await;
+    let id = flow::uuid();
+    let arguments =
+        ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"m"}"#, "--event-id", &id];
+    home.run(&arguments).said();
+    // The service behind this server gives no proof that could be read.
+    let done = home.run(&arguments);
+    done.refused(1, &["not recorded: 1"]);
+    assert!(done.stdout.contains("cannot be told"), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_wants_no_event_held_is_told_by_the_exit_code() {
+    let home = Home::new();
+    let (_server, _) = computer(&home).await;
+    let arguments = ["event", "send", "--type", "memory.dreamt", "--lane", "memory"];
+    assert!(home.run(&arguments).said().ends_with("0 sent, 1 held"));
+    let done = home.run(&[&arguments[..], &["--fail-held"]].concat());
+    done.refused(1, &["held: 1"]);
+    assert!(done.stdout.ends_with("0 sent, 1 held\n"), "{done:?}");
+    home.run(&["event", "send", "--type", "llm.failed", "--fail-held"]).said();
+}
