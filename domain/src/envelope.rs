@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::canonical::{self, Malformed, MalformedReason};
 use crate::chain::{ChainKey, Position, Prev};
@@ -194,6 +194,26 @@ pub struct Sealed {
     pub canonical: Vec<u8>,
     /// SHA-256 of [`Self::canonical`].
     pub seal: Digest,
+}
+
+/// An event that is written down, to be sent as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The bytes: RFC 8785, whole.
+    pub body: Vec<u8>,
+    /// `hash_chain.self`: what the next event of the chain links to.
+    pub seal: Digest,
+}
+
+/// Writes an event down at a place of its chain. `members` are its envelope; what they say of a place does not matter.
+pub fn seal(mut members: Map<String, Value>, position: &Position) -> Written {
+    let Position { chain_epoch, seq, prev } = position;
+    members.insert("chain_epoch".into(), json!(chain_epoch));
+    members.insert("seq".into(), json!(seq));
+    members.insert("hash_chain".into(), json!({ "prev": prev }));
+    let seal = Digest::of(&canonical::canonical_bytes(&members));
+    members.insert("hash_chain".into(), json!({ "prev": prev, "self": seal }));
+    Written { body: canonical::canonical_bytes(&members), seal }
 }
 
 /// A body that is no envelope: the fault, and what could be named of it all the same.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use wire::agent_auth::{AgentClaim, RegistrationVariant};
 
 use super::profile::Agent;
-use super::remote::{Remote, failed};
+use super::remote::{Connection, Remote, failed};
 use super::{Done, Failure, output};
 
 /// What to do with it.
@@ -73,9 +73,27 @@ async fn register(arguments: Register) -> Done {
             agent.registration_id
         )));
     }
+    let claim = enrol(&mut connection, arguments.email.as_ref()).await?;
+    let id = connection.agent()?.registration_id;
+    let shown_claim = claim.map(|pending| claim_shown(&pending.claim, &date_time(pending.until)));
+    let known = json!({ "registration_id": id, "claim": shown_claim });
+    output::show(connection.json, &known, || {
+        let next = match &arguments.email {
+            Some(email) => format!("`attache agent claim` shows {} how to confirm it, and waits", email.as_str()),
+            None => {
+                "`attache agent claim` shows a person how to take it over; until then its events are held".to_owned()
+            }
+        };
+        format!("the agent is registered as {id}\n  next: {next}")
+    });
+    Ok(())
+}
+
+/// Registers an agent and keeps what it got; gives the claim that its person is to confirm, if there is one already.
+pub async fn enrol(connection: &mut Connection, email: Option<&Email>) -> Result<Option<claim::Pending>, Failure> {
     // No profile that could not be kept: the claim token is shown only once.
     connection.may_keep()?;
-    let registered = match &arguments.email {
+    let registered = match email {
         Some(email) => connection.client.register_for(email.as_str()).await,
         None => connection.client.register_anonymous().await,
     };
@@ -92,26 +110,16 @@ async fn register(arguments: Register) -> Done {
         scope: None,
         token_expires: None,
     };
-    let (id, claim_until) = (agent.registration_id, claim.as_ref().map(|claim| claim::until(&connection, claim)));
     connection.change(|profile| profile.agent = Some(agent))?;
-    claim::keep(&connection, claim.as_ref())?;
-    let shown_claim = claim.as_ref().zip(claim_until).map(|(claim, until)| claim_shown(claim, &date_time(until)));
-    let known = json!({ "registration_id": id, "claim": shown_claim });
-    output::show(connection.json, &known, || {
-        let next = match &arguments.email {
-            Some(email) => format!("`attache agent claim` shows {} how to confirm it, and waits", email.as_str()),
-            None => {
-                "`attache agent claim` shows a person how to take it over; until then its events are held".to_owned()
-            }
-        };
-        format!("the agent is registered as {id}\n  next: {next}")
-    });
-    Ok(())
+    match claim {
+        Some(claim) => claim::keep(connection, claim).map(Some),
+        None => claim::forget(connection).map(|()| None),
+    }
 }
 
 async fn token(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
-    connection.as_agent_now().await?;
+    connection.renew_if_ended().await?;
     let agent = connection.agent()?;
     let token = agent.access_token.as_ref().map(|token| token.expose().to_owned()).unwrap_or_default();
     let known = json!({
@@ -129,7 +137,7 @@ async fn revoke(arguments: &Revoke) -> Done {
     if arguments.registration {
         connection.as_account().await?.agent_revoke(id).await.map_err(failed)?;
         connection.change(|profile| profile.agent = None)?;
-        claim::keep(&connection, None)?;
+        claim::forget(&connection)?;
         output::show(connection.json, &json!({ "revoked": id }), || format!("the agent {id} is revoked, for ever"));
         return Ok(());
     }

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use clap::Args;
 use client::Client;
 use domain::Timestamp;
@@ -135,8 +134,7 @@ async fn ask(connection: &Connection) -> Result<Pending, Failure> {
     let machine = connection.machine()?;
     let (user_cuid, machine_uuid) = (machine.user_cuid.clone(), machine.machine_uuid);
     let code = connection.as_machine()?.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
-    let seconds = i64::try_from(code.expires_in).unwrap_or(0);
-    let pending = Pending { machine_uuid, until: connection.clock().now() + TimeDelta::seconds(seconds), code };
+    let pending = Pending { machine_uuid, until: connection.after(code.expires_in), code };
     connection.folder.keep_json(PENDING, &pending)?;
     Ok(pending)
 }

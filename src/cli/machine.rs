@@ -46,6 +46,13 @@ pub struct How {
     enrolment_key: Option<String>,
 }
 
+impl How {
+    /// With a name, where everybody may register.
+    pub fn named(name: &str) -> Self {
+        Self { name: Some(name.to_owned()), enrolment_key: None }
+    }
+}
+
 /// Does it.
 pub async fn run(command: Command) -> Done {
     match command {

@@ -3,8 +3,8 @@
 use chrono::TimeDelta;
 use clap::{Args, ValueEnum};
 use client::{Client, Credential, Error};
-use domain::Clock;
 use domain::secret::{Secret, SecretKind};
+use domain::{Clock, Timestamp};
 use wire::agent_auth::TokenResult;
 
 use super::Failure;
@@ -55,6 +55,36 @@ pub enum Whom {
     Agent,
 }
 
+/// Why something was not asked, or not answered.
+#[derive(Debug)]
+pub enum Trouble {
+    /// Between client and server.
+    Asking(Error),
+    /// Here: there is nothing to ask with.
+    Here(Failure),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Asking(error)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Here(failure)
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Asking(error) => failed(error),
+            Trouble::Here(failure) => failure,
+        }
+    }
+}
+
 /// A server, and what the profile knows of it.
 #[derive(Debug)]
 pub struct Connection {
@@ -95,33 +125,33 @@ impl Connection {
     /// Changes what is known and keeps it, the server with it. What other programs kept meanwhile stays.
     pub fn change(&mut self, change: impl FnOnce(&mut Profile)) -> Result<(), Failure> {
         self.is_the_profiles()?;
-        let _others_wait = self.folder.lock("profile")?;
-        let mut profile = self.folder.profile()?;
-        // It may have become another server's meanwhile.
-        self.is_of(&profile)?;
-        change(&mut profile);
-        profile.url = Some(self.client.base_url().to_owned());
-        let rag_url = self.client.rag_url();
-        profile.rag_url = (rag_url != self.client.base_url()).then(|| rag_url.to_owned());
-        self.folder.keep(&profile)?;
-        self.profile = profile;
+        let changed = self.folder.revise(|profile| {
+            // It may have become another server's meanwhile.
+            self.is_of(profile)?;
+            change(profile);
+            profile.url = Some(self.client.base_url().to_owned());
+            let rag_url = self.client.rag_url();
+            profile.rag_url = (rag_url != self.client.base_url()).then(|| rag_url.to_owned());
+            Ok(())
+        });
+        self.profile = changed?;
         Ok(())
     }
 
     /// Keeps the log's key and nothing of the server: nobody was asked.
     pub fn keep_log_key(&mut self, key: &str) -> Result<(), Failure> {
-        let _others_wait = self.folder.lock("profile")?;
-        let mut profile = self.folder.profile()?;
-        profile.log_key = Some(key.to_owned());
-        self.folder.keep(&profile)?;
-        self.profile = profile;
+        let changed = self.folder.revise(|profile| {
+            profile.log_key = Some(key.to_owned());
+            Ok(())
+        });
+        self.profile = changed?;
         Ok(())
     }
 
     /// Whether something could be kept, before it is asked for what is shown only once.
     pub fn may_keep(&self) -> Result<(), Failure> {
         self.is_the_profiles()?;
-        self.folder.lock("profile").map(drop)
+        self.folder.may_keep()
     }
 
     /// What opens one server is never shown to another one, whatever `--url` says.
@@ -166,7 +196,7 @@ impl Connection {
     }
 
     /// The client, as the agent. A token that ends within a minute is exchanged for the next one first.
-    pub async fn as_agent(&mut self) -> Result<Client, Failure> {
+    pub async fn as_agent(&mut self) -> Result<Client, Trouble> {
         let soon = self.clock.now() + TimeDelta::minutes(1);
         let agent = self.agent()?;
         if let (Some(token), Some(expires)) = (&agent.access_token, agent.token_expires)
@@ -175,52 +205,57 @@ impl Connection {
             return Ok(self.client.with(Credential::Bearer(token.clone())));
         }
         let Some(assertion) = agent.identity_assertion.clone() else {
-            return Err(Failure::refused("the agent has no token yet: run `attache agent claim`"));
+            return Err(Failure::refused("the agent has no token yet: run `attache agent claim`").into());
         };
-        let tokens = self.client.token_by_assertion(&assertion).await.map_err(failed)?;
+        let tokens = self.client.token_by_assertion(&assertion).await?;
         let token = tokens.access_token.clone();
         self.keep_tokens(tokens)?;
         Ok(self.client.with(Credential::Bearer(token)))
     }
 
-    /// Asks as whom a person says. A token of the agent that was ended elsewhere is exchanged for the next one, once.
-    pub async fn asked<T>(&mut self, whom: As, ask: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T, Failure> {
+    /// Asks as whom a person says.
+    pub async fn asked<T>(
+        &mut self,
+        whom: As,
+        ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
+    ) -> Result<T, Trouble> {
         let client = self.as_whom(whom).await?;
+        self.asked_by(client, ask).await
+    }
+
+    /// Sees to it that the agent's token is one that the server takes right now.
+    pub async fn renew_if_ended(&mut self) -> Result<(), Trouble> {
+        let client = self.as_agent().await?;
+        if self.agent()?.is_claimed() {
+            self.asked_by(client, async |client| client.usage_bar().await).await?;
+        }
+        Ok(())
+    }
+
+    /// A token of the agent that was ended elsewhere is exchanged for the next one, once.
+    async fn asked_by<T>(
+        &mut self,
+        client: Client,
+        mut ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
+    ) -> Result<T, Trouble> {
         match ask(&client).await {
             Err(error) if error.code() == Some("unauthorized") && self.forget_token(&client) => {
-                ask(&self.as_agent().await?).await.map_err(failed)
+                Ok(ask(&self.as_agent().await?).await?)
             }
-            done => done.map_err(failed),
+            done => Ok(done?),
         }
     }
 
-    /// The client, as the agent, with a token that the server takes right now.
-    pub async fn as_agent_now(&mut self) -> Result<Client, Failure> {
-        let client = self.as_agent().await?;
-        if !self.agent()?.is_claimed() {
-            return Ok(client);
-        }
-        match client.usage_bar().await {
-            Err(error) if error.code() == Some("unauthorized") && self.forget_token(&client) => self.as_agent().await,
-            done => done.map(|_| client).map_err(failed),
-        }
-    }
-
-    /// Whether it was the agent's token that the client showed: it is not shown again.
-    pub fn forget_token(&mut self, client: &Client) -> bool {
+    /// Whether it was the agent's token that the client showed, and there is something to get the next one for. It is not shown again.
+    fn forget_token(&mut self, client: &Client) -> bool {
         let Some(agent) = &mut self.profile.agent else { return false };
-        let Some(token) = agent.access_token.take_if(|token| *client.credential() == Credential::Bearer(token.clone()))
-        else {
-            return false;
-        };
-        drop(token);
-        agent.identity_assertion.is_some()
+        let shown = |token: &mut Secret| *client.credential() == Credential::Bearer(token.clone());
+        agent.access_token.take_if(shown).is_some() && agent.identity_assertion.is_some()
     }
 
     /// Keeps what an exchange gave.
     pub fn keep_tokens(&mut self, tokens: TokenResult) -> Result<(), Failure> {
-        let expires =
-            self.clock.now() + TimeDelta::seconds(i64::try_from(tokens.expires_in).unwrap_or(i64::MAX / 1000));
+        let expires = self.after(tokens.expires_in);
         let registration = self.agent()?.registration_id;
         self.change(|profile| {
             // Another program may have registered another agent meanwhile.
@@ -234,25 +269,26 @@ impl Connection {
     }
 
     /// The client, as whom a person says; or else as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or the agent.
-    pub async fn as_whom(&mut self, As { whom }: As) -> Result<Client, Failure> {
+    pub async fn as_whom(&mut self, As { whom }: As) -> Result<Client, Trouble> {
         match whom {
             None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,
             None if self.profile.machine.is_none() && self.profile.agent.is_none() => Err(Failure::refused(
                 "this profile knows neither a computer nor an agent: run `attache attach` or `attache agent claim`",
-            )),
-            None if self.profile.machine.is_some() => self.as_machine(),
-            Some(Whom::Computer) => self.as_machine(),
+            )
+            .into()),
+            None if self.profile.machine.is_some() => Ok(self.as_machine()?),
+            Some(Whom::Computer) => Ok(self.as_machine()?),
             None | Some(Whom::Agent) => self.as_account().await,
         }
     }
 
     /// The client, as somebody who acts for an account: `ATTACHE_TOKEN`, or the claimed agent.
-    pub async fn as_account(&mut self) -> Result<Client, Failure> {
+    pub async fn as_account(&mut self) -> Result<Client, Trouble> {
         if let Some(token) = given("ATTACHE_TOKEN") {
             return Ok(self.client.with(Credential::Bearer(token)));
         }
         if !self.agent()?.is_claimed() {
-            return Err(Failure::refused("nobody has confirmed the agent yet: run `attache agent claim`"));
+            return Err(Failure::refused("nobody has confirmed the agent yet: run `attache agent claim`").into());
         }
         self.as_agent().await
     }
@@ -274,6 +310,12 @@ impl Connection {
             return Err(Failure::refused("the key of the knowledge API has not the form of one: they begin with ak_"));
         }
         Ok(self.client.with(Credential::Bearer(key)))
+    }
+
+    /// The moment that is so many seconds from now.
+    pub fn after(&self, seconds: u64) -> Timestamp {
+        let later = i64::try_from(seconds).ok().and_then(TimeDelta::try_seconds);
+        later.and_then(|later| self.clock.now().checked_add_signed(later)).unwrap_or(Timestamp::MAX_UTC)
     }
 
     /// Now.

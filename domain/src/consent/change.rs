@@ -1,11 +1,10 @@
 //! The event by which the service itself reports that a person changed a level (decisions, section 10).
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{ConsentLevel, ConsentRule};
-use crate::canonical::canonical_bytes;
 use crate::chain::{Position, Prev};
-use crate::envelope::AgentKinds;
+use crate::envelope::{AgentKinds, Written, seal};
 use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
 
@@ -22,15 +21,6 @@ pub struct ConsentChange {
     pub previous: Option<ConsentLevel>,
     /// What the person said about it.
     pub reason: Option<String>,
-}
-
-/// An event that is written down, to be sent as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// The bytes: RFC 8785, whole.
-    pub body: Vec<u8>,
-    /// `hash_chain.self`: what the next event of the chain links to.
-    pub seal: Digest,
 }
 
 impl ConsentChange {
@@ -70,16 +60,6 @@ impl ConsentChange {
 pub fn moved_to(body: &[u8], position: &Position) -> Option<Written> {
     let Ok(Value::Object(members)) = serde_json::from_slice(body) else { return None };
     Some(seal(members, position))
-}
-
-fn seal(mut members: Map<String, Value>, position: &Position) -> Written {
-    let Position { chain_epoch, seq, prev } = position;
-    members.insert("chain_epoch".into(), json!(chain_epoch));
-    members.insert("seq".into(), json!(seq));
-    members.insert("hash_chain".into(), json!({ "prev": prev }));
-    let seal = Digest::of(&canonical_bytes(&members));
-    members.insert("hash_chain".into(), json!({ "prev": prev, "self": seal.to_string() }));
-    Written { body: canonical_bytes(&members), seal }
 }
 
 /// The place after an event.

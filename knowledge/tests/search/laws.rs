@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use harness::laws_of_vectors;
 use knowledge::backfill::{self, Step};
 use knowledge::index;
 use knowledge::index::database::Pgvector;
@@ -10,40 +11,7 @@ use store::memory::Scope;
 
 use crate::world::{Letters, World, query, titles};
 
-/// Writes each law once and runs it on both databases, and where the database compares the vectors.
-macro_rules! laws {
-    ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
-        $($(#[$doc])* async fn $name($world: &World) $body)*
-
-        mod sqlite {
-            use crate::world::World;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name(&World::sqlite().await).await;
-            })*
-        }
-
-        mod postgres {
-            use crate::world::World;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                let Some(world) = World::postgres().await else { return };
-                super::$name(&world).await;
-            })*
-        }
-
-        mod pgvector {
-            use crate::world::World;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                let Some(world) = World::pgvector().await else { return };
-                super::$name(&world).await;
-            })*
-        }
-    };
-}
-
-laws! {
+laws_of_vectors! {
     async fn what_was_kept_is_found_at_once_and_what_was_forgotten_is_not(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = Scope::Account(ada.clone());

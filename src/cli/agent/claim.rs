@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use clap::Args;
 use domain::Timestamp;
 use domain::clock::date_time;
@@ -37,11 +36,13 @@ const PENDING: &str = "claim.json";
 
 /// A claim that nobody has confirmed yet.
 #[derive(Debug, Serialize, Deserialize)]
-struct Pending {
+pub struct Pending {
     registration_id: RegistrationId,
+    /// Until when it works.
     #[serde(with = "form::moment")]
-    until: Timestamp,
-    claim: AgentClaim,
+    pub until: Timestamp,
+    /// What its person is shown.
+    pub claim: AgentClaim,
 }
 
 /// Has the agent claimed.
@@ -93,17 +94,17 @@ pub async fn claim(arguments: Arguments) -> Done {
     }
 }
 
-/// Until when a claim works that came this moment.
-pub fn until(connection: &Connection, claim: &AgentClaim) -> Timestamp {
-    connection.clock().now() + TimeDelta::seconds(i64::try_from(claim.expires_in).unwrap_or(0))
+/// Keeps a claim that came this moment.
+pub fn keep(connection: &Connection, claim: AgentClaim) -> Result<Pending, Failure> {
+    let registration_id = connection.agent()?.registration_id;
+    let pending = Pending { registration_id, until: connection.after(claim.expires_in), claim };
+    connection.folder.keep_json(PENDING, &pending)?;
+    Ok(pending)
 }
 
-/// Keeps the claim that waits, or that none does.
-pub fn keep(connection: &Connection, claim: Option<&AgentClaim>) -> Result<(), Failure> {
-    let Some(claim) = claim else { return connection.folder.forget(PENDING) };
-    let registration_id = connection.agent()?.registration_id;
-    let pending = Pending { registration_id, until: until(connection, claim), claim: claim.clone() };
-    connection.folder.keep_json(PENDING, &pending)
+/// No claim waits any more.
+pub fn forget(connection: &Connection) -> Result<(), Failure> {
+    connection.folder.forget(PENDING)
 }
 
 enum TakenUp {
@@ -137,13 +138,12 @@ async fn begin(connection: &Connection, email: Option<&Email>) -> Result<Pending
         Some("email_mismatch") => Failure::refused("the agent is registered for somebody else, who alone can claim it"),
         _ => failed(error),
     })?;
-    keep(connection, Some(&claim))?;
-    Ok(Pending { registration_id: agent.registration_id, until: until(connection, &claim), claim })
+    keep(connection, claim)
 }
 
 fn settle(connection: &mut Connection, tokens: TokenResult) -> Done {
     connection.keep_tokens(tokens)?;
-    keep(connection, None)?;
+    forget(connection)?;
     let known = super::shown(connection.agent()?);
     output::show(connection.json, &known, || {
         format!(
@@ -159,7 +159,7 @@ fn against(connection: &Connection, error: client::Error) -> Failure {
     if error.code() != Some("expired_token") {
         return failed(error);
     }
-    match keep(connection, None) {
+    match forget(connection) {
         Ok(()) => Failure::refused(
             "the link is over: nobody confirmed it in time, or the code was wrong too often. \
              `attache agent claim` makes a new one",

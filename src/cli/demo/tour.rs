@@ -4,18 +4,18 @@ use std::io::{self, BufRead};
 use std::time::Duration;
 
 use client::{Client, Credential, Error};
+use domain::Timestamp;
 use domain::clock::date_time;
 use domain::envelope::AgentKinds;
-use domain::ids::{EventId, MachineUuid, UserCuid};
+use domain::ids::EventId;
 use domain::secret::{Secret, SecretKind};
-use domain::{Chance, Timestamp};
 use serde_json::{Map, Value, json};
 use statistics::proof::{AuditProof, ProofStatus, verify};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::account::KeyRequest;
 use wire::agent_auth::AgentClaim;
-use wire::device::{CodeRequest, MachineRequest};
+use wire::device::CodeRequest;
 use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
 use super::Operator;
@@ -23,10 +23,11 @@ use crate::cli::add::{self, Report};
 use crate::cli::event::draft::{Draft, Line};
 use crate::cli::event::sending::Sending;
 use crate::cli::event::told::Voice;
+use crate::cli::machine::How;
 use crate::cli::profile::{Agent, Machine};
 use crate::cli::remote::{Connection, failed};
 use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, harmless, styled};
-use crate::cli::{Done, Failure, output, terminal};
+use crate::cli::{Done, Failure, agent, machine, output, terminal};
 
 /// How long an event may take into the signed tree.
 const PROOF_WITHIN: Duration = Duration::from_secs(20);
@@ -43,7 +44,6 @@ pub struct Tour<'a> {
     /// The person, once signed in.
     person: Option<Credential>,
     profile: String,
-    chance: Chance,
     /// What `--json` shows in the end.
     seen: Map<String, Value>,
 }
@@ -51,7 +51,7 @@ pub struct Tour<'a> {
 impl<'a> Tour<'a> {
     /// Nothing is sent yet.
     pub fn new(connection: Connection, operator: Option<Operator<'a>>, profile: String) -> Self {
-        Self { connection, operator, person: None, profile, chance: Chance::system(), seen: Map::new() }
+        Self { connection, operator, person: None, profile, seen: Map::new() }
     }
 
     /// All steps.
@@ -89,21 +89,13 @@ impl<'a> Tour<'a> {
     async fn agent(&mut self) -> Done {
         self.heading(1, "An agent registers, and a person claims it");
         let client = self.connection.client.clone();
-        let registered = client.register_anonymous().await.map_err(failed)?;
-        self.tell(&format!("registered as {}, with no rights yet", registered.registration_id));
+        agent::enrol(&mut self.connection, None).await?;
+        let Agent { registration_id, claim_token, .. } = self.connection.agent()?.clone();
+        self.tell(&format!("registered as {registration_id}, with no rights yet"));
         if let Some(operator) = self.operator {
-            self.person = Some(operator.sign_in(client.base_url(), registered.registration_id).await?);
+            self.person = Some(operator.sign_in(client.base_url(), registration_id).await?);
         }
-        let claim = client.claim(&registered.claim_token, None).await.map_err(failed)?;
-        let agent = Agent {
-            registration_id: registered.registration_id,
-            claim_token: registered.claim_token.clone(),
-            identity_assertion: None,
-            access_token: None,
-            scope: None,
-            token_expires: None,
-        };
-        self.connection.change(|profile| profile.agent = Some(agent))?;
+        let claim = client.claim(&claim_token, None).await.map_err(failed)?;
         self.tell(&format!(
             "it shows a link and a code to its person:\n  {}\n  {}",
             self.strong(&claim.verification_uri),
@@ -115,7 +107,7 @@ impl<'a> Tour<'a> {
             self.tell("open the link, sign in, and type the code");
         }
         let waiting = terminal::spinner("waiting for the person");
-        let tokens = client.claimed(&registered.claim_token, &claim, |_| {}).await;
+        let tokens = client.claimed(&claim_token, &claim, |_| {}).await;
         waiting.finish_and_clear();
         let tokens = tokens.map_err(failed)?;
         let account =
@@ -124,29 +116,18 @@ impl<'a> Tour<'a> {
         self.connection.keep_tokens(tokens)?;
         let email = account.as_ref().and_then(|account| account.email.clone()).unwrap_or_else(|| "-".into());
         self.good(&format!("claimed by {}: it has a token for that account now", harmless(&email)));
-        self.seen.insert("registration_id".into(), json!(registered.registration_id));
+        self.seen.insert("registration_id".into(), json!(registration_id));
         self.seen.insert("user_account_id".into(), json!(account.map(|account| account.id)));
         Ok(())
     }
 
     async fn computer(&mut self) -> Done {
         self.heading(2, "This computer registers, and is attached to the account");
-        let client = self.connection.client.clone();
-        let user_cuid: UserCuid = self.chance.cuid2().parse().map_err(Failure::refused)?;
-        let machine_uuid: MachineUuid = self.chance.uuid_v7(self.now()).into();
-        let request = MachineRequest { user_cuid, machine_uuid, name: Some("a computer of the demo".into()) };
-        let made = client.machine_register(&request).await.map_err(failed)?;
-        let machine = Machine {
-            user_cuid: made.user_cuid.clone(),
-            machine_uuid,
-            secret: made.machine_secret,
-            user_account_id: None,
-        };
-        self.connection.change(|profile| profile.machine = Some(machine))?;
+        machine::register(&mut self.connection, &How::named("a computer of the demo")).await?;
+        let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.tell(&format!("registered as {machine_uuid}, and keeps its secret"));
         let computer = self.connection.as_machine()?;
-        let code =
-            computer.device_code(&CodeRequest { user_cuid: made.user_cuid, machine_uuid }).await.map_err(failed)?;
+        let code = computer.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
         self.tell(&format!("it shows a link with its code:\n  {}", self.strong(&code.verification_uri_complete)));
         if let Some(person) = self.as_person() {
             person.device_approve(&code.user_code).await.map_err(of_operator)?;

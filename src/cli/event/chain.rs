@@ -10,6 +10,7 @@
 use std::fs::File;
 
 use domain::chain::{Position, Prev};
+use domain::envelope::{Written, seal};
 use domain::ids::{EventId, MachineUuid};
 use domain::{Digest, canonical};
 use serde::{Deserialize, Serialize};
@@ -276,15 +277,10 @@ impl Pending {
     }
 }
 
-/// The seal of an event at a place, and its bytes.
-fn sealed(mut members: Map<String, Value>, position: Position) -> Result<(Digest, String), Failure> {
-    members.insert("chain_epoch".into(), json!(position.chain_epoch));
-    members.insert("seq".into(), json!(position.seq));
-    members.insert("hash_chain".into(), json!({ "prev": position.prev }));
-    let seal = Digest::of(&canonical::canonical_bytes(&members));
-    members.insert("hash_chain".into(), json!({ "prev": position.prev, "self": seal }));
-    let bytes = canonical::canonical_bytes(&members);
-    String::from_utf8(bytes).map(|text| (seal, text)).map_err(Failure::refused)
+/// The seal of an event at a place, and its bytes as text.
+fn sealed(members: Map<String, Value>, position: Position) -> Result<(Digest, String), Failure> {
+    let Written { body, seal } = seal(members, &position);
+    String::from_utf8(body).map(|text| (seal, text)).map_err(Failure::refused)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use clap::Args;
 use client::{ActivityQuery, Client, Error};
 use domain::clock::date_time;
@@ -12,9 +11,9 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
-use crate::cli::remote::{As, Connection, Remote, Whom, failed};
+use crate::cli::remote::{As, Remote, Trouble};
 use crate::cli::terminal::harmless;
-use crate::cli::{Done, Failure, output, terminal};
+use crate::cli::{Done, output, terminal};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -46,14 +45,6 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Why there is nothing to show.
-enum Trouble {
-    /// It may be over at the next look.
-    Passing(Error),
-    /// Looking again does not help.
-    Lasting(Failure),
-}
-
 /// Does it, until Ctrl-C, or until nobody reads it any more.
 pub async fn run(arguments: &Arguments) -> Done {
     tokio::select! {
@@ -75,18 +66,18 @@ async fn follow(arguments: &Arguments) -> Done {
             return Ok(());
         }
         let is_first = shown.is_empty();
-        let mut entries = match look(&mut connection, arguments, &mut shown).await {
+        let look = async |client: &Client| new_ones(client, arguments, &mut shown).await;
+        let mut entries = match connection.asked(arguments.whom, look).await {
             Ok(entries) => entries,
             // Whoever follows wants to go on when the server is back.
-            Err(Trouble::Passing(error)) if !is_first => {
+            Err(Trouble::Asking(error)) if error.is_temporary() && !is_first => {
                 if !is_away {
                     output::complain(&format!("{error}; looking again every {} s", EVERY.as_secs()));
                 }
                 is_away = true;
                 continue;
             }
-            Err(Trouble::Passing(error)) => return Err(failed(error)),
-            Err(Trouble::Lasting(failure)) => return Err(failure),
+            Err(trouble) => return Err(trouble.into()),
         };
         is_away = false;
         if is_first && arguments.since.is_none() {
@@ -99,45 +90,6 @@ async fn follow(arguments: &Arguments) -> Done {
         if left == 0 {
             return Ok(());
         }
-    }
-}
-
-/// Looks once.
-async fn look(connection: &mut Connection, arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Entry>, Trouble> {
-    let client = reader(connection, arguments.whom).await?;
-    match new_ones(&client, arguments, shown).await {
-        // The token may have been ended elsewhere.
-        Err(error) if error.code() == Some("unauthorized") && connection.forget_token(&client) => {
-            Ok(new_ones(&reader(connection, arguments.whom).await?, arguments, shown).await?)
-        }
-        looked => Ok(looked?),
-    }
-}
-
-async fn reader(connection: &mut Connection, whom: As) -> Result<Client, Trouble> {
-    renew(connection, whom).await?;
-    connection.as_whom(whom).await.map_err(Trouble::Lasting)
-}
-
-/// An agent's token ends every hour, and is exchanged for the next one. That it cannot be just now is no reason to end.
-async fn renew(connection: &mut Connection, As { whom }: As) -> Result<(), Trouble> {
-    // What the environment gives is shown as it is.
-    if std::env::var_os("ATTACHE_TOKEN").is_some_and(|token| !token.is_empty()) {
-        return Ok(());
-    }
-    let is_agent = whom == Some(Whom::Agent) || whom.is_none() && connection.profile.machine.is_none();
-    let soon = connection.clock().now() + TimeDelta::minutes(1);
-    let due = connection.profile.agent.as_ref().filter(|agent| is_agent && agent.is_claimed());
-    let due = due.filter(|agent| agent.access_token.is_none() || agent.token_expires.is_none_or(|end| end <= soon));
-    let Some(assertion) = due.and_then(|agent| agent.identity_assertion.clone()) else { return Ok(()) };
-    connection.is_the_profiles().map_err(Trouble::Lasting)?;
-    let tokens = connection.client.token_by_assertion(&assertion).await?;
-    connection.keep_tokens(tokens).map_err(Trouble::Lasting)
-}
-
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Self {
-        if error.is_temporary() { Self::Passing(error) } else { Self::Lasting(failed(error)) }
     }
 }
 

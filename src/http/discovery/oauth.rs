@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use domain::api_key::ApiKeyScope;
 use serde_json::{Value, json};
+use wire::agent_auth::{ASSERTION_GRANT, CLAIM_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS};
 
 use crate::house::House;
 use crate::http::auth::Accepts;
@@ -97,7 +98,7 @@ fn metadata(resource: &str, accepts: Accepts, house: &House) -> Value {
             "scopes_supported": ApiKeyScope::ALL.map(ApiKeyScope::as_str),
         });
     }
-    let granted = [(Accepts::ACCOUNT, "svc.account"), (Accepts::PRE_CLAIM, "svc.events")];
+    let granted = [(Accepts::ACCOUNT, SCOPE_ACCOUNT), (Accepts::PRE_CLAIM, SCOPE_EVENTS)];
     let scopes: Vec<&str> =
         granted.into_iter().filter(|(kind, _)| accepts.includes(*kind)).map(|(_, scope)| scope).collect();
     let by_header = !scopes.is_empty() || accepts.includes(Accepts::MACHINE);
@@ -119,12 +120,10 @@ fn metadata(resource: &str, accepts: Accepts, house: &House) -> Value {
 /// There is no authorization endpoint: people confirm on pages of ours. The device flow is not named either, because it attaches
 /// computers and issues no token.
 pub async fn authorization_server(State(house): State<House>, headers: HeaderMap) -> Response {
-    const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
-    const ASSERTION_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let base = &house.base_url;
     let at = |path: &str| format!("{base}/api/v1/agent-auth/{path}");
     let guide = format!("{base}/auth.md");
-    let scopes = ["svc.account", "svc.events"];
+    let scopes = [SCOPE_ACCOUNT, SCOPE_EVENTS];
     let grants = [CLAIM_GRANT, ASSERTION_GRANT];
     let metadata = json!({
         "issuer": base,
@@ -148,8 +147,8 @@ pub async fn authorization_server(State(house): State<House>, headers: HeaderMap
             "identity_types_supported": ["anonymous", "service_auth"],
             "grant_types_supported": grants,
             "scopes_supported": scopes,
-            "anonymous": { "pre_claim_scopes": ["svc.events"], "post_claim_scopes": ["svc.account"] },
-            "service_auth": { "post_claim_scopes": ["svc.account"] },
+            "anonymous": { "pre_claim_scopes": [SCOPE_EVENTS], "post_claim_scopes": [SCOPE_ACCOUNT] },
+            "service_auth": { "post_claim_scopes": [SCOPE_ACCOUNT] },
         },
     });
     Document::json(&metadata).answer(&headers)

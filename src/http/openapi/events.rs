@@ -1,7 +1,7 @@
 //! Events (specification, *Events*).
 
-use domain::Digest;
-use domain::canonical::canonical_bytes;
+use domain::chain::Position;
+use domain::envelope::seal;
 use serde_json::{Value, json};
 use wire::events::{ChainRefusal, Registry, SubmitResult};
 use wire::schema::EventEnvelope;
@@ -17,14 +17,11 @@ pub(super) fn operations() -> Vec<Operation> {
         "ts_edge_ms": 1_767_225_600_000_i64,
         "consent_level": "full",
         "redacted": false,
-        "chain_epoch": 0,
-        "seq": 0,
         "scope": {
             "user_id": "tz4a98xxat96iws9zmbrgj3a",
             "machine_id": "019b76da-a800-7a67-8a14-94a3f41b0634",
             "agent_id": "svc-cli",
         },
-        "hash_chain": { "prev": "GENESIS" },
         "payload": { "memory_id": "m1", "content": "the key is under the mat" },
     }));
     let at = |seq: u64, prev: &Value| json!({ "chain_epoch": 0, "seq": seq, "prev": prev });
@@ -62,9 +59,8 @@ pub(super) fn operations() -> Vec<Operation> {
     ])
 }
 
-/// The event with its seal.
-fn sealed(mut event: Value) -> Value {
-    let seal = event.as_object().map(|members| Digest::of(&canonical_bytes(members)).to_string());
-    event["hash_chain"]["self"] = json!(seal);
-    event
+/// The event as the first of its chain.
+fn sealed(event: Value) -> Value {
+    let Value::Object(members) = event else { return event };
+    serde_json::from_slice(&seal(members, &Position::genesis(0)).body).unwrap_or_default()
 }

@@ -18,47 +18,7 @@ use store::session::NewSession;
 use store::{DatabaseSettings, Pool, Store};
 use tempfile::TempDir;
 
-/// Writes each law once and runs it on both databases.
-macro_rules! laws {
-    ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
-        $($(#[$doc])* async fn $name($world: &World) $body)*
-
-        mod sqlite {
-            use crate::world::World;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name(&World::sqlite().await).await;
-            })*
-        }
-
-        mod postgres {
-            use crate::world::World;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                let Some(world) = World::postgres().await else { return };
-                super::$name(&world).await;
-            })*
-        }
-    };
-}
-pub(crate) use laws;
-
-/// The same of vectors, which a database with pgvector keeps twice.
-macro_rules! laws_of_vectors {
-    ($($(#[$doc:meta])* async fn $name:ident($world:ident: &World) $body:block)*) => {
-        crate::world::laws! { $($(#[$doc])* async fn $name($world: &World) $body)* }
-
-        mod pgvector {
-            use crate::world::World;
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                let Some(world) = World::pgvector().await else { return };
-                super::$name(&world).await;
-            })*
-        }
-    };
-}
-pub(crate) use laws_of_vectors;
+pub use harness::{laws, laws_of_vectors};
 
 /// A store on an empty database that is gone with it.
 pub struct World {

@@ -11,6 +11,7 @@
 //! as `make test` has it, it fails.
 
 mod cache;
+mod laws;
 pub mod npm;
 pub mod oidc;
 pub mod postgres;

@@ -10,6 +10,8 @@
 //! - pgvector and a PostgreSQL of its own come from PyPI (`tests/python/pgvector.txt`), where `make tools` got them.
 //! - Without PostgreSQL it says so and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
 
+#[path = "../../src/cache.rs"]
+mod cache;
 mod cluster;
 mod pgvector;
 mod watchdog;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs, io};
+use std::{fs, io};
 
+use crate::cache;
 use crate::cluster::Programs;
 
 /// Below the folder of the Python packages, and of every copy.
@@ -25,14 +26,7 @@ pub fn is_unavailable() -> bool {
 }
 
 fn folder() -> Option<PathBuf> {
-    let list = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?).join("../../python/pgvector.txt");
-    let output = Command::new("sha256sum").arg(list).output().ok()?;
-    let digest = String::from_utf8(output.stdout).ok()?;
-    let cache = match env::var_os("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(env::var_os("HOME")?).join(".cache"),
-    };
-    Some(cache.join("attache").join(format!("python-pgvector-{}", digest.get(..16)?)))
+    cache::folder("python-pgvector", include_bytes!("../../../python/pgvector.txt"))
 }
 
 /// Copies the programs from `packages` to where the user `postgres` may run them: it may not look into root's home.
