@@ -97,6 +97,9 @@ pub struct Folder {
 /// The name of a profile's file in its folder.
 const PROFILE: &str = "profile.toml";
 
+/// What is locked while it is changed.
+const PROFILE_LOCK: &str = "profile";
+
 impl Profile {
     /// Whether something in it is of one server only, and would be lost with it.
     pub fn is_bound(&self) -> bool {
@@ -135,8 +138,21 @@ impl Folder {
         toml::from_str(&text).map_err(|error| self.unreadable(PROFILE, error))
     }
 
-    /// Keeps it.
-    pub fn keep(&self, profile: &Profile) -> Result<(), Failure> {
+    /// Changes what is known and keeps it, unless `change` refuses. What other programs kept meanwhile stays.
+    pub fn revise(&self, change: impl FnOnce(&mut Profile) -> Result<(), Failure>) -> Result<Profile, Failure> {
+        let _others_wait = self.lock(PROFILE_LOCK)?;
+        let mut profile = self.profile()?;
+        change(&mut profile)?;
+        self.keep(&profile)?;
+        Ok(profile)
+    }
+
+    /// Whether something could be kept.
+    pub fn may_keep(&self) -> Result<(), Failure> {
+        self.lock(PROFILE_LOCK).map(drop)
+    }
+
+    fn keep(&self, profile: &Profile) -> Result<(), Failure> {
         let text = toml::to_string(profile).map_err(|error| self.unwritable(PROFILE, error))?;
         self.replace(PROFILE, text.as_bytes())
     }

@@ -64,11 +64,11 @@ pub fn run(command: Command) -> Done {
         }
         Command::Move { name, url, rag_url, json } => {
             let (folder, _) = known(&name)?;
-            let _others_wait = folder.lock("profile")?;
-            let mut profile = folder.profile()?;
-            profile.url = Some(url);
-            profile.rag_url = rag_url;
-            folder.keep(&profile)?;
+            let profile = folder.revise(|profile| {
+                profile.url = Some(url);
+                profile.rag_url = rag_url;
+                Ok(())
+            })?;
             output::show(json, &shown(&name, &folder, &profile), || {
                 format!("{name} is of {} now", profile.url.as_deref().unwrap_or_default())
             });
