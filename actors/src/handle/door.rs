@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge};
-use ractor::{ActorCell, Message, MessagingErr};
+use ractor::{ActorCell, ActorStatus, Message, MessagingErr};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Unavailable;
 use crate::settings::ActorSettings;
+
+/// How soon a caller notices that the actor is gone with its message unread.
+const GONE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What all actors of one kind share.
 pub(crate) struct Kind {
@@ -134,15 +137,27 @@ impl Door {
     }
 
     /// Waits for the answer to a message that was sent.
-    pub(crate) async fn answer<T>(&self, answer: oneshot::Receiver<T>, until: Instant) -> Result<T, Unavailable> {
-        match tokio::time::timeout_at(until, answer).await {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_dropped)) => Err(self.meter.kind.if_open(Unavailable::Crashed)),
-            Err(_elapsed) => {
-                self.kill_if_stuck();
-                Err(Unavailable::TimedOut)
+    ///
+    /// Takes the door, to let go of it once the actor is gone: a message that reached the mailbox while the actor crashed lies there
+    /// until the last address of the actor is forgotten, and so would everybody's wait for the answer to it.
+    pub(crate) async fn answer<T>(self, mut answer: oneshot::Receiver<T>, until: Instant) -> Result<T, Unavailable> {
+        let kind = Arc::clone(&self.meter.kind);
+        let crashed = |_dropped| kind.if_open(Unavailable::Crashed);
+        // Looked for now and then instead of waited for: nearly every message is answered before the first look.
+        while self.actor.get_status() != ActorStatus::Stopped {
+            let look = until.min(Instant::now() + GONE_LOOK_EVERY);
+            match tokio::time::timeout_at(look, &mut answer).await {
+                Ok(answered) => return answered.map_err(crashed),
+                Err(_elapsed) if look < until => {}
+                Err(_elapsed) => {
+                    self.kill_if_stuck();
+                    return Err(Unavailable::TimedOut);
+                }
             }
         }
+        drop(self);
+        // It may also have left the answer to somebody else, who still works on it.
+        tokio::time::timeout_at(until, answer).await.map_err(|_elapsed| Unavailable::TimedOut)?.map_err(crashed)
     }
 
     /// Waits until the actor is gone and its supervisor has been told.

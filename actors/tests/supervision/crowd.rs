@@ -18,6 +18,18 @@ pub const UNSTARTABLE: Account = 666;
 /// The start of its teller hangs.
 pub const NEVER_STARTED: Account = 667;
 
+const TOLD_TO_PANIC: &str = "told to panic";
+
+/// From here on, no word of the tellers that were told to panic: a hammer has thousands of them, each with a backtrace.
+pub fn crash_quietly() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.payload_as_str().is_some_and(|message| message.starts_with(TOLD_TO_PANIC)) {
+            loud(panic);
+        }
+    }));
+}
+
 #[derive(Clone, Default)]
 pub struct Ledger {
     rows: Arc<Mutex<HashMap<Account, u64>>>,
@@ -125,7 +137,7 @@ impl Teller {
 
     #[ractor::message(Tell::Panic(reply))]
     fn panic(&self, reply: Reply<u64>) {
-        panic!("told to panic, with {reply:?} in its hands");
+        panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands");
     }
 
     #[ractor::message(Tell::Hang(reply))]

@@ -8,7 +8,7 @@ use actors::{ActorSettings, AskError, Outcome, RestartSettings, Unavailable};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::crowd::{Bank, NEVER_STARTED, Tell, UNSTARTABLE};
+use crate::crowd::{Bank, NEVER_STARTED, Tell, UNSTARTABLE, crash_quietly};
 use crate::world::{World, eventually, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -310,6 +310,7 @@ async fn passivation_and_crashes_lose_nothing_under_a_hammer() {
     const ACCOUNTS: u64 = 16;
     const CLIENTS: u64 = 16;
     const ASKS: u64 = 2_000;
+    crash_quietly();
     let world = World::new();
     let hammered = ActorSettings {
         idle_after: Duration::from_millis(1),
@@ -351,5 +352,31 @@ async fn passivation_and_crashes_lose_nothing_under_a_hammer() {
     assert_eq!(bank.ledger.total() + crashed, CLIENTS * ASKS, "every ask was counted once or crashed");
     assert!(bank.starts() > 100 && crashed > 100, "{} starts, {crashed} crashes: no hammer", bank.starts());
     assert_eq!(bank.conflicts(), 0, "a teller worked from an outdated memory");
+    world.end(root).await;
+}
+
+/// A message may reach a mailbox in the very moment in which its actor crashes; nobody reads it, and its sender must learn that at once.
+/// More threads than cores, so that some are interrupted between the two halves of sending.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_message_that_a_crash_left_unread_is_not_waited_for() {
+    const ACCOUNTS: u64 = 4;
+    const CLIENTS: u64 = 32;
+    const ASKS: u64 = 5_000;
+    crash_quietly();
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..ACCOUNTS, &ActorSettings { quarantine_after: 1_000_000, ..settings() });
+    let root = world.root(vec![child]).await;
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let bank = bank.clone();
+        clients.spawn(async move {
+            for ask in 0..ASKS {
+                let tell = if (ask + client).is_multiple_of(3) { Tell::Panic } else { Tell::Add };
+                let answer = bank.ask_within(ask % ACCOUNTS, tell, 30 * SECOND).await;
+                assert!(answer.is_ok() || answer == Err(CRASHED), "{answer:?}");
+            }
+        });
+    }
+    clients.join_all().await;
     world.end(root).await;
 }
