@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
+use domain::{Clock, retry_after};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method};
 use reqwest::{RequestBuilder, Response};
@@ -171,11 +172,12 @@ fn sensitive(text: &str) -> HeaderValue {
 
 async fn refusal(response: Response) -> Error {
     let status = response.status().as_u16();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let asked = response.headers().get(RETRY_AFTER);
+    let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
     let body = response.bytes().await.unwrap_or_default();
     let body = serde_json::from_slice(&body)
         .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });
-    Box::new(Refusal { status, body, retry_after: retry_after.map(Duration::from_secs) }).into()
+    Box::new(Refusal { status, body, retry_after }).into()
 }
 
 pub(crate) fn unreadable(url: &str, source: impl std::error::Error + Send + Sync + 'static) -> Error {

@@ -54,6 +54,12 @@ fn much_later() -> Response {
     (StatusCode::FAILED_DEPENDENCY, [("retry-after", "3600")], axum::Json(body)).into_response()
 }
 
+fn in_another_century() -> Response {
+    let body = json!({ "error": "temporarily_unavailable", "retryable": true });
+    let date = [("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")];
+    (StatusCode::FAILED_DEPENDENCY, date, axum::Json(body)).into_response()
+}
+
 fn computers() -> Response {
     axum::Json(json!({ "computers": [], "and_something_new": 1 })).into_response()
 }
@@ -89,6 +95,10 @@ async fn a_server_that_wants_much_patience_is_not_waited_for() {
     let (url, heard) = peer(vec![much_later]).await;
     let error = client(&url).account_computers().await.unwrap_err();
     assert_eq!(error.refusal().unwrap().retry_after, Some(Duration::from_hours(1)));
+    assert_eq!(heard.lock().unwrap().len(), 1);
+    let (url, heard) = peer(vec![in_another_century]).await;
+    let error = client(&url).account_computers().await.unwrap_err();
+    assert!(error.refusal().unwrap().retry_after > Some(Duration::from_hours(24 * 365)), "{error:?}");
     assert_eq!(heard.lock().unwrap().len(), 1);
 }
 

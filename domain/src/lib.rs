@@ -50,6 +50,7 @@ pub mod lane;
 pub mod letter;
 pub mod memory;
 pub mod registry;
+pub mod retry_after;
 pub mod secret;
 pub mod signin;
 pub mod space;
@@ -61,6 +62,7 @@ pub mod words;
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
+pub use retry_after::retry_after;
 
 /// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
 ///

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use domain::Chance;
 use domain::memory::ModelId;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use domain::{Chance, Clock, retry_after};
+use http::{HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -146,7 +146,8 @@ impl Endpoint {
                 Err(_) => (HttpFailure::Timeout, None),
             };
             let jittered = pause.min(self.settings.retry_delay_max).mul_f64(0.5 + self.chance.fraction() / 2.0);
-            let resume = Instant::now() + asked.unwrap_or(jittered);
+            // Bounded, because an endpoint may ask for more than a clock can show.
+            let resume = Instant::now() + asked.unwrap_or(jittered).min(self.settings.deadline);
             if !failure.may_pass() || resume >= deadline {
                 return Err(failure);
             }
@@ -165,7 +166,9 @@ impl Endpoint {
             request = request.header(header::AUTHORIZATION, authorization);
         }
         let mut response = request.send().await.map_err(|error| (connection(error), None))?;
-        let (status, asked) = (response.status(), retry_after(response.headers()));
+        let status = response.status();
+        let asked = response.headers().get(header::RETRY_AFTER);
+        let asked = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| (connection(error), None))? {
             if body.len() + chunk.len() > self.settings.body_bytes_max {
@@ -221,11 +224,6 @@ fn unit(mut vector: Vec<f32>, dimensions: usize) -> Result<Vec<f32>, String> {
         *value /= length;
     }
     Ok(vector)
-}
-
-/// `Retry-After` in seconds; its other form, a date, is not used by such endpoints.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }
 
 fn connection(error: reqwest::Error) -> HttpFailure {

@@ -5,9 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use chrono::DateTime;
-use domain::Timestamp;
 use domain::web_url::WebUrl;
+use domain::{Timestamp, retry_after};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::FetchError;
@@ -94,7 +93,9 @@ pub(super) async fn exchange(
         return Ok(Answer::Redirect(location));
     }
     if !status.is_success() {
-        return Err(refused(status, retry_after(response.headers(), now()), settings.retry_after_max));
+        let asked =
+            response.headers().get(header::RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, now()));
+        return Err(refused(status, asked, settings.retry_after_max));
     }
     if wanted == Wanted::Robots {
         let body = Body::open(response, usize::MAX, settings.stall_timeout)?;
@@ -142,16 +143,6 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: D
     }
 }
 
-/// The pause that an answer asks for: seconds, or a date (RFC 9110, section 10.2.3).
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Some(text.parse().map_or(Duration::MAX, Duration::from_secs));
-    }
-    let moment = DateTime::parse_from_rfc2822(text).ok()?.to_utc();
-    Some((moment - now).to_std().unwrap_or_default())
-}
-
 impl From<&reqwest::Error> for Failure {
     fn from(error: &reqwest::Error) -> Self {
         let found = causes(error).find_map(|cause| {
@@ -194,22 +185,6 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pause_is_asked_for_in_seconds_or_by_date() {
-        let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
-        let asked = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(text));
-            retry_after(&headers, now)
-        };
-        assert_eq!(asked("120"), Some(Duration::from_mins(2)));
-        assert_eq!(asked("99999999999999999999999"), Some(Duration::MAX));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(37)));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!((asked("soon"), asked("-1"), asked("")), (None, None, None));
-        assert_eq!(retry_after(&HeaderMap::new(), now), None);
-    }
 
     #[test]
     fn statuses_say_whether_another_try_may_help() {
