@@ -1,7 +1,7 @@
 //! `attache demo`: everything in five minutes, against a server that runs.
 //!
 //! It has a profile of its own, so that a person's own is not touched. What it makes on the server stays there: an agent and a computer of
-//! the account that confirms them, three events in the log, a few memories.
+//! the account that confirms them, three events in the log, three notes and as many pages as the server could fetch.
 
 mod tour;
 
@@ -19,6 +19,13 @@ use super::{Done, Failure, open_store};
 use crate::config::Settings;
 use tour::Tour;
 
+/// What the server itself is made from: attaching a computer, hashing an event, proving that it is in the log.
+const PAGES: [&str; 3] = [
+    "https://www.rfc-editor.org/rfc/rfc8628.html",
+    "https://www.rfc-editor.org/rfc/rfc8785.html",
+    "https://www.rfc-editor.org/rfc/rfc9162.html",
+];
+
 /// How to go round.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -28,9 +35,9 @@ pub struct Arguments {
     /// The person, with --auto
     #[arg(long, default_value = "demo@example.com", requires = "auto")]
     email: Email,
-    /// A page to add; whether it can be depends on what the server may fetch
-    #[arg(long, value_name = "URL", default_value = "https://example.com/")]
-    page: String,
+    /// A page to add, as often as there are pages; whether one can be depends on what the server may fetch
+    #[arg(long = "page", value_name = "URL", default_values = PAGES)]
+    pages: Vec<String>,
     /// Keep the profile of the demo, to go on with
     #[arg(long)]
     keep: bool,
@@ -58,7 +65,7 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let operator = settings.map(|settings| Operator { settings, email: &arguments.email });
     let mut tour = Tour::new(connection, operator, profile.clone());
     let done = tokio::select! {
-        done = tour.go(&arguments.page) => done,
+        done = tour.go(&arguments.pages) => done,
         _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted; what was made on the server stays there")),
     };
     tour.sign_out().await;

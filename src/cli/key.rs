@@ -50,7 +50,8 @@ pub async fn run(command: Command) -> Done {
     Ok(())
 }
 
-fn read() -> Result<Secret, Failure> {
+/// A key from a prompt that does not show it, or from standard input where nobody types.
+pub fn read() -> Result<Secret, Failure> {
     let unreadable = |error: std::io::Error| Failure::refused(format!("the key cannot be read: {error}"));
     let line = if stdin().is_terminal() {
         rpassword::prompt_password("key (not shown): ").map_err(unreadable)?

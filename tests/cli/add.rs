@@ -1,6 +1,5 @@
 //! `attache add`: what is handed over is watched to its end, whatever happens to the watcher and to the server.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -12,16 +11,6 @@ use crate::site::Site;
 fn write(home: &Home, name: &str, text: impl AsRef<[u8]>) -> String {
     std::fs::write(home.dir.path().join(name), text).unwrap();
     name.to_owned()
-}
-
-/// A server that may fetch from a web server beside it.
-fn beside(home: Home, site: SocketAddr) -> Home {
-    home.set("knowledge.fetch.allow_private", r#"["127.0.0.1/32"]"#)
-        .set("knowledge.fetch.ports", &format!("[{}]", site.port()))
-        .set("knowledge.fetch.host_interval", "0s")
-        .set("knowledge.fetch.stall_timeout", "2m")
-        .set("knowledge.fetch.total_timeout", "2m")
-        .set("knowledge.batch.lease", "1s")
 }
 
 /// The batch that the first line names.
@@ -39,7 +28,7 @@ fn search(home: &Home, query: &str) -> Value {
 async fn files_pages_and_standard_input_are_added_and_found() {
     let (site, address) = Site::start().await;
     site.put("bees", "<title>Bees</title><p>The honeybee tells its sisters with a dance where the flowers are.</p>");
-    let home = beside(Home::new(), address);
+    let home = flow::beside(Home::new(), address);
     let _server = flow::library(&home).await;
     write(&home, "roses.md", "\n# Roses\n\nPrune roses in March, when the forsythia is in bloom.\n");
     write(&home, "tomatoes.txt", "They want warm soil, a stake, and water at the root.");
@@ -95,7 +84,7 @@ async fn spaces_are_made_listed_and_named_by_name_or_id() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_is_listed_and_the_others_are_added() {
     let (_site, address) = Site::start().await;
-    let home = beside(Home::new(), address);
+    let home = flow::beside(Home::new(), address);
     let _server = flow::library(&home).await;
     let list = format!("# pages\nhttp://{address}/text\n\nhttp://{address}/nowhere\nhttp://10.0.0.1/\nnonsense\n");
     write(&home, "list", list);
@@ -201,7 +190,7 @@ async fn what_cannot_be_read_is_all_said_before_anything_is_added() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_stops_watching_stops_nothing_and_joins_it_again() {
     let (site, address) = Site::start().await;
-    let home = beside(Home::new(), address);
+    let home = flow::beside(Home::new(), address);
     let _server = flow::library(&home).await;
     write(&home, "note.md", "A note that needs no web server.");
     let gated = format!("http://{address}/gated");
@@ -243,7 +232,7 @@ async fn whoever_stops_watching_stops_nothing_and_joins_it_again() {
 async fn a_server_that_dies_under_it_is_waited_for() {
     let (site, address) = Site::start().await;
     let (home, _) = flow::at_fixed_address();
-    let home = beside(home, address);
+    let home = flow::beside(home, address);
     let mut server = flow::library(&home).await;
     write(&home, "note.md", "A note that needs no web server.");
     let gated = format!("http://{address}/gated");

@@ -108,6 +108,26 @@ async fn an_interrupted_claim_goes_on_with_the_same_link() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_claim_or_a_registration_that_nobody_confirmed_in_time_says_so() {
+    let (home, url) = flow::at_fixed_address();
+    let mut server = home.serve().await;
+    home.run(&["agent", "register", "--url", &url]).said();
+    let (mut claim, _, code) = claiming(&home, &[]).await;
+    server.process.kill();
+    flow::time_is_over(&home, "claim_attempts", "expires_at").await;
+    let mut server = home.serve().await;
+    assert_eq!(claim.exit().await.code(), Some(1));
+    assert!(claim.stderr.text().contains("nobody confirmed it in time"), "{}", claim.stderr.text());
+    // The registration lives on, and takes another claim; until it is over too.
+    let (_, newer) = no_wait(&home, &[]);
+    assert_ne!(newer, code);
+    server.process.kill();
+    flow::time_is_over(&home, "registrations", "claim_token_expires_at").await;
+    let _server = home.serve().await;
+    home.run(&["agent", "claim"]).refused(1, &["the registration is over", "attache agent register --again"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_is_burnt_or_an_agent_that_is_revoked_says_so() {
     let home = Home::new();
     let server = home.serve().await;

@@ -94,6 +94,20 @@ async fn a_code_that_is_over_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_code_that_nobody_approved_in_time_says_so() {
+    let (home, _) = flow::at_fixed_address();
+    let mut server = home.serve().await;
+    let (mut attach, code) = attaching(&home, &server).await;
+    server.process.kill();
+    flow::time_is_over(&home, "device_codes", "expires_at").await;
+    let server = home.serve().await;
+    assert_eq!(attach.exit().await.code(), Some(1));
+    assert!(attach.stderr.text().contains("nobody approved it in time"), "{}", attach.stderr.text());
+    assert!(!flow::profile_folder(&home).join("attach.json").exists());
+    assert_ne!(no_wait(&home, &server)["user_code"], code);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_attach_leaves_its_code_and_the_next_one_goes_on_with_it() {
     let home = Home::new();
     let server = home.serve().await;

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::client::eventually;
 use crate::flow;
 use crate::process::Home;
+use crate::site::Site;
 
 /// A page that no server may fetch, so that the tour is the same everywhere.
 const PAGE: [&str; 2] = ["--page", "http://10.0.0.1/"];
@@ -54,6 +55,30 @@ async fn its_profile_can_be_kept_and_gone_on_with() {
     assert!(home.run(&["search", "tides", "--profile", &profile]).said().starts_with(" 1. Tides"));
     let sent = home.run(&["event", "send", "--type", "llm.failed", "--profile", &profile, "--json"]).json();
     assert_eq!(sent["seq"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_the_server_may_fetch_are_remembered_beside_the_notes() {
+    let (site, address) = Site::start().await;
+    let pages = [
+        ("codes", "A device shows a short code, and a person types it on another screen."),
+        ("canon", "Sort the keys, write numbers in one way, and the same object has the same bytes."),
+        ("trees", "An auditor follows a few hashes from a leaf up to the signed root."),
+    ];
+    let pages = pages.map(|(name, text)| {
+        site.put(name, format!("<title>{name}</title><p>{text}</p>"));
+        format!("http://{address}/{name}")
+    });
+    let home = flow::beside(Home::new(), address);
+    let server = home.serve().await;
+    let asked = pages.iter().flat_map(|page| ["--page", page]);
+    let arguments: Vec<&str> = ["demo", "--auto", "--keep", "--url", &server.url].into_iter().chain(asked).collect();
+    let done = home.run(&arguments);
+    assert!(done.said().contains("6 of 6 can be found now"), "{done:?}");
+    let [profile] = profiles(&home).try_into().unwrap();
+    let found =
+        home.run(&["search", "the path to the root of the tree", "--limit", "1", "--json", "--profile", &profile]);
+    assert_eq!(found.json()["results"][0]["url"], pages[2]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,12 @@
 //! Steps that several commands' tests need.
 
+use std::net::SocketAddr;
+
 use domain::secret::Secret;
 use domain::{Chance, Clock};
 use serde_json::{Value, json};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use crate::client::{Answer, Client, Credential, eventually};
 use crate::event::Machine;
@@ -184,4 +188,24 @@ pub async fn proof(server: &Server, credential: impl Into<Credential> + Clone, e
 pub async fn vkey(server: &Server) -> String {
     let keys = Client::new().get(&format!("{}/api/v1/audit/keys", server.url), Credential::None).await.expect(200);
     text(&keys["keys"][0], "vkey")
+}
+
+/// A server that may fetch from a web server beside it.
+pub fn beside(home: Home, site: SocketAddr) -> Home {
+    home.set("knowledge.fetch.allow_private", r#"["127.0.0.1/32"]"#)
+        .set("knowledge.fetch.ports", &format!("[{}]", site.port()))
+        .set("knowledge.fetch.host_interval", "0s")
+        .set("knowledge.fetch.stall_timeout", "2m")
+        .set("knowledge.fetch.total_timeout", "2m")
+        .set("knowledge.batch.lease", "1s")
+}
+
+/// Lets the time of everything in a table be over, while no server runs: nobody waits half an hour for it.
+pub async fn time_is_over(home: &Home, table: &str, column: &str) {
+    let path = home.data().join("attache.db");
+    let mut database = SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(path)).await.unwrap();
+    let over = AssertSqlSafe(format!("UPDATE {table} SET {column} = created_at"));
+    let touched = sqlx::query(over).execute(&mut database).await.unwrap().rows_affected();
+    assert!(touched > 0, "nothing in {table}");
+    database.close().await.unwrap();
 }

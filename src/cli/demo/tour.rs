@@ -1,6 +1,5 @@
 //! The steps, in order: each one is a request or two that any client can make.
 
-use std::io::{self, BufRead};
 use std::time::Duration;
 
 use client::{Client, Credential, Error};
@@ -8,7 +7,7 @@ use domain::Timestamp;
 use domain::clock::date_time;
 use domain::envelope::AgentKinds;
 use domain::ids::EventId;
-use domain::secret::{Secret, SecretKind};
+use domain::secret::Secret;
 use serde_json::{Map, Value, json};
 use statistics::proof::{AuditProof, ProofStatus, verify};
 use tokio::sync::oneshot;
@@ -27,7 +26,7 @@ use crate::cli::machine::How;
 use crate::cli::profile::{Agent, Machine};
 use crate::cli::remote::{Connection, failed};
 use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, harmless, styled};
-use crate::cli::{Done, Failure, agent, machine, output, terminal};
+use crate::cli::{Done, Failure, agent, key, machine, output, terminal};
 
 /// How long an event may take into the signed tree.
 const PROOF_WITHIN: Duration = Duration::from_secs(20);
@@ -55,14 +54,14 @@ impl<'a> Tour<'a> {
     }
 
     /// All steps.
-    pub async fn go(&mut self, page: &str) -> Done {
+    pub async fn go(&mut self, pages: &[String]) -> Done {
         self.tell(&format!("A tour of {}", self.connection.client.base_url()));
         self.agent().await?;
         self.computer().await?;
         let events = self.events().await?;
         self.proof(events[2]).await?;
         let key = self.key().await?;
-        self.add(&key, page).await?;
+        self.add(&key, pages).await?;
         self.search(&key).await?;
         if self.connection.json {
             output::say(&format!("{:#}", Value::Object(std::mem::take(&mut self.seen))));
@@ -228,18 +227,14 @@ impl<'a> Tour<'a> {
         } else {
             let page = format!("{}/account/access", self.connection.client.base_url());
             self.tell(&format!("make one on {} and paste it here:", self.strong(&page)));
-            let line = typed().await?;
-            let key = Secret::presented(line.trim());
-            if !key.has_form(SecretKind::ApiKey) {
-                return Err(Failure::refused("that is no key: they begin with ak_"));
-            }
+            let key = pasted().await?;
             self.connection.change(|profile| profile.api_key = Some(key))?;
         }
         self.connection.with_key()
     }
 
-    async fn add(&mut self, key: &Client, page: &str) -> Done {
-        self.heading(6, "It remembers three notes and a page");
+    async fn add(&mut self, key: &Client, pages: &[String]) -> Done {
+        self.heading(6, "It remembers pages and notes");
         let note = |title: &str, content: &str| Note { content: content.into(), title: Some(title.into()), kind: None };
         let contents = vec![
             note(
@@ -255,7 +250,8 @@ impl<'a> Tour<'a> {
                 "Let the dough rest in the cold overnight. Bake it in a closed pot, and open the lid for the last minutes.",
             ),
         ];
-        let request = BatchRequest { urls: Some(vec![page.to_owned()]), contents: Some(contents), spaces: None };
+        let total = pages.len() + contents.len();
+        let request = BatchRequest { urls: Some(pages.to_vec()), contents: Some(contents), spaces: None };
         let mut report = Report::default();
         add::add(key, &[request], true, &mut report).await?;
         for added in &report.added {
@@ -267,17 +263,15 @@ impl<'a> Tour<'a> {
         for failed in &report.failed {
             self.tell(&failed.line());
         }
-        let notes_failed = report.failed.iter().filter(|failed| failed.url.as_deref() != Some(page)).count();
-        if notes_failed > 0 {
+        let is_page = |url: &Option<String>| url.as_ref().is_some_and(|url| pages.contains(url));
+        if !report.failed.iter().all(|failed| is_page(&failed.url)) {
             return Err(Failure::refused("a note could not be added"));
         }
         if !report.failed.is_empty() {
-            self.tell(
-                &self
-                    .warned("the page could not be fetched from where the server is; the notes are there all the same"),
-            );
+            let words = "not every page could be fetched from where the server is; the notes are there all the same";
+            self.tell(&self.warned(words));
         }
-        self.good(&format!("{} of 4 can be found now", report.added.len()));
+        self.good(&format!("{} of {total} can be found now", report.added.len()));
         self.seen.insert("added".into(), json!(report.added));
         self.seen.insert("failed".into(), json!(report.failed));
         Ok(())
@@ -331,17 +325,14 @@ impl<'a> Tour<'a> {
     }
 }
 
-/// A line of standard input. Read by a thread that nobody waits for, so that Ctrl-C ends the tour here too.
-async fn typed() -> Result<String, Failure> {
+/// A key that a person pastes. Read by a thread that nobody waits for, so that Ctrl-C ends the tour here too.
+async fn pasted() -> Result<Secret, Failure> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line).map(|_| line);
         // Whoever asked may have gone.
-        let _ = sender.send(read);
+        let _ = sender.send(key::read());
     });
-    let read = receiver.await.map_err(Failure::refused)?;
-    read.map_err(|error| Failure::refused(format!("standard input: {error}")))
+    receiver.await.map_err(Failure::refused)?
 }
 
 /// The token in a claim's link, which a browser would send.
