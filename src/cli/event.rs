@@ -2,6 +2,7 @@
 
 mod chain;
 pub mod draft;
+mod pending;
 mod send;
 pub mod sending;
 mod tail;
@@ -28,14 +29,27 @@ pub enum Command {
     /// The server may hold an event, for example one with content that the declared level does not allow. It is said with its reason; it is
     /// not in the chain, and `attache activity` lists it apart. An id that another event has in the log fails, and ends with 1.
     Send(send::Arguments),
+    /// Show the event that was begun on this computer's chain and not settled, or give it up
+    ///
+    /// An event is kept to the byte until the server has said what became of it, and nothing goes before it. One that is refused again and
+    /// again, since something else sends on the same chain for example, would be in the way: `--drop` gives it up.
+    Pending(pending::Arguments),
     /// Show what comes in, the newest last, until Ctrl-C
     Tail(tail::Arguments),
+}
+
+/// A kind of agent names a file too.
+fn agent_id(text: &str) -> Result<String, &'static str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
+    if good { Ok(text.to_owned()) } else { Err("expected letters, digits, - and _") }
 }
 
 /// Does it.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Send(arguments) => send::run(&arguments).await,
+        Command::Pending(arguments) => pending::run(&arguments),
         Command::Tail(arguments) => tail::run(&arguments).await,
     }
 }

@@ -105,6 +105,28 @@ fn swell(home: &Home) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_waits_is_shown_and_given_up_by_hand() {
+    let (home, _) = flow::at_fixed_address();
+    let (mut server, machine) = computer(&home).await;
+    let pending = |arguments: &[&str]| home.run(&[&["event", "pending"], arguments].concat());
+    assert_eq!(pending(&[]).said(), "nothing waits on this chain");
+    assert_eq!(pending(&["--drop", "--json"]).json(), json!({ "pending": null, "dropped": false }));
+    let id = flow::uuid();
+    server.process.kill();
+    home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--lane", "llm", "--consent-level", "full"])
+        .refused(1, &["cannot be reached", &id]);
+    let waits = json!({ "event_id": id, "event_type": "llm.failed", "chain_epoch": 0, "seq": 0 });
+    assert_eq!(pending(&["--json"]).json(), json!({ "pending": waits, "dropped": false }));
+    assert!(pending(&[]).said().contains("--drop gives it up"));
+    assert_eq!(pending(&["--agent-id", "svc-desktop"]).said(), "nothing waits on this chain");
+    assert!(pending(&["--drop"]).said().contains("is given up"));
+    let server = home.serve().await;
+    let sent = home.run(&["event", "send", "--type", "llm.failed", "--json"]).json();
+    assert_eq!((&sent["seq"], sent["event_id"] == json!(id)), (&json!(0), false));
+    assert_dense(&server, &machine, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_it() {
     let (home, _) = flow::at_fixed_address();
     let (mut server, machine) = computer(&home).await;

@@ -345,7 +345,10 @@ async fn refused_on_the_expected_place_too_it_ends_and_keeps_the_event() {
     }
     let arguments = ["event", "send", "--type", "memory.stored", "--event-id", &id, "--json"];
     let done = home.run(&arguments);
-    done.refused(1, &["chain_conflict (409)", "was refused there too", "chain-svc-cli.json", "is kept and sent first"]);
+    done.refused(
+        1,
+        &["chain_conflict (409)", "was refused there too", "event pending --drop", "is kept and sent first"],
+    );
     // The same command goes on with it, on that place.
     let told = home.run(&arguments).json();
     assert_eq!((&told["event_id"], &told["chain_epoch"], &told["seq"]), (&json!(id), &json!(3), &json!(0)));

@@ -11,6 +11,7 @@ use domain::envelope::AgentKinds;
 use domain::ids::{EventId, SessionUuid};
 use domain::lane::Lane;
 
+use super::agent_id;
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX};
 use super::sending::Sending;
 use super::told::Voice;
@@ -55,13 +56,6 @@ pub struct Arguments {
     fail_held: bool,
     #[command(flatten)]
     remote: Remote,
-}
-
-/// A kind of agent names a file too.
-fn agent_id(text: &str) -> Result<String, &'static str> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
-    if good { Ok(text.to_owned()) } else { Err("expected letters, digits, - and _") }
 }
 
 /// Does it.

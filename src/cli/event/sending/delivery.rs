@@ -115,7 +115,7 @@ fn unsettled(chain: &Chain, pending: &Pending, error: Error) -> Failure {
     }
     Failure::Refused(format!(
         "{reason}\n  event {} was put on the place that the server expected, and was refused there too: something else sends \
-         on this chain. It is kept in {}",
+         on this chain. It is kept in {}; `attache event pending --drop` gives it up",
         pending.event_id,
         chain.path(),
     ))
