@@ -3,12 +3,14 @@
 //! 1. A batch is committed with all its items; only then anybody hears of it. From here on it needs no client.
 //! 2. Its [`BatchAdd`] is activated by the first message, by [`Drift`] after a crash, or by whoever joins it on another node.
 //! 3. The actor keeps a lease, has a few items prepared at a time, and commits what becomes of each: that alone decides.
-//! 4. A [`Feed`] tells the stream from any place on. It reads the journal at its own pace, so a slow reader holds nobody up.
+//! 4. A [`Feed`] tells the stream from any place on. It reads the journal at its own pace, so a slow reader holds nobody up. The journal is
+//!    that of the actor, or, once the batch has ended, one that its readers share (`ended.rs`).
 //!
 //! **If it crashes:** the next message, or the next look for batches adrift, activates it afresh from the store. Items that were being
 //! prepared are prepared again; what was committed already is found to be the same.
 
 mod batch;
+mod ended;
 mod feed;
 mod settings;
 
@@ -18,10 +20,11 @@ use domain::batch::Item;
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::{Chance, Clock};
 use knowledge::Pipeline;
-use store::Store;
 use store::batch::{Batch, BatchCreate, NewBatch};
+use store::{Store, StoreError};
 
 pub use self::batch::{BatchAdd, BatchMessage};
+use self::ended::Ended;
 pub use self::feed::Feed;
 pub use self::settings::BatchSettings;
 use crate::directory::{AskError, Directory};
@@ -56,12 +59,14 @@ pub struct Wiring {
 pub struct Ingestion {
     wiring: Arc<Wiring>,
     batches: Directory<BatchId, BatchAdd>,
+    ended: Arc<Ended>,
 }
 
 impl Ingestion {
     /// The actors are started by the family under [`Ingestion::batches`].
     pub fn new(wiring: Wiring, settings: &ActorSettings) -> Self {
-        Self { wiring: Arc::new(wiring), batches: Directory::new("batches", settings) }
+        let ended = Arc::new(Ended::new(wiring.settings.ended_bytes_max));
+        Self { wiring: Arc::new(wiring), batches: Directory::new("batches", settings), ended }
     }
 
     /// The rows.
@@ -107,12 +112,10 @@ impl Ingestion {
         account: &UserAccountId,
         after: Option<u32>,
     ) -> Result<Option<Feed>, Trouble> {
-        let Some(batch) = self.wiring.store.batch_by_id(id, Some(account)).await? else { return Ok(None) };
+        let Some(is_running) = self.wiring.store.batch_is_running(id, account).await? else { return Ok(None) };
+        let told = if is_running { self.follow(id).await? } else { self.ended(id).await? };
         let next = after.map_or(0, |seq| seq.saturating_add(1));
-        if batch.journal.has_ended() {
-            return Ok(Some(Feed::ended(id, next, batch.journal)));
-        }
-        Ok(self.follow(id).await?.map(|told| Feed::new(self.clone(), id, next, told)))
+        Ok(told.map(|told| Feed::new(self.clone(), id, next, told)))
     }
 
     /// Asks that a batch of this account end early; `false` when there is none such that runs.
@@ -140,17 +143,28 @@ impl Ingestion {
         let ask = |reply| BatchMessage::Join { reply };
         match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
             Ok(told) => Ok(Some(told)),
-            Err(AskError::Unknown) => Ok(self.wiring.store.batch_by_id(id, None).await?.map(|batch| {
-                // Ended between two looks.
-                tokio::sync::watch::channel(batch.journal).1
-            })),
+            // Ended between two looks.
+            Err(AskError::Unknown) => self.ended(id).await,
             Err(AskError::Load(error)) => Err(error.into()),
             Err(AskError::Unavailable(refusal)) => Err(refusal.into()),
         }
     }
 
+    /// The journal of a batch that has ended; `None` when it never was.
+    async fn ended(&self, id: BatchId) -> Result<Option<batch::Told>, Trouble> {
+        let read = async {
+            let batch = self.wiring.store.batch_by_id(id, None).await.map_err(Some)?;
+            batch.map(|batch| batch.journal).ok_or(None::<StoreError>)
+        };
+        match self.ended.journal(id, read).await {
+            Ok(told) => Ok(Some(told)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error.into()),
+        }
+    }
+
     /// Only a running batch has an actor.
-    async fn load(&self, id: BatchId) -> Result<Option<Batch>, store::StoreError> {
+    async fn load(&self, id: BatchId) -> Result<Option<Batch>, StoreError> {
         Ok(self.wiring.store.batch_by_id(id, None).await?.filter(|batch| !batch.journal.has_ended()))
     }
 }
@@ -166,7 +180,7 @@ impl Pass for Drift {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<bool, String> {
-        let Ingestion { wiring, batches } = &self.0;
+        let Ingestion { wiring, batches, .. } = &self.0;
         let adrift = wiring.store.batches_adrift(wiring.clock.now(), ADRIFT_MAX).await;
         for id in adrift.map_err(|error| error.to_string())? {
             let wake = |reply: Reply<()>| BatchMessage::Wake { reply };

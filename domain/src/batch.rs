@@ -93,6 +93,16 @@ impl Outcome {
             message: message.into(),
         }
     }
+
+    /// Bytes of its texts.
+    fn text_bytes(&self) -> usize {
+        let texts = match self {
+            Self::Success { url, .. } => [Some(url), None, None],
+            Self::Error { url, title, message, .. } => [url.as_ref(), title.as_ref(), Some(message)],
+            Self::Skipped { url, reason } => [url.as_ref(), Some(reason), None],
+        };
+        texts.into_iter().flatten().map(String::len).sum()
+    }
 }
 
 /// How a batch ends.
@@ -208,6 +218,12 @@ impl Journal {
     /// Whether the last message is known.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// About how many bytes it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let texts = self.finished.iter().map(|(_, outcome)| outcome.text_bytes()).sum::<usize>();
+        size_of::<Self>() + self.finished.len() * size_of::<(usize, Outcome)>() + texts
     }
 
     /// Writes down what became of an item.

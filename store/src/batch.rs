@@ -148,6 +148,16 @@ impl Store {
         Ok(Some(batch.read(id, items)?))
     }
 
+    /// Whether a batch of this account still goes on; `None` when there is no such batch.
+    pub async fn batch_is_running(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<bool>, StoreError> {
+        const SQL: &str = "SELECT state FROM batches WHERE id = $1 AND account_id = $2";
+        let state: Option<String> = on_reader!(&self.pool, |db| {
+            sqlx::query_scalar(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
+        })
+        .during("read the state of a batch")?;
+        Ok(state.map(|state| state == "running"))
+    }
+
     /// One item that has no outcome yet.
     pub async fn batch_item(&self, id: BatchId, index: usize) -> Result<Option<Item>, StoreError> {
         const SQL: &str = "SELECT url, note FROM batch_items WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";

@@ -2,7 +2,6 @@
 
 use domain::batch::{Journal, Message, MessageId};
 use domain::ids::BatchId;
-use tokio::sync::watch;
 
 use super::Ingestion;
 use super::batch::Told;
@@ -11,8 +10,8 @@ use crate::trouble::Trouble;
 /// What is still to be told of a batch. Nothing is kept for it: it reads the journal when its reader is ready for more.
 #[derive(Debug)]
 pub struct Feed {
-    /// Where the journal is found again when the actor behind it is gone; nowhere once it is whole.
-    ingestion: Option<Ingestion>,
+    /// Where the journal is found again when the actor behind it is gone.
+    ingestion: Ingestion,
     batch: BatchId,
     next: u32,
     told: Told,
@@ -20,11 +19,7 @@ pub struct Feed {
 
 impl Feed {
     pub(super) fn new(ingestion: Ingestion, batch: BatchId, next: u32, told: Told) -> Self {
-        Self { ingestion: Some(ingestion), batch, next, told }
-    }
-
-    pub(super) fn ended(batch: BatchId, next: u32, journal: Journal) -> Self {
-        Self { ingestion: None, batch, next, told: watch::channel(journal).1 }
+        Self { ingestion, batch, next, told }
     }
 
     /// The batch.
@@ -54,8 +49,7 @@ impl Feed {
                 if self.told.borrow().has_ended() || self.told.borrow().message(self.next).is_some() {
                     continue;
                 }
-                let Some(ingestion) = &self.ingestion else { return Ok(None) };
-                let Some(told) = ingestion.follow(self.batch).await? else { return Ok(None) };
+                let Some(told) = self.ingestion.follow(self.batch).await? else { return Ok(None) };
                 self.told = told;
             }
         }

@@ -25,6 +25,8 @@ pub struct BatchSettings {
     pub items_at_once: usize,
     /// Streams that are told at once.
     pub streams_max: usize,
+    /// Bytes of the journals of ended batches that are kept at hand for whoever joins them.
+    pub ended_bytes_max: u64,
     /// Silence after which a stream shows that it is alive.
     #[serde(with = "humantime_serde")]
     pub heartbeat: Duration,
@@ -44,6 +46,7 @@ impl Default for BatchSettings {
             running_max: 4,
             items_at_once: 8,
             streams_max: 4096,
+            ended_bytes_max: 16 * 1024 * 1024,
             heartbeat: Duration::from_secs(15),
             lease: Duration::from_secs(6),
         }

@@ -194,6 +194,19 @@ async fn a_batch_is_followed_from_any_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_was_cleaned_up_is_not_told_from_memory() {
+    let world = World::with(|settings| settings.janitor.every = Duration::from_millis(50)).await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let stream = world.add(&key, json!({ "contents": notes(2) })).await;
+    let path = format!("/v1/batch-add/{}", stream.batch);
+    let told = stream.whole().await;
+    let batch = path.rsplit('/').next().unwrap();
+    assert_eq!(world.rejoin(&key, batch, None).await.whole().await, told);
+    world.advance(Duration::from_hours(48));
+    world.eventually("it is gone", async || (world.get(&path, &key).await.status == 404).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_has_a_limit_and_large_ones_are_taken() {
     let world = World::with(|settings| {
         settings.knowledge.batch.body_bytes_max = 4 * 1024 * 1024;
