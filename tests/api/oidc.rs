@@ -4,8 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use attache::config::OidcSettings;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
 use reqwest::Url;
+use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::world::{Answer, World, both};
@@ -116,6 +119,15 @@ async fn a_session_means_a_recent_sign_in_there() {
     let late = Browser::new(&world);
     let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
     world.advance(Duration::from_mins(2));
+    back(&late, &returned).await.page(403);
+    assert_eq!(late.cookie(SESSION), None);
+    // Whoever sits at the browser says in its cookie that any sign-in is recent enough.
+    let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
+    let kept = BASE64_URL_SAFE_NO_PAD.decode(late.cookie("attache.oidc").unwrap()).unwrap();
+    let mut kept: Value = serde_json::from_slice(&kept).unwrap();
+    kept["max_age"] = json!(1_000_000_000);
+    late.put("attache.oidc", &BASE64_URL_SAFE_NO_PAD.encode(kept.to_string()));
+    world.advance(Duration::from_mins(17));
     back(&late, &returned).await.page(403);
     assert_eq!(late.cookie(SESSION), None);
 }

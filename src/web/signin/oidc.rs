@@ -38,9 +38,6 @@ pub struct Errand {
     nonce: String,
     /// The key of the code.
     verifier: String,
-    /// How many seconds ago the person may have signed in there. A session of ours means a sign-in, not that the provider remembers
-    /// somebody who signed in last week.
-    max_age: u64,
     /// Where to go afterwards.
     next: Option<String>,
 }
@@ -70,7 +67,6 @@ pub async fn begin(
         state: random(),
         nonce: random(),
         verifier: random(),
-        max_age: house.settings.signin.fresh_within.as_secs(),
         next: next.as_ref().map(|next| next.as_str().to_owned()),
     };
     let url = provider.authorize(&errand).await.map_err(refuse)?;

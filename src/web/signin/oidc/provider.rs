@@ -74,6 +74,7 @@ impl Providers {
                 issuer: IssuerUrl::new(settings_of.issuer.clone()).map_err(|error| error.to_string())?,
                 redirect: RedirectUrl::new(redirect).map_err(|error| error.to_string())?,
                 settings: settings_of.clone(),
+                max_age: settings.fresh_within,
                 cached_for: settings.provider_cached_for,
                 http: http.clone(),
                 clock: clock.clone(),
@@ -96,6 +97,9 @@ pub struct Provider {
     settings: OidcSettings,
     issuer: IssuerUrl,
     redirect: RedirectUrl,
+    /// How long ago the person may have signed in there. A session of ours means a sign-in, not that the provider remembers somebody who
+    /// signed in last week. Not a part of the errand: who holds a browser does not say how recent is recent.
+    max_age: Duration,
     cached_for: Duration,
     http: reqwest::Client,
     clock: Clock,
@@ -131,7 +135,7 @@ impl Provider {
             )
             .add_scopes(scopes)
             .set_pkce_challenge(challenge)
-            .set_max_age(Duration::from_secs(errand.max_age));
+            .set_max_age(self.max_age);
         Ok(request.url().0.to_string())
     }
 
@@ -158,7 +162,7 @@ impl Provider {
             claims = self.verify(&metadata, id_token, &nonce);
         }
         let claims = claims.map_err(|error| self.refused("identity token", &error))?;
-        self.signed_in_lately(&claims, errand)?;
+        self.signed_in_lately(&claims)?;
         if let Some(email) = claims.email() {
             return self.address(email, claims.email_verified());
         }
@@ -173,8 +177,8 @@ impl Provider {
     }
 
     /// OpenID Connect Core, section 3.1.3.7: whoever sent `max_age` looks at `auth_time`.
-    fn signed_in_lately(&self, claims: &CoreIdTokenClaims, errand: &Errand) -> Result<(), Denial> {
-        let age_max = i64::try_from(errand.max_age).ok().and_then(TimeDelta::try_seconds).unwrap_or(TimeDelta::MAX);
+    fn signed_in_lately(&self, claims: &CoreIdTokenClaims) -> Result<(), Denial> {
+        let age_max = TimeDelta::from_std(self.max_age).unwrap_or(TimeDelta::MAX);
         let since =
             self.clock.now().checked_sub_signed(age_max).and_then(|since| since.checked_sub_signed(CLOCKS_DIFFER));
         match (claims.auth_time(), since) {
