@@ -190,15 +190,14 @@ impl Verdict {
 }
 
 fn list(name: &str, given: Vec<String>, chars_max: usize, issues: &mut Vec<FilterIssue>) -> Vec<String> {
+    if given.len() > ELEMENTS_MAX {
+        let message = format!("must have at most {ELEMENTS_MAX} elements");
+        issues.push(FilterIssue { path: name.to_owned(), message });
+        return Vec::new();
+    }
     let mut seen = HashSet::new();
     let mut kept = Vec::new();
     for (index, text) in given.into_iter().enumerate() {
-        // A list that is too long gets one issue, not one for each of its elements.
-        if kept.len() == ELEMENTS_MAX && !seen.contains(text.trim()) {
-            let message = format!("must have at most {ELEMENTS_MAX} different elements");
-            issues.push(FilterIssue { path: name.to_owned(), message });
-            break;
-        }
         if let Some(text) = element(format!("{name}[{index}]"), &text, chars_max, issues)
             && seen.insert(text.clone())
         {
@@ -284,10 +283,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_at_most_a_hundred_different_elements() {
+    fn a_list_has_at_most_a_hundred_elements_those_that_are_repeated_included() {
         let different = |count: u32| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
-        let repeated = [different(100), different(100)].concat();
-        assert_eq!(settings(json!({"categories": repeated})).unwrap().categories.len(), 100);
+        let repeated = |count| vec!["twice"; count];
+        assert_eq!(settings(json!({"categories": different(100)})).unwrap().categories.len(), 100);
+        assert_eq!(settings(json!({"categories": repeated(100)})).unwrap().categories, ["twice"]);
+        assert_eq!(paths(json!({"categories": repeated(101)})), ["categories"]);
         assert_eq!(paths(json!({"categories": different(5000)})), ["categories"]);
     }
 
