@@ -1,6 +1,7 @@
 //! SHA-256 digests, written as 64 lowercase hex characters.
 
 use std::fmt;
+use std::io::Read;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -28,6 +29,19 @@ impl Digest {
             hasher.update(part);
         }
         Self(hasher.finalize().into())
+    }
+
+    /// The digest of everything that `reader` gives, and how many bytes that is.
+    pub fn of_reader(reader: &mut impl Read) -> std::io::Result<(Self, u64)> {
+        let (mut hasher, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+        loop {
+            let read = reader.read(&mut piece)?;
+            if read == 0 {
+                return Ok((Self(hasher.finalize().into()), bytes));
+            }
+            hasher.update(&piece[..read]);
+            bytes += read as u64;
+        }
     }
 
     /// The 32 bytes.

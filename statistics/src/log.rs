@@ -5,11 +5,13 @@
 //! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
 //!    grown tree. It is the only writer of the tree, under a lease with a fence, and never signs a tree that does not begin with the one
 //!    signed before.
-//! 3. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
+//! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
+//! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
 //! Nothing lives here: whoever owns the log calls `append` and `sequence`.
 
 mod append;
+mod audit;
 mod read;
 mod sequence;
 mod sql;
@@ -25,6 +27,7 @@ use store::{Pool, StoreError, in_transaction, on_reader, on_writer};
 use uuid::Uuid;
 
 pub use append::{Append, AppendOutcome};
+pub use audit::{AuditFault, Audited};
 pub use sequence::Sequenced;
 
 use crate::checkpoint::{NotAName, SignerKey};
@@ -117,15 +120,20 @@ impl Log {
     /// Opens the log in `pool`: makes or upgrades its tables, and its key when it begins. `origin` names it for ever.
     pub async fn open(pool: Pool, origin: &str, clock: &Clock, chance: &Chance) -> Result<Self, LogError> {
         pool.migrate(&SQLITE, &POSTGRES).await?;
-        let log = Self {
-            pool,
-            clock: clock.clone(),
-            chance: chance.clone(),
-            sources: Arc::new(DashMap::new()),
-            holder: chance.uuid_v7(clock.now()),
-        };
+        let log = Self::over(pool, clock, chance);
         log.begin(origin).await?;
         Ok(log)
+    }
+
+    /// The log in a pool that is only read, such as that of a backup. Nothing is made and nothing is upgraded.
+    pub async fn open_copy(pool: Pool, clock: &Clock, chance: &Chance) -> Result<Self, LogError> {
+        pool.check_schema(&SQLITE, &POSTGRES).await?;
+        Ok(Self::over(pool, clock, chance))
+    }
+
+    fn over(pool: Pool, clock: &Clock, chance: &Chance) -> Self {
+        let holder = chance.uuid_v7(clock.now());
+        Self { pool, clock: clock.clone(), chance: chance.clone(), sources: Arc::new(DashMap::new()), holder }
     }
 
     /// Makes the key and signs the empty tree, once, whoever comes first.

@@ -228,7 +228,7 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
 }
 
 /// Step 2: the canonical bytes are canonical, hash to `self`, and agree with what the proof says of the event.
-fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
+pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
     let bytes = decode("canonical_b64", &proof.canonical_b64)?;
     equal("self", &Digest::of(&bytes), &proof.self_hash)?;
     let event =
@@ -252,7 +252,7 @@ fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
 }
 
 /// Step 3: the leaf is the canonical form of exactly the members of the proof, and hashes to `leaf_hash`.
-fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFault> {
+pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFault> {
     let bytes = decode("leaf_b64", &proof.leaf_b64)?;
     let leaf: Leaf<'static> = serde_json::from_slice(&bytes).map_err(|error| unreadable("leaf_b64", &error))?;
     let expected = Leaf {

@@ -27,6 +27,7 @@
 //! | [`held`] | events that could not be forwarded |
 //! | [`usage`] | what was used, day by day |
 //! | [`janitor`] | what may be forgotten |
+//! | [`inventory`] | how much there is of everything |
 //! | [`pool`] | one way to either database |
 
 use std::path::Path;
@@ -43,6 +44,7 @@ pub mod device;
 pub mod error;
 pub mod filter;
 pub mod held;
+pub mod inventory;
 pub mod janitor;
 pub mod key;
 pub mod machine;
@@ -75,6 +77,13 @@ impl Store {
     /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         Ok(Self { pool: Pool::open(settings, sqlite_path, None).await? })
+    }
+
+    /// A copy of the facts in a file, such as a backup, for reading alone.
+    pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
+        let store = Self { pool: Pool::open_copy(sqlite_path).await? };
+        store.check_schema().await?;
+        Ok(store)
     }
 
     /// Makes the tables, or brings them up to date. Refuses those of a newer program.

@@ -24,7 +24,7 @@ pub use sqlx::postgres::{PgPool, Postgres};
 pub use sqlx::sqlite::{Sqlite, SqlitePool};
 
 pub use self::settings::DatabaseSettings;
-use crate::error::StoreError;
+use crate::error::{During, StoreError};
 
 /// Connections to one database.
 #[derive(Debug, Clone)]
@@ -54,6 +54,48 @@ impl Pool {
         match &settings.url {
             None => sqlite::open(settings, sqlite_path).await,
             Some(url) => postgres::open(settings, url, schema).await,
+        }
+    }
+
+    /// Opens a copy of an SQLite file, such as a backup, for reading alone: nothing beside it or in it changes.
+    pub async fn open_copy(path: &Path) -> Result<Self, StoreError> {
+        sqlite::open_copy(path).await
+    }
+
+    /// Writes all that is committed at this moment into a new SQLite file, while others go on reading and writing; `false` for
+    /// PostgreSQL, which has tools of its own for that.
+    pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => sqlite::copy_to(writer, path).await.map(|()| true),
+            Self::Postgres(_) => Ok(false),
+        }
+    }
+
+    /// What it is, and the settings that keep what it acknowledges, for an operator.
+    pub async fn describe(&self) -> Result<Vec<String>, StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => sqlite::describe(writer).await,
+            Self::Postgres(pool) => postgres::describe(pool).await,
+        }
+    }
+
+    /// The database's own present; `None` for SQLite, which has no clock of its own.
+    pub async fn now(&self) -> Result<Option<domain::Timestamp>, StoreError> {
+        match self {
+            Self::Sqlite { .. } => Ok(None),
+            Self::Postgres(pool) => sqlx::query_scalar("SELECT clock_timestamp()")
+                .fetch_one(pool)
+                .await
+                .map(Some)
+                .during("ask the database what time it is"),
+        }
+    }
+
+    /// What SQLite finds wrong with its file; nothing for PostgreSQL, which looks for itself.
+    pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
+        match self {
+            Self::Sqlite { reader, .. } => sqlite::faults(reader).await,
+            Self::Postgres(_) => Ok(Vec::new()),
         }
     }
 

@@ -26,11 +26,11 @@ const LIMIT_DEFAULT: u16 = 100;
 const LIMIT_MAX: u16 = 500;
 
 /// What was signed last.
-struct Signed {
-    size: u64,
-    root: Digest,
-    checkpoint: String,
-    vkey: String,
+pub(super) struct Signed {
+    pub(super) size: u64,
+    pub(super) root: Digest,
+    pub(super) checkpoint: String,
+    pub(super) vkey: String,
 }
 
 /// Where a page ends: the next one shows what comes before.
@@ -135,7 +135,14 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
-    async fn signed(&self) -> Result<Signed, LogError> {
+    /// How many leaves were signed last, and when.
+    pub async fn signed_at(&self) -> Result<(u64, Timestamp), LogError> {
+        let (size, at): (i64, Timestamp) =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql::SIGNED_AT).fetch_one(db)).during("read the signed tree")?;
+        Ok((u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?, at))
+    }
+
+    pub(super) async fn signed(&self) -> Result<Signed, LogError> {
         let (size, root, checkpoint, vkey): (i64, Vec<u8>, String, String) =
             on_reader!(&self.pool, |db| sqlx::query_as(sql::TREE).fetch_one(db)).during("read the signed tree")?;
         let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
@@ -145,7 +152,7 @@ impl Log {
 }
 
 /// The proof of an event, all but the path.
-fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
+pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
     /// Of the canonical bytes, the one member that has no column.
     #[derive(Deserialize)]
     struct Linked {

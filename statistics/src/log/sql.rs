@@ -150,6 +150,21 @@ pub struct ProofRow {
     pub leaf_index: Option<i64>,
 }
 
+/// An event with its number.
+#[derive(Debug, sqlx::FromRow)]
+pub struct AuditRow {
+    pub id: i64,
+    #[sqlx(flatten)]
+    pub proof: ProofRow,
+}
+
+/// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
+pub const EVENTS_AFTER: &str = "SELECT e.id, e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq,
+        e.self, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index
+    FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
+    WHERE e.id > $1 ORDER BY e.id LIMIT $2";
+/// All heads, as [`FoundHead`].
+pub const HEADS_ALL: &str = "SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves FROM chain_heads";
 /// `(vkey, active_from, retired_at)`, oldest first.
 pub const KEYS: &str = "SELECT vkey, active_from, retired_at FROM log_keys ORDER BY active_from, vkey";
 /// The name of the key that signs.
@@ -162,6 +177,8 @@ pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
 /// `(size, root, checkpoint, vkey)` of what was signed last.
 pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
+/// `(size, signed_at)` of what was signed last.
+pub const SIGNED_AT: &str = "SELECT size, signed_at FROM tree WHERE id = 1";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// Signs the next tree, if the last one is still the one that was read and the lease is still ours: size, root,
@@ -194,6 +211,8 @@ pub trait Dialect: sqlx::Database {
     const WAITING: &'static str;
     /// Gives events (`$1`: their ids) their places in the tree, from leaf `$2` on.
     const PLACE: &'static str;
+    /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
+    const LEAVES_FROM: &'static str;
     /// Some tiles.
     const TILES: &'static str;
     /// Adds tiles or rewrites them.
@@ -401,6 +420,9 @@ impl Dialect for sqlx::Sqlite {
         WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves) ORDER BY id LIMIT $1";
     const PLACE: &'static str =
         "INSERT INTO leaves (event, leaf_index) SELECT value, $2 + key FROM json_each($1) WHERE true";
+    // The event with id n has place n - 1, so the places stand in the order of the ids.
+    const LEAVES_FROM: &'static str = "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
+        WHERE l.event > $1 ORDER BY l.event LIMIT $2";
     const TILES: &'static str = "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
         WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
     const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
@@ -456,6 +478,8 @@ impl Dialect for sqlx::Postgres {
             FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),
         gone AS (DELETE FROM unsequenced u USING r WHERE u.event = r.event)
         INSERT INTO leaves (event, leaf_index) SELECT event, $2 + place FROM r";
+    const LEAVES_FROM: &'static str = "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
+        WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2";
     const TILES: &'static str = "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
         CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
             WHERE t.level = r.level AND t.place = r.place OFFSET 0) t";

@@ -66,6 +66,12 @@ impl Tiles {
         self.0.get(&id).into_iter().flatten().flat_map(|hash| *hash.as_bytes()).collect()
     }
 
+    /// Forgets all tiles but those that a tree of `size` leaves still grows from.
+    pub fn keep_edge(&mut self, size: u64) {
+        let edge = Self::edge(size);
+        self.0.retain(|id, _| edge.contains(id));
+    }
+
     /// Appends leaf hashes to a tree of `size` leaves whose [`edge`](Self::edge) is here. Returns the tiles to store.
     pub fn append(&mut self, size: u64, leaves: &[Digest]) -> Result<BTreeSet<TileId>, TreeFault> {
         let mut touched = BTreeSet::new();

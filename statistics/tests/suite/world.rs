@@ -122,6 +122,7 @@ pub fn vectors() -> Value {
 #[derive(Debug, Clone)]
 pub struct Chain {
     machine: (MachineUuid, UserCuid),
+    epoch: u64,
     seq: u64,
     prev: String,
     chance: Chance,
@@ -129,7 +130,12 @@ pub struct Chain {
 
 impl Chain {
     pub fn new(world: &World) -> Self {
-        Self { machine: world.machine(), seq: 0, prev: "GENESIS".into(), chance: world.chance.clone() }
+        Self { machine: world.machine(), epoch: 0, seq: 0, prev: "GENESIS".into(), chance: world.chance.clone() }
+    }
+
+    /// The same chain, begun anew.
+    pub fn again(&self, epoch: u64) -> Self {
+        Self { epoch, seq: 0, prev: "GENESIS".into(), ..self.clone() }
     }
 
     pub fn identity(&self) -> UserCuid {
@@ -150,7 +156,7 @@ impl Chain {
             "ts_edge_ms": 1_767_225_600_000_i64,
             "consent_level": "full",
             "redacted": false,
-            "chain_epoch": 0,
+            "chain_epoch": self.epoch,
             "seq": self.seq,
             "scope": { "user_id": self.machine.1, "machine_id": self.machine.0, "agent_id": "svc-cli" },
             "hash_chain": { "prev": self.prev },

@@ -84,6 +84,15 @@ async fn check_durable(connection: &mut PgConnection) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// Version and settings.
+pub async fn describe(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
+    const SQL: &str = "SELECT name || ' ' || current_setting(name, true) FROM (VALUES
+        (1, 'server_version'), (2, 'fsync'), (3, 'synchronous_commit'), (4, 'full_page_writes')) AS s (place, name)
+        WHERE current_setting(name, true) IS NOT NULL ORDER BY place";
+    let settings: Vec<String> = sqlx::query_scalar(SQL).fetch_all(pool).await.during("describe the database")?;
+    Ok([vec!["PostgreSQL".to_owned()], settings].concat())
+}
+
 async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Result<(), StoreError> {
     const MAKE: &str = "make the schema";
     let there: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")

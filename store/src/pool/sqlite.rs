@@ -31,6 +31,47 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     Ok(Pool::Sqlite { writer, reader })
 }
 
+/// A file that nobody writes to. It is opened as one that cannot change, so that no log is made beside it.
+pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
+    let reader = connect(&DatabaseSettings::default(), path, options, 1).await?;
+    Ok(Pool::Sqlite { writer: reader.clone(), reader })
+}
+
+/// `VACUUM INTO`: one read of all that is committed. The file holds what the original holds, keys included, so only its owner may read
+/// it; it is on the disk when this returns.
+pub async fn copy_to(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
+    // It writes into an empty file too, which has the rights that it is to have.
+    make_file(path)?;
+    let name = path.to_string_lossy();
+    sqlx::query("VACUUM INTO $1").bind(&*name).execute(pool).await.during("copy the database")?;
+    let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
+    fs::File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
+}
+
+/// Version, settings and size.
+pub async fn describe(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
+    const SQL: &str = "SELECT 'SQLite ' || sqlite_version() || ', journal_mode ' || j.journal_mode || ', synchronous ' ||
+            CASE s.synchronous WHEN 2 THEN 'full' WHEN 3 THEN 'extra' ELSE s.synchronous END || ', foreign_keys ' ||
+            CASE f.foreign_keys WHEN 1 THEN 'on' ELSE 'off' END || ', ' ||
+            ROUND(c.page_count * z.page_size / 1e6, 1) || ' MB'
+        FROM pragma_journal_mode j, pragma_synchronous s, pragma_foreign_keys f, pragma_page_count c, pragma_page_size z";
+    let line: String = sqlx::query_scalar(SQL).fetch_one(pool).await.during("describe the database")?;
+    Ok(vec![line])
+}
+
+/// What `PRAGMA integrity_check` and `foreign_key_check` find.
+pub async fn faults(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
+    const ASK: &str = "check the database";
+    let lines: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(pool).await.during(ASK)?;
+    let strays: Vec<String> = sqlx::query_scalar("SELECT DISTINCT \"table\" FROM pragma_foreign_key_check")
+        .fetch_all(pool)
+        .await
+        .during(ASK)?;
+    let strays = strays.into_iter().map(|table| format!("{table}: rows refer to others that are not there"));
+    Ok(lines.into_iter().filter(|line| line != "ok").chain(strays).collect())
+}
+
 /// Makes folder and file if they are not there. The file holds keys of the server, so only its owner may read it; SQLite
 /// gives the files that it makes beside it the same rights.
 fn make_file(path: &Path) -> Result<(), StoreError> {

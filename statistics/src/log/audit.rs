@@ -1,0 +1,217 @@
+//! Reading the whole log again, from the first event to what was signed last.
+//!
+//! 1. Every event hashes to its seal, says what its row says of it, and has the leaf that its row has.
+//! 2. Every event continues its chain, and every chain ends where its head says.
+//! 3. The leaves, in the order of their places and without a gap, have the stored tiles and the signed root.
+//! 4. The checkpoint opens under its key, and says just that.
+//!
+//! It takes memory for each chain, not for each event, and may run beside the living log: it looks at what was signed when it began.
+
+use std::collections::HashMap;
+
+use domain::Digest;
+use domain::chain::{ChainRefusal, Head, Position};
+use domain::ids::EventId;
+use store::on_reader;
+use uuid::Uuid;
+
+use super::read::described;
+use super::sql::{self, Dialect};
+use super::{During, Log, LogError};
+use crate::checkpoint::{Checkpoint, NoteFault, VerifierKey};
+use crate::merkle;
+use crate::merkle::tile::Tiles;
+use crate::proof::{ProofFault, verify_event, verify_leaf};
+
+/// Rows that are read at once.
+const PAGE: i64 = 500;
+
+/// What was found to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audited {
+    /// Events, those that are not in the tree yet included.
+    pub events: u64,
+    /// Chains: computers and agents on them.
+    pub chains: u64,
+    /// What was signed.
+    pub checkpoint: Checkpoint,
+    /// By which key.
+    pub vkey: String,
+}
+
+/// What does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditFault {
+    /// The log could not be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The row of an event cannot be read.
+    #[error("event {event}: {fault}")]
+    Row {
+        /// Which.
+        event: EventId,
+        /// Why.
+        fault: LogError,
+    },
+    /// An event is not what its seal, its leaf or its row says.
+    #[error("event {event}: {fault}")]
+    Event {
+        /// Which.
+        event: EventId,
+        /// Why.
+        fault: ProofFault,
+    },
+    /// An event does not continue its chain.
+    #[error("event {event} does not continue its chain: expected epoch {}, seq {}, after {}", .expected.chain_epoch, .expected.seq, .expected.prev)]
+    Link {
+        /// Which.
+        event: EventId,
+        /// What would.
+        expected: Position,
+    },
+    /// The head of a chain is not its last event, or one of the two is missing.
+    #[error("the head of the chain of {agent_id} on {machine_id} is not its last event")]
+    Head {
+        /// The computer.
+        machine_id: Uuid,
+        /// The agent on it.
+        agent_id: String,
+    },
+    /// Places have a gap, or fewer events have one than were signed.
+    #[error("no event has place {0} in the tree")]
+    Place(u64),
+    /// A tile is not made of the leaves under it.
+    #[error("tile {0} is not what the events under it make")]
+    Tile(merkle::tile::TileId),
+    /// The tree over the events is not the one that was signed.
+    #[error("the events make the root {found}, and {signed} was signed")]
+    Root {
+        /// That of the events.
+        found: Digest,
+        /// That of the row.
+        signed: Digest,
+    },
+    /// The checkpoint does not open, or says something else than the tree.
+    #[error("the checkpoint: {0}")]
+    Checkpoint(String),
+}
+
+impl From<NoteFault> for AuditFault {
+    fn from(fault: NoteFault) -> Self {
+        Self::Checkpoint(fault.to_string())
+    }
+}
+
+/// The last event of each chain.
+type Heads = HashMap<(Uuid, String), (Head, EventId)>;
+
+impl Log {
+    /// Reads everything again; gives what it found, or the first thing that does not hold.
+    pub async fn audit(&self) -> Result<Audited, AuditFault> {
+        let signed = self.signed().await?;
+        let key: VerifierKey =
+            signed.vkey.parse().map_err(|error| AuditFault::Checkpoint(format!("its key: {error}")))?;
+        let checkpoint = key.open(&signed.checkpoint)?;
+        if (checkpoint.size, checkpoint.root) != (signed.size, signed.root) {
+            return Err(AuditFault::Checkpoint("it is of another tree than the one that is stored with it".to_owned()));
+        }
+        let before = self.heads().await?;
+        let (events, heads) = self.audit_events(&signed).await?;
+        reaches(&before, &heads)?;
+        reaches(&heads, &self.heads().await?)?;
+        self.audit_tree(signed.size, signed.root).await?;
+        Ok(Audited { events, chains: heads.len() as u64, checkpoint, vkey: signed.vkey })
+    }
+
+    async fn audit_events(&self, signed: &super::read::Signed) -> Result<(u64, Heads), AuditFault> {
+        let (mut events, mut after, mut heads) = (0, 0, Heads::new());
+        loop {
+            let rows: Vec<sql::AuditRow> =
+                on_reader!(&self.pool, |db| sqlx::query_as(sql::EVENTS_AFTER).bind(after).bind(PAGE).fetch_all(db))
+                    .during("read events")?;
+            let Some(last) = rows.last() else { return Ok((events, heads)) };
+            after = last.id;
+            events += rows.len() as u64;
+            for row in &rows {
+                let event = row.proof.event_id.into();
+                let proof = described(&row.proof, signed).map_err(|fault| AuditFault::Row { event, fault })?;
+                let checked = verify_event(&proof).and_then(|()| verify_leaf(&proof));
+                checked.map_err(|fault| AuditFault::Event { event, fault })?;
+                let position =
+                    Position { chain_epoch: proof.chain.chain_epoch, seq: proof.chain.seq, prev: proof.chain.prev };
+                let key = (row.proof.machine_id, proof.chain.agent_id);
+                let before = heads.get(&key).copied();
+                Head::judge(before.as_ref().map(|(head, _)| head), &position)
+                    .map_err(|refusal: ChainRefusal| AuditFault::Link { event, expected: refusal.expected() })?;
+                let links_to = proof.chain.prev_event_id;
+                if links_to.is_some() && links_to != before.map(|(_, id)| id) {
+                    return Err(AuditFault::Link { event, expected: position });
+                }
+                let head = Head { chain_epoch: position.chain_epoch, seq: position.seq, self_hash: proof.self_hash };
+                heads.insert(key, (head, event));
+            }
+        }
+    }
+
+    /// The tree over the leaves as they are placed, tile by tile.
+    async fn audit_tree(&self, size: u64, root: Digest) -> Result<(), AuditFault> {
+        let (mut tree, mut place) = (Tiles::default(), 0);
+        while place < size {
+            let from = i64::try_from(place).map_err(|_| LogError::Corrupt("tree.size"))?;
+            let rows: Vec<(i64, Vec<u8>)> = on_reader!(&self.pool, |db: Db| {
+                sqlx::query_as(<Db as Dialect>::LEAVES_FROM).bind(from).bind(PAGE).fetch_all(db)
+            })
+            .during("read leaves")?;
+            let wanted = usize::try_from(size - place).unwrap_or(usize::MAX);
+            let mut leaves = Vec::with_capacity(rows.len());
+            for ((index, hash), expected) in rows.iter().zip(place..).take(wanted) {
+                if u64::try_from(*index) != Ok(expected) {
+                    return Err(AuditFault::Place(expected));
+                }
+                leaves.push(Digest::try_from(&hash[..]).map_err(|_| LogError::Corrupt("events.leaf_hash"))?);
+            }
+            if leaves.is_empty() {
+                return Err(AuditFault::Place(place));
+            }
+            let touched = tree.append(place, &leaves).map_err(LogError::from)?;
+            place += leaves.len() as u64;
+            let stored = self.tiles(touched.iter().copied()).await?;
+            if let Some(wrong) = touched.into_iter().find(|id| !stored.bytes(*id).starts_with(&tree.bytes(*id))) {
+                return Err(AuditFault::Tile(wrong));
+            }
+            tree.keep_edge(place);
+        }
+        let found = merkle::root(&mut tree, size).map_err(LogError::from)?;
+        if found == root { Ok(()) } else { Err(AuditFault::Root { found, signed: root }) }
+    }
+
+    async fn heads(&self) -> Result<Heads, AuditFault> {
+        let rows: Vec<sql::FoundHead> =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql::HEADS_ALL).fetch_all(db)).during("read the heads")?;
+        let corrupt = |_| LogError::Corrupt("chain_heads");
+        let heads = rows.into_iter().map(|(machine, agent, epoch, seq, seal, event, _)| {
+            let head = Head {
+                chain_epoch: u64::try_from(epoch).map_err(corrupt)?,
+                seq: u64::try_from(seq).map_err(corrupt)?,
+                self_hash: Digest::try_from(&seal[..]).map_err(|_| LogError::Corrupt("chain_heads.self"))?,
+            };
+            Ok(((machine, agent), (head, event.into())))
+        });
+        Ok(heads.collect::<Result<_, LogError>>()?)
+    }
+}
+
+/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log that nobody writes to looks the same
+/// in both, so its heads are its last events.
+fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
+    for (key, (head, id)) in earlier {
+        let agrees = later.get(key).is_some_and(|(known, known_id)| {
+            let is_ahead = (known.chain_epoch, known.seq) > (head.chain_epoch, head.seq);
+            is_ahead || (known == head && known_id == id)
+        });
+        if !agrees {
+            return Err(AuditFault::Head { machine_id: key.0, agent_id: key.1.clone() });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! Reading the whole log again: what holds is counted, and whatever was changed is found.
+
+use statistics::log::AuditFault;
+use store::Pool;
+
+use crate::world::{Chain, World, laws};
+
+/// Three chains, one with a second epoch, more than a tile of events, and two that have no place yet.
+async fn grown(world: &World) -> usize {
+    let mut chains: Vec<Chain> = (0..3).map(|_| Chain::new(world)).collect();
+    let mut count = 0;
+    for pass in 0..30 {
+        if pass == 20 {
+            chains[1] = chains[1].again(4);
+        }
+        let group: Vec<_> = (0..10).map(|n| world.append(&chains[n % 3].next())).collect();
+        count += group.len();
+        world.log.append(&group).await.unwrap();
+        while world.log.sequence(17).await.unwrap().added > 0 {}
+    }
+    for chain in &mut chains[..2] {
+        world.take(&chain.next()).await;
+    }
+    count
+}
+
+/// Changes rows behind the log's back.
+async fn spoil(pool: &Pool, sql: &'static str) {
+    let done =
+        store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(|done| done.rows_affected()) });
+    assert!(done.unwrap() > 0, "{sql}");
+}
+
+laws! {
+    async fn a_log_that_was_left_alone_holds(world: World) {
+        let empty = world.log.audit().await.unwrap();
+        assert_eq!((empty.events, empty.chains, empty.checkpoint.size), (0, 0, 0));
+        let placed = grown(&world).await as u64;
+        let audited = world.log.audit().await.unwrap();
+        assert_eq!((audited.events, audited.chains, audited.checkpoint.size), (placed + 2, 3, placed));
+    }
+
+    async fn a_log_holds_while_it_is_written_to(world: World) {
+        grown(&world).await;
+        let mut chain = Chain::new(&world);
+        let writing = async {
+            for _ in 0..200 {
+                world.take(&chain.next()).await;
+                world.log.sequence(100).await.unwrap();
+            }
+        };
+        let reading = async {
+            for _ in 0..5 {
+                world.log.audit().await.unwrap();
+            }
+        };
+        tokio::join!(writing, reading);
+        assert_eq!(world.log.audit().await.unwrap().chains, 4);
+    }
+}
+
+/// SQL that changes a log, and how that is found.
+type Change = (&'static str, fn(&AuditFault) -> bool);
+
+/// Each is made to a log of its own.
+const CHANGES: [Change; 10] = [
+    ("UPDATE events SET canonical = leaf_hash WHERE seq = 3", |fault| matches!(fault, AuditFault::Row { .. })),
+    ("UPDATE events SET self = leaf_hash WHERE id = 50", |fault| matches!(fault, AuditFault::Event { .. })),
+    ("UPDATE events SET received_at_ms = received_at_ms + 1 WHERE id = 50", |fault| {
+        matches!(fault, AuditFault::Event { .. })
+    }),
+    ("UPDATE events SET receipt_id = event_id WHERE id = 50", |fault| matches!(fault, AuditFault::Event { .. })),
+    ("DELETE FROM leaves WHERE event = 50; DELETE FROM events WHERE id = 50", |fault| {
+        matches!(fault, AuditFault::Link { .. })
+    }),
+    ("DELETE FROM events WHERE seq = (SELECT MAX(seq) FROM events)", |fault| matches!(fault, AuditFault::Head { .. })),
+    ("DELETE FROM chain_heads WHERE chain_epoch = 4", |fault| matches!(fault, AuditFault::Head { .. })),
+    ("DELETE FROM leaves WHERE leaf_index = 77", |fault| matches!(fault, AuditFault::Place(77))),
+    ("UPDATE tiles SET hashes = (SELECT hashes FROM tiles WHERE level = 1) WHERE level = 0 AND place = 0", |fault| {
+        matches!(fault, AuditFault::Tile(_))
+    }),
+    ("UPDATE tree SET size = size - 1", |fault| matches!(fault, AuditFault::Checkpoint(_))),
+];
+
+async fn is_found((change, is_it): Change, world: World) {
+    grown(&world).await;
+    spoil(&world.pool().await, change).await;
+    let fault = world.log.audit().await.unwrap_err();
+    assert!(is_it(&fault), "{change}: {fault:?}");
+    assert!(!fault.to_string().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_was_changed_is_found_on_sqlite() {
+    for change in CHANGES {
+        is_found(change, World::on_sqlite().await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_was_changed_is_found_on_postgres() {
+    for change in CHANGES {
+        let Some(world) = World::on_postgres().await else { return };
+        is_found(change, world).await;
+    }
+}

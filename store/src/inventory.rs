@@ -1,0 +1,51 @@
+//! How much there is of everything, for whoever compares a copy with its original.
+
+use serde::Serialize;
+use sqlx::FromRow;
+
+use crate::error::{During, StoreError};
+use crate::{Store, on_reader};
+
+/// Rows of the facts that people know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, FromRow)]
+pub struct Inventory {
+    /// Accounts.
+    pub accounts: i64,
+    /// Computers.
+    pub computers: i64,
+    /// Agents, claimed or not.
+    pub agents: i64,
+    /// Events that are held.
+    pub held_events: i64,
+    /// Spaces.
+    pub spaces: i64,
+    /// Pages and notes.
+    pub memories: i64,
+}
+
+impl Inventory {
+    /// Each with its noun.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, i64)> {
+        let Self { accounts, computers, agents, held_events, spaces, memories } = *self;
+        [
+            ("accounts", accounts),
+            ("computers", computers),
+            ("agents", agents),
+            ("held events", held_events),
+            ("spaces", spaces),
+            ("memories", memories),
+        ]
+        .into_iter()
+    }
+}
+
+impl Store {
+    /// Counts everything.
+    pub async fn inventory(&self) -> Result<Inventory, StoreError> {
+        const SQL: &str =
+            "SELECT (SELECT COUNT(*) FROM accounts) AS accounts, (SELECT COUNT(*) FROM machines) AS computers,
+            (SELECT COUNT(*) FROM registrations) AS agents, (SELECT COUNT(*) FROM held_events) AS held_events,
+            (SELECT COUNT(*) FROM spaces) AS spaces, (SELECT COUNT(*) FROM memories) AS memories";
+        on_reader!(&self.pool, |db| sqlx::query_as(SQL).fetch_one(db)).during("count everything")
+    }
+}
