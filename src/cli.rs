@@ -9,9 +9,11 @@ mod add;
 mod admin;
 mod agent;
 mod attach;
+mod backup;
 mod check;
 mod consent;
 mod demo;
+mod doctor;
 mod event;
 mod invitation;
 mod key;
@@ -55,8 +57,13 @@ enum Command {
     Serve,
     /// Check the configuration and show every mistake at once
     Check,
+    /// Look at everything that the server stands on: data folder, disk, database, statistics, clock
+    Doctor(doctor::Arguments),
     /// Bring the databases to the newest schema
     Migrate,
+    /// Copies of everything, made beside the living server, and the way back
+    #[command(subcommand)]
+    Backup(backup::Command),
     /// Print the machine-readable description of both HTTP surfaces (OpenAPI 3.1)
     Openapi,
     /// The keys that sign identity assertions
@@ -142,6 +149,12 @@ pub fn main() -> ExitCode {
         Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
+        Command::Doctor(arguments) => {
+            settings().and_then(|settings| run(async move { doctor::run(&arguments, &settings).await }))
+        }
+        Command::Backup(command) => {
+            settings().and_then(|settings| run(async move { backup::run(command, &settings).await }))
+        }
         Command::Openapi => settings().map(|settings| openapi::print(&settings)),
         Command::Keys(command) => {
             settings().and_then(|settings| run(async move { keys::run(command, &settings).await }))
@@ -190,6 +203,12 @@ pub fn main() -> ExitCode {
 fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?.block_on(work)
+}
+
+/// An error with everything that caused it, as one line.
+fn reasons(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Opens the main database beside a server that may be running.

@@ -1,6 +1,7 @@
 //! Steps that several commands' tests need.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use domain::secret::Secret;
 use domain::{Chance, Clock};
@@ -202,10 +203,13 @@ pub fn beside(home: Home, site: SocketAddr) -> Home {
 
 /// Lets the time of everything in a table be over, while no server runs: nobody waits half an hour for it.
 pub async fn time_is_over(home: &Home, table: &str, column: &str) {
-    let path = home.data().join("attache.db");
+    change_rows(&home.data().join("attache.db"), &format!("UPDATE {table} SET {column} = created_at")).await;
+}
+
+/// Changes rows of a database behind the program's back.
+pub async fn change_rows(path: &Path, sql: &str) {
     let mut database = SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(path)).await.unwrap();
-    let over = AssertSqlSafe(format!("UPDATE {table} SET {column} = created_at"));
-    let touched = sqlx::query(over).execute(&mut database).await.unwrap().rows_affected();
-    assert!(touched > 0, "nothing in {table}");
+    let touched = sqlx::query(AssertSqlSafe(sql)).execute(&mut database).await.unwrap().rows_affected();
+    assert!(touched > 0, "{sql}");
     database.close().await.unwrap();
 }

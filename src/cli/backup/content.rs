@@ -1,0 +1,89 @@
+//! What the files of a backup hold, and whether it holds together.
+
+use std::path::Path;
+
+use domain::clock::date_time;
+use domain::{Chance, Clock};
+use serde_json::{Value, json};
+use statistics::log::{Audited, Log};
+use store::inventory::Inventory;
+use store::{Pool, Store};
+
+use super::folder::{FACTS, LOG, Manifest};
+use crate::cli::Failure;
+
+/// What was found.
+#[derive(Debug)]
+pub struct Content {
+    inventory: Inventory,
+    /// Nothing where the statistics service is another server.
+    log: Option<Audited>,
+}
+
+impl Content {
+    /// Reads the files, which nobody may change meanwhile; the first thing that does not hold is the error.
+    pub async fn read(folder: &Path, manifest: &Manifest, clock: &Clock, chance: &Chance) -> Result<Self, Failure> {
+        let store = Store::open_copy(&folder.join(FACTS)).await.map_err(of(FACTS))?;
+        whole(FACTS, store.pool()).await?;
+        let inventory = store.inventory().await.map_err(of(FACTS))?;
+        store.close().await;
+        let log = if manifest.has(LOG) {
+            let pool = Pool::open_copy(&folder.join(LOG)).await.map_err(of(LOG))?;
+            whole(LOG, &pool).await?;
+            let log = Log::open_copy(pool.clone(), clock, chance).await.map_err(of(LOG))?;
+            let audited = log.audit().await.map_err(of(LOG))?;
+            pool.close().await;
+            Some(audited)
+        } else {
+            None
+        };
+        Ok(Self { inventory, log })
+    }
+
+    /// As JSON.
+    pub fn shown(&self, manifest: &Manifest) -> Value {
+        let mut shown = json!({
+            "created_at": date_time(manifest.created_at),
+            "version": manifest.version,
+            "bytes": manifest.bytes(),
+            "counts": self.inventory,
+        });
+        if let Some(Audited { events, chains, checkpoint, vkey }) = &self.log {
+            let log = json!({
+                "events": events,
+                "chains": chains,
+                "tree_size": checkpoint.size,
+                "root": checkpoint.root,
+                "vkey": vkey,
+            });
+            shown["log"] = log;
+        }
+        shown
+    }
+
+    /// For a person.
+    pub fn told(&self, manifest: &Manifest) -> String {
+        let counts: Vec<String> = self.inventory.counts().map(|(noun, count)| format!("{noun} {count}")).collect();
+        let mut lines = vec![
+            format!("  made      {}", date_time(manifest.created_at)),
+            format!("  facts     {}", counts.join(", ")),
+        ];
+        lines.push(match &self.log {
+            Some(Audited { events, chains, checkpoint, .. }) => format!(
+                "  log       events {events}, chains {chains}; the tree of {} is the one that was signed\n  root      {}",
+                checkpoint.size, checkpoint.root
+            ),
+            None => "  log       at the statistics service of upstream.url, not here".to_owned(),
+        });
+        lines.join("\n")
+    }
+}
+
+async fn whole(name: &'static str, pool: &Pool) -> Result<(), Failure> {
+    let faults = pool.faults().await.map_err(of(name))?;
+    if faults.is_empty() { Ok(()) } else { Err(Failure::refused(format!("{name}: {}", faults.join("; ")))) }
+}
+
+fn of<E: std::fmt::Display>(name: &'static str) -> impl Fn(E) -> Failure {
+    move |error| Failure::refused(format!("{name}: {error}"))
+}

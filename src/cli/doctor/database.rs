@@ -1,0 +1,62 @@
+//! The main database: whether it opens, keeps what it acknowledges, has the tables of this version, and takes writes.
+
+use store::{Store, StoreError};
+
+use super::Finding;
+use crate::cli::reasons;
+use crate::config::Settings;
+
+const DATABASE: &str = "database";
+
+pub(super) async fn look(settings: &Settings, deep: bool) -> Vec<Finding> {
+    let path = settings.data.dir.join("attache.db");
+    if settings.database.url.is_none() && !path.exists() {
+        let found = format!("{} is not there yet", path.display());
+        return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` makes it")];
+    }
+    // A database that would lose what it acknowledges is refused here.
+    let store = match Store::open(&settings.database, &path).await {
+        Ok(store) => store,
+        Err(error @ StoreError::Unsafe { .. }) => {
+            return vec![Finding::bad(DATABASE, reasons(&error), "change it in the database's own configuration")];
+        }
+        Err(error) => {
+            return vec![Finding::bad(DATABASE, reasons(&error), "is it running, and is database.url right?")];
+        }
+    };
+    let found = of_store(&store, deep).await;
+    store.close().await;
+    found
+}
+
+async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
+    let mut findings = vec![match store.pool().describe().await {
+        Ok(words) => Finding::good(DATABASE, words.join(", ")),
+        Err(error) => Finding::bad(DATABASE, reasons(&error), "look into the database's log"),
+    }];
+    match store.check_schema().await {
+        Ok(()) => findings.push(Finding::good("tables", "those of this version")),
+        Err(error) => {
+            let advice = match error {
+                StoreError::SchemaTooOld { .. } => {
+                    "`attache migrate` brings them up to date, and `attache serve` does so too"
+                }
+                _ => "run the version that made them, or a newer one",
+            };
+            findings.push(Finding::bad("tables", reasons(&error), advice));
+            return findings;
+        }
+    }
+    findings.push(match store.writable().await {
+        Ok(()) => Finding::good("writes", "a row was written and committed"),
+        Err(error) => Finding::bad("writes", reasons(&error), "is the disk full, or the file read-only?"),
+    });
+    if deep {
+        findings.push(match store.pool().faults().await {
+            Ok(faults) if faults.is_empty() => Finding::good("file", "whole: every page, index and reference was read"),
+            Ok(faults) => Finding::bad("file", faults.join("; "), "restore a backup: `attache backup restore`"),
+            Err(error) => Finding::bad("file", reasons(&error), "look into the disk's own log"),
+        });
+    }
+    findings
+}

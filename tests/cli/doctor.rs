@@ -1,0 +1,103 @@
+//! `attache doctor`: what is well is said, and what is not with what to do.
+
+use harness::upstream::{TOKEN, Upstream};
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
+
+use crate::account::adas;
+use crate::event::Chain;
+use crate::flow;
+use crate::process::{Done, Home};
+
+/// The state of each thing, by name.
+fn states(done: &Done) -> Vec<(String, String)> {
+    let told: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    assert_eq!(told["well"], json!(done.code == Some(0)), "{done:?}");
+    let findings = told["findings"].as_array().unwrap().iter();
+    findings.map(|finding| (flow::text(finding, "about"), flow::text(finding, "state"))).collect()
+}
+
+fn state(done: &Done, about: &str) -> String {
+    let states = states(done);
+    states.iter().find(|(name, _)| name == about).unwrap_or_else(|| panic!("{about} in {states:?}")).1.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_the_first_start_and_beside_a_server_all_is_well() {
+    let home = Home::new();
+    let done = home.run(&["doctor"]);
+    assert!(done.said().contains("is not there yet") && done.said().contains("`attache serve` makes it"), "{done:?}");
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    let event = Chain::new(&machine).next();
+    flow::event(&server, &machine, &event).await.receipt();
+    flow::proof(&server, &machine, &flow::text(&event, "event_id")).await;
+    let done = home.run(&["doctor", "--deep", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for about in ["data folder", "database", "tables", "writes", "file", "statistics", "log", "clock"] {
+        assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
+    }
+    let names: Vec<String> = states(&done).into_iter().map(|(name, _)| name).collect();
+    assert!(names.contains(&"disk".to_owned()) && names.contains(&"fsync".to_owned()), "{names:?}");
+    assert!(done.stdout.contains("journal_mode wal") && done.stdout.contains("events 1, chains 1"), "{done:?}");
+    drop(server);
+
+    let path = home.data().join("statistics.db");
+    flow::change_rows(&path, "UPDATE events SET received_at_ms = received_at_ms + 1").await;
+    assert_eq!(home.run(&["doctor", "--json"]).code, Some(0), "it was not asked to read everything");
+    let done = home.run(&["doctor", "--deep"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stdout.contains("leaf_hash") && done.stdout.contains("somebody changed the log"), "{done:?}");
+    flow::change_rows(&path, "UPDATE tree SET signed_at = '2999-01-01T00:00:00.000+00:00'").await;
+    assert_eq!(state(&home.run(&["doctor", "--json"]), "clock"), "bad");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_the_data_folder_is_said() {
+    let home = Home::new();
+    home.run(&["migrate"]).said();
+    std::fs::set_permissions(home.data(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let done = home.run(&["doctor"]);
+    assert!(done.said().contains("can be changed by other users") && done.said().contains("chmod go-w"), "{done:?}");
+    assert_eq!(state(&home.run(&["doctor", "--json"]), "data folder"), "doubtful");
+    let file = home.dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let done = Home::new().set("data.dir", file.to_str().unwrap()).run(&["doctor"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stdout.contains("is no folder"), "{done:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_statistics_service_is_asked() {
+    let upstream = Upstream::start().await;
+    let at = |token: &str| Home::new().set("upstream.url", &upstream.url()).set("upstream.token", token);
+    assert_eq!(state(&at(TOKEN).run(&["doctor", "--json"]), "statistics"), "good");
+    let wrong = at("another").run(&["doctor"]);
+    assert!(wrong.code == Some(1) && wrong.stdout.contains("upstream.token"), "{wrong:?}");
+    assert_eq!(upstream.take_surprises().len(), 1, "the token");
+    upstream.go_down();
+    let away = at(TOKEN).run(&["doctor"]);
+    assert!(away.code == Some(1) && away.stdout.contains("is upstream.url right?"), "{away:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres_is_looked_at_too() {
+    let Some(database) = harness::postgres::database().await else { return };
+    let home = Home::new().set("database.url", &database.url);
+    let old = home.run(&["doctor"]);
+    assert!(old.code == Some(1) && old.stdout.contains("attache migrate"), "{old:?}");
+    home.run(&["migrate"]).said();
+    let done = home.run(&["doctor", "--deep", "--json"]);
+    for about in ["database", "tables", "writes", "statistics", "log", "clock"] {
+        assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
+    }
+    assert!(done.stdout.contains("synchronous_commit on"), "{done:?}");
+    let name = database.url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    let unsafe_now = sqlx::AssertSqlSafe(format!("ALTER DATABASE {name} SET synchronous_commit TO off"));
+    sqlx::query(unsafe_now).execute(&mut connection).await.unwrap();
+    let done = home.run(&["doctor"]);
+    assert!(done.code == Some(1) && done.stdout.contains("synchronous_commit is off"), "{done:?}");
+    let nobody = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
+    assert!(nobody.code == Some(1) && nobody.stdout.contains("is database.url right?"), "{nobody:?}");
+}
