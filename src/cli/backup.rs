@@ -13,10 +13,11 @@ use clap::{Args, Subcommand};
 use domain::clock::date_time;
 use domain::{Chance, Clock};
 use serde_json::json;
-use store::Pool;
+use statistics::log::Log;
+use store::{Pool, Store};
 
 use self::content::Content;
-use self::folder::{FACTS, Folder, LOG, Manifest};
+use self::folder::{FACTS, Folder, LOG, Manifest, Staging};
 use super::{Done, Failure, output};
 use crate::config::Settings;
 
@@ -87,7 +88,9 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
 }
 
 async fn verify(path: &Path, json: bool) -> Done {
-    let (manifest, content) = verified(path).await?;
+    let manifest = Manifest::read(path)?;
+    manifest.compare(path)?;
+    let content = Content::read(path, &manifest).await?;
     output::show(json, &content.shown(&manifest), || {
         format!("{} is whole, and what it holds holds together\n{}", path.display(), content.told(&manifest))
     });
@@ -103,8 +106,12 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
             into.display()
         )));
     }
-    let (manifest, content) = verified(path).await?;
-    folder::put(path, &manifest, into)?;
+    let manifest = Manifest::read(path)?;
+    manifest.compare(path)?;
+    let staging = Staging::copy(path, &manifest, into)?;
+    bring_up_to_date(staging.place(), &manifest, settings).await?;
+    let content = Content::read(staging.place(), &manifest).await?;
+    staging.settle()?;
     output::show(json, &content.shown(&manifest), || {
         format!(
             "{} is restored into {}\n{}\n  next: `attache serve`; computers whose chains were longer go on where this log ends",
@@ -116,12 +123,18 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
-/// Reads a backup whole.
-async fn verified(path: &Path) -> Result<(Manifest, Content), Failure> {
-    let manifest = Manifest::read(path)?;
-    manifest.compare(path)?;
-    let content = Content::read(path, &manifest, &Clock::system(), &Chance::system()).await?;
-    Ok((manifest, content))
+/// A backup of an older version gets the tables of this one.
+async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings) -> Done {
+    let store = Store::open(&settings.database, &place.join(FACTS)).await.map_err(Failure::refused)?;
+    let migrated = store.migrate().await;
+    store.close().await;
+    migrated.map_err(Failure::refused)?;
+    if manifest.has(LOG) {
+        let pool = Pool::open(&settings.database, &place.join(LOG), None).await.map_err(Failure::refused)?;
+        let log = Log::open(pool, &settings.log.origin, &Clock::system(), &Chance::system()).await;
+        log.map_err(Failure::refused)?.close().await;
+    }
+    Ok(())
 }
 
 fn embedded_only(settings: &Settings, instead: &str) -> Done {

@@ -150,7 +150,37 @@ async fn a_backup_that_changed_is_refused_and_says_why() {
     let other = Home::new();
     let path = home.dir.path().join("event");
     other.run(&["backup", "restore", path.to_str().unwrap()]).refused(1, &["leaf_hash"]);
-    assert!(!other.data().exists());
+    assert_eq!(std::fs::read_dir(other.data()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_an_older_version_is_brought_up_to_date_when_it_is_restored() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    let event = Chain::new(&machine).next();
+    flow::event(&server, &machine, &event).await.receipt();
+    drop(server);
+    home.run(&["backup", "create", "backup"]).said();
+    let backup = home.dir.path().join("backup");
+    // The newest change of the tables is undone.
+    let facts = backup.join("attache.db");
+    flow::change_rows(&facts, "DELETE FROM _sqlx_migrations WHERE version = 11").await;
+    flow::change_tables(&facts, "ALTER TABLE signin_tickets DROP COLUMN network").await;
+    flow::change_tables(&facts, "CREATE INDEX signin_tickets_live ON signin_tickets (email)").await;
+    forge(&backup);
+    home.run(&["backup", "verify", "backup"]).refused(1, &["made by an older version", "attache backup restore"]);
+    let other = Home::new();
+    let path = backup.to_str().unwrap();
+    other.run(&["backup", "restore", path]).said();
+    assert!(!other.data().join("restoring").exists());
+    let server = other.serve().await;
+    assert_eq!(log(&server, &machine).await.len(), 1);
+    drop(server);
+    // A log is never taken for another one.
+    let renamed = Home::new().set("log.origin", "elsewhere.example/log");
+    renamed.run(&["backup", "restore", path]).refused(1, &["the log was begun as", "elsewhere.example/log"]);
+    assert_eq!(std::fs::read_dir(renamed.data()).unwrap().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

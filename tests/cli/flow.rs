@@ -208,8 +208,13 @@ pub async fn time_is_over(home: &Home, table: &str, column: &str) {
 
 /// Changes rows of a database behind the program's back.
 pub async fn change_rows(path: &Path, sql: &str) {
+    assert!(change_tables(path, sql).await > 0, "{sql}");
+}
+
+/// Changes tables of a database behind the program's back; gives how many rows were touched.
+pub async fn change_tables(path: &Path, sql: &str) -> u64 {
     let mut database = SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(path)).await.unwrap();
     let touched = sqlx::query(AssertSqlSafe(sql)).execute(&mut database).await.unwrap().rows_affected();
-    assert!(touched > 0, "{sql}");
     database.close().await.unwrap();
+    touched
 }

@@ -7,7 +7,7 @@ use domain::{Chance, Clock};
 use serde_json::{Value, json};
 use statistics::log::{Audited, Log};
 use store::inventory::Inventory;
-use store::{Pool, Store};
+use store::{Pool, Store, StoreError};
 
 use super::folder::{FACTS, LOG, Manifest};
 use crate::cli::Failure;
@@ -22,15 +22,21 @@ pub struct Content {
 
 impl Content {
     /// Reads the files, which nobody may change meanwhile; the first thing that does not hold is the error.
-    pub async fn read(folder: &Path, manifest: &Manifest, clock: &Clock, chance: &Chance) -> Result<Self, Failure> {
-        let store = Store::open_copy(&folder.join(FACTS)).await.map_err(of(FACTS))?;
+    pub async fn read(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
+        let store = Store::open_copy(&folder.join(FACTS)).await.map_err(|error| match error {
+            StoreError::SchemaTooOld { .. } => Failure::refused(format!(
+                "{FACTS}: made by an older version, {}: `attache backup restore` brings its copy up to date, and verifies that",
+                manifest.version
+            )),
+            error => of(FACTS)(error),
+        })?;
         whole(FACTS, store.pool()).await?;
         let inventory = store.inventory().await.map_err(of(FACTS))?;
         store.close().await;
         let log = if manifest.has(LOG) {
             let pool = Pool::open_copy(&folder.join(LOG)).await.map_err(of(LOG))?;
             whole(LOG, &pool).await?;
-            let log = Log::open_copy(pool.clone(), clock, chance).await.map_err(of(LOG))?;
+            let log = Log::open_copy(pool.clone(), &Clock::system(), &Chance::system()).await.map_err(of(LOG))?;
             let audited = log.audit().await.map_err(of(LOG))?;
             pool.close().await;
             Some(audited)

@@ -116,9 +116,7 @@ impl Folder {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let mut made = fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut made, 0o700);
-        made.create(&partial).map_err(at(&partial))?;
+        private_folder(&partial)?;
         Ok(Self { path: path.to_owned(), partial, is_whole: false })
     }
 
@@ -156,24 +154,63 @@ impl Drop for Folder {
     }
 }
 
-/// Copies the files of a backup into a folder. Each gets its name once it is whole, the facts last: without them there is no database.
-pub fn put(folder: &Path, manifest: &Manifest, into: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(into).map_err(at(into))?;
-    let mut entries: Vec<&Entry> = manifest.files.iter().collect();
-    entries.sort_by_key(|entry| entry.name == FACTS);
-    for entry in entries {
-        let (partial, path) = (into.join(format!("{}.partial", entry.name)), into.join(&entry.name));
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let copied = options.open(&partial).and_then(|mut file| {
-            std::io::copy(&mut fs::File::open(folder.join(&entry.name))?, &mut file)?;
-            file.sync_all()?;
-            fs::rename(&partial, &path)
-        });
-        copied.map_err(at(&path))?;
+/// Files of a backup on their way into a data folder. What is given up is removed.
+#[derive(Debug)]
+pub struct Staging {
+    path: PathBuf,
+    into: PathBuf,
+    names: Vec<String>,
+}
+
+impl Staging {
+    /// Copies the files beside where they are to be, for their owner alone.
+    pub fn copy(folder: &Path, manifest: &Manifest, into: &Path) -> Result<Self, Failure> {
+        let path = into.join("restoring");
+        fs::create_dir_all(into).map_err(at(into))?;
+        private_folder(&path)?;
+        let names = manifest.files.iter().map(|entry| entry.name.clone()).collect();
+        let staging = Self { path, into: into.to_owned(), names };
+        for name in &staging.names {
+            let copy = staging.path.join(name);
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create_new(true);
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let copied = options.open(&copy).and_then(|mut file| {
+                std::io::copy(&mut fs::File::open(folder.join(name))?, &mut file)?;
+                file.sync_all()
+            });
+            copied.map_err(at(&copy))?;
+        }
+        Ok(staging)
     }
-    sync(into)
+
+    /// Where the files are until then.
+    pub fn place(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the files their names, the facts last: without them there is no database.
+    pub fn settle(mut self) -> Result<(), Failure> {
+        self.names.sort_by_key(|name| name == FACTS);
+        for name in &self.names {
+            let path = self.into.join(name);
+            fs::rename(self.path.join(name), &path).map_err(at(&path))?;
+        }
+        sync(&self.into)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What cannot be removed is in nobody's way but that of the next try, which says so.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn private_folder(path: &Path) -> Result<(), Failure> {
+    let mut made = fs::DirBuilder::new();
+    std::os::unix::fs::DirBuilderExt::mode(&mut made, 0o700);
+    made.create(path).map_err(at(path))
 }
 
 /// Names that were given are on the disk.
