@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use serde::{Deserialize, Serialize};
-use store::passage::{ChunkId, Shelf};
+use store::passage::{ChunkId, Shelf, Wanted};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
@@ -105,7 +105,7 @@ impl Index {
         }
     }
 
-    /// The `count` chunks of some shelves that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
+    /// The chunks of some shelves that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
     /// anywhere on them.
     pub async fn nearest(
         &self,
@@ -113,16 +113,16 @@ impl Index {
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
-        count: usize,
+        wanted: Wanted,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if self.database.compares(model) {
-            return self.nearest_by_database(shelves, model, &query, spaces.as_deref(), count).await;
+            return self.nearest_by_database(shelves, model, &query, spaces.as_deref(), wanted).await;
         }
         let mut near = Vec::new();
         for shelf in shelves {
-            near.extend(self.nearest_in_memory(shelf, model, Arc::clone(&query), spaces.clone(), count).await?);
+            near.extend(self.nearest_in_memory(shelf, model, Arc::clone(&query), spaces.clone(), wanted).await?);
         }
-        Ok(best(near, count))
+        Ok(best(near, wanted.chunks_max))
     }
 
     async fn nearest_in_memory(
@@ -131,7 +131,7 @@ impl Index {
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
-        count: usize,
+        wanted: Wanted,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         self.catch_up(on, model).await?;
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
@@ -139,7 +139,7 @@ impl Index {
         let found = tokio::task::spawn_blocking(move || {
             // Dropped meanwhile, or of another model that somebody asked for in between: no candidates, words are left.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
-            index.map_or_else(Vec::new, |index| index.nearest(&query, count, spaces.as_deref(), &settings))
+            index.map_or_else(Vec::new, |index| index.nearest(&query, wanted, spaces.as_deref(), &settings))
         });
         // The scan is arithmetic; it ends early only with the runtime.
         Ok(found.await.unwrap_or_default())

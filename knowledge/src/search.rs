@@ -1,13 +1,17 @@
 //! Finding again, by meaning and by word (decisions, section 13).
 //!
 //! 1. Which shelves may hold an answer, and what was committed on them.
-//! 2. Two legs at once: chunks by their words (`lexical`), chunks by the vector of the query ([`crate::index`]).
-//! 3. The candidates of both are read, in the scope of who asks, and each gets one absolute similarity (`score`).
-//! 4. Chunks become documents; those below the threshold go, the best stay.
+//! 2. Two legs at once: chunks by their words (`lexical`), chunks by the vector of the query (`meaning`, [`crate::index`]).
+//! 3. The candidates of both are read, in the scope of who asks. A leg that is full of fewer documents than are wanted is asked once
+//!    more, so that no long document keeps the others out (`crowd`).
+//! 4. Each candidate gets one absolute similarity (`score`).
+//! 5. Chunks become documents; those below the threshold go, the best stay.
 //!
 //! If the model does not answer, the words alone do.
 
+mod crowd;
 mod lexical;
+mod meaning;
 mod score;
 mod settings;
 
@@ -15,13 +19,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use domain::ids::MemoryId;
+use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
 use store::memory::{Memory, Scope};
-use store::passage::{ChunkId, Shelf};
 use store::{Store, StoreError};
 
 use self::lexical::Lexical;
+use self::meaning::Meaning;
 use self::score::Scored;
 pub use self::settings::Settings;
 use crate::index::Index;
@@ -52,6 +56,16 @@ pub struct Query {
     pub threshold: f64,
     /// Where. That the caller may look there was decided before.
     pub scope: Scope,
+}
+
+impl Query {
+    /// The spaces to which it is confined.
+    fn spaces(&self) -> Option<&[SpaceId]> {
+        match &self.scope {
+            Scope::Account(_) => None,
+            Scope::Spaces(spaces) => Some(spaces),
+        }
+    }
 }
 
 /// What was found.
@@ -118,16 +132,13 @@ impl<E: Embed> Search<E> {
         if shelves.is_empty() || query.limit == 0 {
             return Ok(Answer { found: Vec::new(), by_words_alone: None });
         }
-        let (lexical, vectors) = tokio::join!(
+        let (lexical, meaning) = tokio::join!(
             Lexical::look_up(&self.store, &shelves, query, &self.settings),
-            self.by_vector(&shelves, query)
+            self.by_meaning(&shelves, query)
         );
-        let (lexical, (vector, by_vector, by_words_alone)) = (lexical?, vectors?);
-        let mut candidates: Vec<ChunkId> = lexical.chunks.iter().copied().chain(by_vector).collect();
-        candidates.sort_unstable();
-        candidates.dedup();
-        let model = vector.as_ref().and_then(|_| self.embedder.model());
-        let passages = self.store.passages(&candidates, &query.scope, model).await?;
+        let (lexical, meaning) = (lexical?, meaning?);
+        let passages = self.passages(&shelves, &lexical, &meaning, query).await?;
+        let Meaning { vector, missing, .. } = meaning;
         let (weight, text) = (self.settings.meaning_weight, query.text.clone());
         let words_max = self.settings.words_max;
         let scoring = tokio::task::spawn_blocking(move || {
@@ -137,40 +148,7 @@ impl<E: Embed> Search<E> {
         // Arithmetic; it ends early only with the runtime.
         let scored = scoring.await.unwrap_or_default();
         let found = self.documents(scored, query).await?;
-        Ok(Answer { found, by_words_alone })
-    }
-
-    /// The vector of the query, the chunks that are nearest to it, and why there are none.
-    async fn by_vector(
-        &self,
-        shelves: &[Shelf],
-        query: &Query,
-    ) -> Result<(Option<Arc<[f32]>>, Vec<ChunkId>, Option<String>), StoreError> {
-        let Some(model) = self.embedder.model() else { return Ok((None, Vec::new(), None)) };
-        let embedding =
-            tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed_query(query.text.clone()));
-        let catching_up = async {
-            for shelf in shelves {
-                self.index.catch_up(shelf, model).await?;
-            }
-            Ok::<(), StoreError>(())
-        };
-        let (embedded, caught_up) = tokio::join!(embedding, catching_up);
-        caught_up?;
-        let vector: Arc<[f32]> = match embedded {
-            Ok(Ok(vector)) if vector.len() == usize::from(model.dimensions) => vector.into(),
-            Ok(Ok(_)) => return Ok((None, Vec::new(), Some("the model gave no vector of its own length".into()))),
-            Ok(Err(error)) => return Ok((None, Vec::new(), Some(error.to_string()))),
-            Err(_) => return Ok((None, Vec::new(), Some("the model took too long".into()))),
-        };
-        let spaces: Option<Arc<[_]>> = match &query.scope {
-            Scope::Account(_) => None,
-            Scope::Spaces(spaces) => Some(spaces.as_slice().into()),
-        };
-        let count = self.settings.candidates(query.limit);
-        let near = self.index.nearest(shelves, model, Arc::clone(&vector), spaces, count).await?;
-        let chunks = near.into_iter().map(|(chunk, _)| chunk).collect();
-        Ok((Some(vector), chunks, None))
+        Ok(Answer { found, by_words_alone: missing })
     }
 
     /// The best documents of the scored chunks, read as they are now.

@@ -34,6 +34,28 @@ pub struct Shelf {
     pub changes: i64,
 }
 
+/// How many chunks somebody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// At most.
+    pub chunks_max: usize,
+    /// Of one memory at most; none: of any as many as there are.
+    pub each_max: Option<usize>,
+}
+
+impl Wanted {
+    /// The best, whosever they are.
+    pub fn any(chunks_max: usize) -> Self {
+        Self { chunks_max, each_max: None }
+    }
+
+    /// About as many, of so many memories if there are so many: none takes the places of the others.
+    pub fn spread(chunks: usize, memories: usize) -> Self {
+        let each = chunks.checked_div(memories).unwrap_or(chunks).max(1);
+        Self { chunks_max: chunks.max(memories), each_max: Some(each) }
+    }
+}
+
 /// A chunk that may be an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Passage {

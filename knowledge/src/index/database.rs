@@ -11,7 +11,7 @@ use domain::memory::ModelId;
 use serde::{Deserialize, Serialize};
 use store::passage::near::DIMENSIONS_MAX;
 use store::passage::near::prepare::Prepared;
-use store::passage::{ChunkId, Shelf};
+use store::passage::{ChunkId, Shelf, Wanted};
 use store::{Pool, StoreError};
 
 use super::{Index, best};
@@ -122,16 +122,16 @@ impl Index {
         model: &ModelId,
         query: &[f32],
         spaces: Option<&[SpaceId]>,
-        count: usize,
+        wanted: Wanted,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if let Some(spaces) = spaces {
-            return self.store.nearest_in_spaces(shelves, spaces, model, query, count).await;
+            return self.store.nearest_in_spaces(shelves, spaces, model, query, wanted).await;
         }
         let mut near = Vec::new();
         for shelf in shelves {
-            near.extend(self.store.nearest(shelf, model, query, count, self.settings.pgvector_exact_max).await?);
+            near.extend(self.store.nearest(shelf, model, query, wanted, self.settings.pgvector_exact_max).await?);
         }
-        Ok(best(near, count))
+        Ok(best(near, wanted.chunks_max))
     }
 
     /// `true`: the copy is whole.

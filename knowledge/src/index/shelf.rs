@@ -1,16 +1,17 @@
 //! The index of one shelf: what was committed up to some change, and nothing else.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
 use store::Corrupt;
-use store::passage::ChunkId;
 use store::passage::follow::{Changes, Followed};
 use store::passage::vector::unpacked;
+use store::passage::{ChunkId, Wanted};
 
 use super::Settings;
-use super::flat::Flat;
+use super::flat::{Flat, Near};
 
 /// The vectors of a shelf that one model made.
 #[derive(Debug)]
@@ -126,23 +127,51 @@ impl ShelfIndex {
         }
     }
 
-    /// The `count` chunks that are nearest to a query, each with about its cosine, nearest first; in `spaces`, or anywhere on the
+    /// The chunks that are nearest to a query, each with about its cosine, nearest first; in `spaces`, or anywhere on the
     /// shelf.
     pub fn nearest(
         &self,
         query: &[f32],
-        count: usize,
+        wanted: Wanted,
         spaces: Option<&[SpaceId]>,
         settings: &Settings,
     ) -> Vec<(ChunkId, f32)> {
-        let rows = spaces.map(|spaces| self.rows_in(spaces));
-        let all = rows.as_ref().map_or(self.vectors(), Vec::len);
-        let threads = (all / settings.rows_of_thread.max(1)).clamp(1, settings.threads_max.max(1));
-        let found = self.vectors.nearest(query, count, rows.as_deref(), threads, settings.exact_max);
+        let near = |count: usize, rows: Option<&[u32]>| {
+            let all = rows.map_or(self.vectors(), <[u32]>::len);
+            let threads = (all / settings.rows_of_thread.max(1)).clamp(1, settings.threads_max.max(1));
+            self.vectors.nearest(query, count, rows, threads, settings.exact_max)
+        };
+        let found = match wanted.each_max {
+            None => near(wanted.chunks_max, spaces.map(|spaces| self.rows_in(spaces)).as_deref()),
+            Some(each_max) => self.spread(spaces, (wanted.chunks_max, each_max), near),
+        };
         found
             .into_iter()
             .filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| (*chunk, near.cosine)))
             .collect()
+    }
+
+    /// The nearest, of each memory at most so many. Few memories have more: those are looked through one by one.
+    fn spread(
+        &self,
+        spaces: Option<&[SpaceId]>,
+        (count, each_max): (usize, usize),
+        near: impl Fn(usize, Option<&[u32]>) -> Vec<Near>,
+    ) -> Vec<Near> {
+        let mut memories: Vec<&MemoryId> = match spaces {
+            None => self.memories.keys().collect(),
+            Some(spaces) => spaces.iter().filter_map(|space| self.spaces.get(space)).flatten().collect(),
+        };
+        memories.sort_unstable();
+        memories.dedup();
+        let entries = memories.into_iter().filter_map(|memory| self.memories.get(memory));
+        let (long, short): (Vec<&Entry>, Vec<&Entry>) = entries.partition(|entry| entry.rows.len() > each_max);
+        let short: Vec<u32> = short.into_iter().flat_map(|entry| entry.rows.iter().copied()).collect();
+        let mut found = near(count, Some(&short));
+        found.extend(long.into_iter().flat_map(|entry| near(each_max, Some(&entry.rows))));
+        found.sort_unstable_by_key(|near| Reverse(*near));
+        found.truncate(count);
+        found
     }
 
     /// Rows of all memories in these spaces, each once.
@@ -192,14 +221,29 @@ mod tests {
             let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
             let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
             prop_assert_eq!(index.vectors(), all.len());
-            prop_assert_eq!(sorted(names(index.nearest(&vector(1), 1_000, None, &divided))), all.clone());
+            prop_assert_eq!(sorted(names(index.nearest(&vector(1), Wanted::any(1_000), None, &divided))), all.clone());
             for chunk in &all {
-                prop_assert_eq!(names(index.nearest(&vector(*chunk), 1, None, &Settings::default())), vec![*chunk]);
+                prop_assert_eq!(names(index.nearest(&vector(*chunk), Wanted::any(1), None, &Settings::default())), vec![*chunk]);
+            }
+            for each_max in 1..4 {
+                let of_each = Wanted { chunks_max: 1_000, each_max: Some(each_max) };
+                let found = names(index.nearest(&vector(1), of_each, None, &divided));
+                // Of those that are nearest when everything is looked at.
+                let order = names(index.nearest(&vector(1), Wanted::any(1_000), None, &divided));
+                let first = |chunks: &[ChunkId]| {
+                    let of_it = order.iter().copied().filter(|chunk| chunks.contains(chunk));
+                    of_it.take(each_max).collect::<Vec<_>>()
+                };
+                let expected = truth.values().flat_map(|(chunks, _)| first(chunks)).collect();
+                prop_assert_eq!(sorted(found.clone()), sorted(expected));
+                prop_assert!(order.iter().filter(|chunk| found.contains(chunk)).eq(&found));
+                let few = Wanted { chunks_max: 3, ..of_each };
+                prop_assert_eq!(&names(index.nearest(&vector(1), few, None, &divided)), &found[..found.len().min(3)]);
             }
             for space in &spaces {
                 let inside = truth.values().filter(|(_, linked)| linked.contains(space));
                 let inside = sorted(inside.flat_map(|(chunks, _)| chunks.clone()).collect());
-                prop_assert_eq!(sorted(names(index.nearest(&vector(1), 1_000, Some(&[*space]), &divided))), inside);
+                prop_assert_eq!(sorted(names(index.nearest(&vector(1), Wanted::any(1_000), Some(&[*space]), &divided))), inside);
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The leg of words: how much each word of a query tells, and the chunks that have the most of it.
 
 use domain::words::asked;
-use store::memory::Scope;
 use store::passage::words::{Asked, B, Having, K1};
-use store::passage::{ChunkId, Shelf};
+use store::passage::{ChunkId, Shelf, Wanted};
 use store::{Store, StoreError};
 
 use super::{Query, Settings};
@@ -20,6 +19,16 @@ pub struct Lexical {
     pub weights: Vec<f64>,
     /// The length of a chunk on average.
     pub length_average: f64,
+    full: Vec<Full>,
+}
+
+/// What a shelf was asked that may have more chunks than it could propose.
+#[derive(Debug, Clone, PartialEq)]
+struct Full {
+    shelf: Shelf,
+    asked: Vec<Asked>,
+    having: Having,
+    most: usize,
 }
 
 impl Lexical {
@@ -43,20 +52,35 @@ impl Lexical {
         let weights: Vec<f64> = (0..stems.len())
             .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
             .collect();
-        let spaces = match &query.scope {
-            Scope::Account(_) => None,
-            Scope::Spaces(spaces) => Some(spaces.as_slice()),
-        };
         // Of many shelves, each proposes a few: which are best is seen when they are read.
         let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
-        let mut chunks = Vec::new();
+        let (mut chunks, mut full) = (Vec::new(), Vec::new());
         for (shelf, counts) in shelves.iter().zip(&counts) {
             let (asked, having) = chosen(&stems, &weights, counts, settings.postings_max);
             // What is not ranked by its words yet is ranked when it is read.
             let most = if having == Having::EveryNewest { settings.candidates_max.max(most) } else { most };
-            chunks.extend(store.chunks_with_words(shelf, &asked, having, spaces, most).await?);
+            let found = store.chunks_with_words(shelf, &asked, having, query.spaces(), Wanted::any(most)).await?;
+            if found.len() >= most {
+                full.push(Full { shelf: *shelf, asked, having, most });
+            }
+            chunks.extend(found);
         }
-        Ok(Self { chunks, weights, length_average: all.length_average() })
+        Ok(Self { chunks, weights, length_average: all.length_average(), full })
+    }
+
+    /// Whether some shelf may have more.
+    pub fn is_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// What those shelves propose when none of their memories takes the places of the others.
+    pub async fn spread(&self, store: &Store, query: &Query) -> Result<Vec<ChunkId>, StoreError> {
+        let mut chunks = Vec::new();
+        for Full { shelf, asked, having, most } in &self.full {
+            let wanted = Wanted::spread(*most, query.limit);
+            chunks.extend(store.chunks_with_words(shelf, asked, *having, query.spaces(), wanted).await?);
+        }
+        Ok(chunks)
     }
 
     /// BM25 of a chunk, as a part of what no chunk can exceed: 0 to 1. `counts` and `words` are the chunk's.
@@ -128,8 +152,8 @@ mod tests {
 
     #[test]
     fn similarity_grows_with_words_and_stays_below_one() {
-        let lexical =
-            Lexical { chunks: Vec::new(), weights: vec![weight(1_000, 3), weight(1_000, 700)], length_average: 100.0 };
+        let weights = vec![weight(1_000, 3), weight(1_000, 700)];
+        let lexical = Lexical { weights, length_average: 100.0, ..Lexical::default() };
         let of = |counts: &[u32], words| lexical.similarity(counts, words);
         assert!(of(&[0, 0], 100) == 0.0);
         assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word tells more");

@@ -12,7 +12,8 @@ use crate::index;
 pub struct Settings {
     /// Chunks that each leg proposes for every document that is wanted.
     pub candidates_per_document: usize,
-    /// And no more than these; no fewer than 50.
+    /// And no more than these; no fewer than 50. If all of them are of fewer documents, the leg proposes as many once more, of others
+    /// too.
     pub candidates_max: usize,
     /// Different words of a query that are looked for.
     pub words_max: usize,
@@ -51,7 +52,7 @@ impl Default for Settings {
     }
 }
 
-/// Long documents propose many chunks: with fewer candidates, one of them could keep the others out.
+/// Long documents propose many chunks: with fewer candidates, a leg would often have to be asked twice.
 const CANDIDATES_MIN: usize = 50;
 
 impl Settings {

@@ -3,5 +3,6 @@
 
 mod agreement;
 mod cranfield;
+mod crowd;
 mod laws;
 mod world;

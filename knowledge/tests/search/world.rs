@@ -116,7 +116,11 @@ impl World {
 
     /// As a process begins: the database compares, if it can, when it has everything that was kept before.
     pub async fn search_by(&self, store: &Store, letters: &Letters) -> Search<Letters> {
-        let search = Search::new(store.clone(), letters.clone(), Settings::default());
+        self.search_with(store, letters, Settings::default()).await
+    }
+
+    pub async fn search_with(&self, store: &Store, letters: &Letters, settings: Settings) -> Search<Letters> {
+        let search = Search::new(store.clone(), letters.clone(), settings);
         search.index().prepare().await.unwrap();
         while search.index().keep_up(letters.model()).await.unwrap() == Upkeep::Copying {}
         assert!(search.index().by_database(&letters.model) || !self.by_database);

@@ -10,12 +10,15 @@
 pub mod graph;
 pub mod prepare;
 
+use std::collections::HashMap;
+
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use sqlx::AssertSqlSafe;
+use uuid::Uuid;
 
 use self::graph::graph_name;
-use super::{ChunkId, Shelf};
+use super::{ChunkId, Shelf, Wanted};
 use crate::error::{During, StoreError};
 use crate::memory::json;
 use crate::pool::PgPool;
@@ -28,30 +31,56 @@ pub const DIMENSIONS_MAX: u16 = 2_000;
 /// Chunks with their cosines, nearest first.
 pub type Near = Vec<(ChunkId, f32)>;
 
+/// The nearest of what was compared.
+macro_rules! nearest {
+    ($compared:expr) => {
+        concat!("SELECT chunk_id, far FROM (", $compared, ") compared ORDER BY far, chunk_id LIMIT $4")
+    };
+    ($compared:expr, of each $each_max:literal) => {
+        concat!(
+            "SELECT chunk_id, far FROM (SELECT chunk_id, far, ROW_NUMBER() OVER
+                    (PARTITION BY memory_id ORDER BY far, chunk_id) AS place FROM (",
+            $compared,
+            ") compared) placed WHERE place <= ",
+            $each_max,
+            " ORDER BY far, chunk_id LIMIT $4"
+        )
+    };
+}
+
 impl Store {
-    /// The `rows_max` chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks
-    /// the shelf's own index answers, if there is one yet.
+    /// The chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the shelf's
+    /// own index answers, if there is one yet; then what it has in view is all that is spread over memories.
     pub async fn nearest(
         &self,
         on: &Shelf,
         model: &ModelId,
         query: &[f32],
-        rows_max: usize,
+        wanted: Wanted,
         exact_max: usize,
     ) -> Result<Near, StoreError> {
-        const SQL: &str = "SELECT chunk_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
-            WHERE shelf = $1 AND model = $2 ORDER BY far, chunk_id LIMIT $4";
+        macro_rules! compared {
+            () => {
+                "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
+                WHERE shelf = $1 AND model = $2"
+            };
+        }
+        const NEAREST: &str = nearest!(compared!());
+        const OF_EACH: &str = nearest!(compared!(), of each "$5");
         const DO: &str = "find near vectors";
         let Some((pool, query)) = self.comparing(query) else { return Ok(Near::new()) };
-        let rows_max = limit(rows_max);
+        let rows_max = limit(wanted.chunks_max);
         if on.chunks > limit(exact_max) {
-            let near = by_graph(pool, on, model, &query, rows_max).await.during(DO)?;
+            let walked_max = if wanted.each_max.is_some() { EXTENSION_MAX / 2 } else { rows_max };
+            let walked = by_graph(pool, on, model, &query, walked_max).await.during(DO)?;
             // Deleted vectors stay in a graph for a while, where they take the places of others.
-            if limit(near.len()) >= rows_max.min(on.chunks) {
-                return Ok(near);
+            if limit(walked.len()) >= walked_max.min(on.chunks) {
+                return Ok(shared_out(walked, wanted));
             }
         }
-        let rows = sqlx::query_as(SQL).bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
+        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { NEAREST });
+        let rows = rows.bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
+        let rows = if let Some(each_max) = wanted.each_max { rows.bind(limit(each_max)) } else { rows };
         Ok(cosines(rows.fetch_all(pool).await.during(DO)?))
     }
 
@@ -62,20 +91,28 @@ impl Store {
         spaces: &[SpaceId],
         model: &ModelId,
         query: &[f32],
-        rows_max: usize,
+        wanted: Wanted,
     ) -> Result<Near, StoreError> {
-        const SQL: &str = "SELECT n.chunk_id, n.vector <=> CAST($3 AS vector) AS far
-            FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
-                    (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))) linked
-                JOIN memories m ON m.id = linked.memory_id
-                JOIN vectors_near n ON n.shelf = m.shelf AND n.memory_id = m.id
-            WHERE m.shelf IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json))) AND n.model = $5
-            ORDER BY far, n.chunk_id LIMIT $4";
+        macro_rules! compared {
+            () => {
+                "SELECT n.chunk_id, n.memory_id, n.vector <=> CAST($3 AS vector) AS far
+                FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
+                        (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))) linked
+                    JOIN memories m ON m.id = linked.memory_id
+                    JOIN vectors_near n ON n.shelf = m.shelf AND n.memory_id = m.id
+                WHERE m.shelf IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
+                    AND n.model = $5"
+            };
+        }
+        const NEAREST: &str = nearest!(compared!());
+        const OF_EACH: &str = nearest!(compared!(), of each "$6");
         let Some((pool, query)) = self.comparing(query) else { return Ok(Near::new()) };
         let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
-        let rows = sqlx::query_as(SQL).bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(rows_max));
-        let rows = rows.bind(model.to_string()).fetch_all(pool).await;
-        Ok(cosines(rows.during("find near vectors in spaces")?))
+        let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { NEAREST });
+        let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
+        let rows = rows.bind(model.to_string());
+        let rows = if let Some(each_max) = wanted.each_max { rows.bind(limit(each_max)) } else { rows };
+        Ok(cosines(rows.fetch_all(pool).await.during("find near vectors in spaces")?))
     }
 
     /// The database and a vector as the extension reads it, if they can be compared with anything at all.
@@ -86,8 +123,17 @@ impl Store {
     }
 }
 
+/// A chunk, how far it is, and its memory.
+type Walked = (i64, f64, Uuid);
+
 /// Nothing when there is no graph of the shelf, or none that is whole.
-async fn by_graph(pool: &PgPool, on: &Shelf, model: &ModelId, query: &str, rows_max: i64) -> Result<Near, sqlx::Error> {
+async fn by_graph(
+    pool: &PgPool,
+    on: &Shelf,
+    model: &ModelId,
+    query: &str,
+    rows_max: i64,
+) -> Result<Vec<Walked>, sqlx::Error> {
     // The condition of a partial index is seen only where numbers and names are known when the plan is made.
     const SET: &str =
         "SELECT set_config('hnsw.ef_search', $2, true), set_config('plan_cache_mode', 'force_custom_plan', true),
@@ -96,24 +142,37 @@ async fn by_graph(pool: &PgPool, on: &Shelf, model: &ModelId, query: &str, rows_
     let size = model.dimensions;
     // The expression is that of the index.
     let sql = format!(
-        "SELECT chunk_id, CAST(vector AS vector({size})) <=> CAST($3 AS vector({size})) AS far FROM vectors_near
+        "SELECT chunk_id, CAST(vector AS vector({size})) <=> CAST($3 AS vector({size})) AS far, memory_id FROM vectors_near
         WHERE shelf = $1 AND model = $2 ORDER BY far LIMIT $4"
     );
     let mut transaction = pool.begin().await?;
     let set = sqlx::query(SET).bind(graph_name(on.number, model)).bind(breadth(rows_max).to_string());
     if set.fetch_optional(&mut *transaction).await?.is_none() {
         transaction.rollback().await?;
-        return Ok(Near::new());
+        return Ok(Vec::new());
     }
     let rows = sqlx::query_as(AssertSqlSafe(sql)).bind(on.number).bind(model.to_string()).bind(query).bind(rows_max);
     let rows = rows.fetch_all(&mut *transaction).await?;
     transaction.commit().await?;
-    Ok(cosines(rows))
+    Ok(rows)
 }
+
+/// The first of what was walked to, nearest first, of each memory no more than its share.
+fn shared_out(walked: Vec<Walked>, wanted: Wanted) -> Near {
+    let mut taken: HashMap<Uuid, usize> = HashMap::new();
+    let kept = walked.into_iter().filter(|(_, _, memory)| {
+        let taken = taken.entry(*memory).or_default();
+        *taken += 1;
+        wanted.each_max.is_none_or(|each_max| *taken <= each_max)
+    });
+    cosines(kept.map(|(chunk, far, _)| (chunk, far)).take(wanted.chunks_max).collect())
+}
+
+/// More neighbours the extension does not keep in view.
+const EXTENSION_MAX: i64 = 1_000;
 
 /// How many neighbours a search of a graph keeps in view: some that were deleted are among them.
 fn breadth(rows_max: i64) -> i64 {
-    const EXTENSION_MAX: i64 = 1_000;
     (2 * rows_max).clamp(100, EXTENSION_MAX)
 }
 

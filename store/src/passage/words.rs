@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use domain::ids::SpaceId;
 
-use super::{ChunkId, Shelf};
+use super::{ChunkId, Shelf, Wanted};
 use crate::error::{During, StoreError};
 use crate::memory::json;
 use crate::row::limit;
@@ -36,8 +36,33 @@ pub enum Having {
     /// All of the stems; best first.
     Every,
     /// All of the stems; newest first. Nothing is ranked, so it costs little however common the stems are. The first stem should be the
-    /// rarest.
+    /// rarest. If no memory may have as many as there are, each has its last one.
     EveryNewest,
+}
+
+/// From chunk to chunk of a shelf, newest first, each time past all others of its memory: whoever writes holds the shelf, so the
+/// numbers of a memory's chunks follow one another.
+macro_rules! newest_of_each {
+    ($select:literal, $having:expr, $chunk:literal, $most:literal) => {
+        concat!(
+            "WITH RECURSIVE walked (id, nth) AS (
+                SELECT CAST(9223372036854775807 AS BIGINT), CAST(0 AS BIGINT)
+                UNION ALL
+                SELECT (",
+            $select,
+            $having,
+            " AND ",
+            $chunk,
+            " < COALESCE((SELECT first.id FROM chunks last JOIN chunks first ON first.memory_id = last.memory_id
+                        WHERE last.id = walked.id ORDER BY first.ordinal LIMIT 1), walked.id)
+                    ORDER BY ",
+            $chunk,
+            " DESC LIMIT 1), walked.nth + 1
+                FROM walked WHERE walked.id IS NOT NULL AND walked.nth < ",
+            $most,
+            ") SELECT id FROM walked WHERE nth > 0 AND id IS NOT NULL"
+        )
+    };
 }
 
 impl Store {
@@ -66,18 +91,18 @@ impl Store {
         asked: &[Asked],
         having: Having,
         spaces: Option<&[SpaceId]>,
-        rows_max: usize,
+        wanted: Wanted,
     ) -> Result<Vec<ChunkId>, StoreError> {
         let spaces = spaces.map(json);
         let found = if asked.is_empty() {
             Ok(Vec::new())
         } else if self.pool.is_postgres() {
             match having {
-                Having::EveryNewest => self.newest_of_postgres(on, asked, spaces.as_deref(), limit(rows_max)).await,
-                _ => self.ranked_by_postgres(on, asked, having, spaces.as_deref(), limit(rows_max)).await,
+                Having::EveryNewest => self.newest_of_postgres(on, asked, spaces.as_deref(), wanted).await,
+                _ => self.ranked_by_postgres(on, asked, having, spaces.as_deref(), wanted).await,
             }
         } else {
-            self.found_by_fts5(on, asked, having, spaces.as_deref(), limit(rows_max)).await
+            self.found_by_fts5(on, asked, having, spaces.as_deref(), wanted).await
         };
         found.during("find chunks by their words")
     }
@@ -88,34 +113,56 @@ impl Store {
         asked: &[Asked],
         having: Having,
         spaces: Option<&str>,
-        rows_max: i64,
+        wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        macro_rules! found {
-            ($order:literal) => {
-                concat!("SELECT rowid FROM words WHERE words MATCH $1 AND $2 IS NULL ORDER BY ", $order, " LIMIT $3")
+        macro_rules! matching {
+            (anywhere) => {
+                "words.words MATCH $1 AND $2 IS NULL"
             };
-            (in spaces $order:literal) => {
-                concat!(
-                    "SELECT rowid FROM words WHERE words MATCH $1
-                        AND EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                            WHERE c.id = words.rowid
-                                AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
-                        ORDER BY ",
-                    $order,
-                    " LIMIT $3"
-                )
+            (in_spaces) => {
+                "words.words MATCH $1 AND EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
+                    WHERE c.id = words.rowid
+                        AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))"
             };
         }
-        let sql = match (having, spaces) {
-            (Having::EveryNewest, None) => found!("rowid DESC"),
-            (Having::EveryNewest, Some(_)) => found!(in spaces "rowid DESC"),
-            (_, None) => found!("rank"),
-            (_, Some(_)) => found!(in spaces "rank"),
+        macro_rules! found {
+            (best $place:ident) => {
+                concat!("SELECT rowid FROM words WHERE ", matching!($place), " ORDER BY rank LIMIT $3")
+            };
+            (newest $place:ident) => {
+                concat!("SELECT rowid FROM words WHERE ", matching!($place), " ORDER BY rowid DESC LIMIT $3")
+            };
+            (best of each $place:ident) => {
+                concat!(
+                    "SELECT id FROM (SELECT words.rowid AS id, words.rank AS score, ROW_NUMBER() OVER
+                            (PARTITION BY placed.memory_id ORDER BY words.rank, words.rowid) AS place
+                        FROM words CROSS JOIN chunks placed ON placed.id = words.rowid WHERE ",
+                    matching!($place),
+                    ") WHERE place <= $4 ORDER BY score, id LIMIT $3"
+                )
+            };
+            (newest of each $place:ident) => {
+                newest_of_each!("SELECT words.rowid FROM words WHERE ", matching!($place), "words.rowid", "$3")
+            };
+        }
+        let sql = match (having, spaces, wanted.each_max) {
+            (Having::EveryNewest, None, None) => found!(newest anywhere),
+            (Having::EveryNewest, Some(_), None) => found!(newest in_spaces),
+            (Having::EveryNewest, None, Some(_)) => found!(newest of each anywhere),
+            (Having::EveryNewest, Some(_), Some(_)) => found!(newest of each in_spaces),
+            (_, None, None) => found!(best anywhere),
+            (_, Some(_), None) => found!(best in_spaces),
+            (_, None, Some(_)) => found!(best of each anywhere),
+            (_, Some(_), Some(_)) => found!(best of each in_spaces),
         };
         // Letters and digits within quotes: nothing that anybody types is an operator.
         let tokens: Vec<String> = asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect();
         let query = tokens.join(if having == Having::Some { " OR " } else { " AND " });
-        on_reader!(&self.pool, |db| sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(rows_max).fetch_all(db))
+        let each_max = wanted.each_max.filter(|_| having != Having::EveryNewest).map(limit);
+        on_reader!(&self.pool, |db| {
+            let query = sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(limit(wanted.chunks_max));
+            if let Some(each_max) = each_max { query.bind(each_max) } else { query }.fetch_all(db)
+        })
     }
 
     async fn ranked_by_postgres(
@@ -124,21 +171,33 @@ impl Store {
         asked: &[Asked],
         having: Having,
         spaces: Option<&str>,
-        rows_max: i64,
+        wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        const SQL: &str = "SELECT w.chunk_id FROM json_each_text(CAST($2 AS json)) q
-                JOIN words w ON w.shelf = $1 AND w.stem = q.key
-            WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                WHERE c.id = w.chunk_id
-                    AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($3 AS json))))
-            GROUP BY w.chunk_id HAVING COUNT(*) >= $7
-            ORDER BY SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
-                / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) DESC, w.chunk_id LIMIT $8";
+        macro_rules! ranked {
+            () => {
+                "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
+                    / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) AS score
+                FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.shelf = $1 AND w.stem = q.key
+                WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
+                    WHERE c.id = w.chunk_id
+                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($3 AS json))))
+                GROUP BY w.chunk_id HAVING COUNT(*) >= $7"
+            };
+        }
+        const BEST: &str =
+            concat!("SELECT chunk_id FROM (", ranked!(), ") ranked ORDER BY score DESC, chunk_id LIMIT $8");
+        const BEST_OF_EACH: &str = concat!(
+            "SELECT chunk_id FROM (SELECT chunk_id, score, ROW_NUMBER() OVER
+                    (PARTITION BY placed.memory_id ORDER BY score DESC, chunk_id) AS place FROM (",
+            ranked!(),
+            ") ranked JOIN chunks placed ON placed.id = ranked.chunk_id) placed
+                WHERE place <= $9 ORDER BY score DESC, chunk_id LIMIT $8"
+        );
         let stems: HashMap<&str, f64> = asked.iter().map(|asked| (asked.stem.as_str(), asked.weight)).collect();
         let stems = serde_json::to_string(&stems).unwrap_or_default();
         let at_least = if having == Having::Some { 1 } else { limit(asked.len()) };
         on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(SQL)
+            let query = sqlx::query_scalar(if wanted.each_max.is_some() { BEST_OF_EACH } else { BEST })
                 .bind(on.number)
                 .bind(&stems)
                 .bind(spaces)
@@ -146,8 +205,8 @@ impl Store {
                 .bind(B)
                 .bind(on.length_average())
                 .bind(at_least)
-                .bind(rows_max)
-                .fetch_all(db)
+                .bind(limit(wanted.chunks_max));
+            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(db)
         })
     }
 
@@ -157,22 +216,30 @@ impl Store {
         on: &Shelf,
         asked: &[Asked],
         spaces: Option<&str>,
-        rows_max: i64,
+        wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        const SQL: &str = "SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2
+        macro_rules! having {
+            () => {
+                "w.shelf = $1 AND w.stem = $2
                 AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(CAST($3 AS json)) q
                     WHERE NOT EXISTS (SELECT 1 FROM words o
                         WHERE o.shelf = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
                 AND ($4 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
                     WHERE c.id = w.chunk_id
-                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json)))))
-            ORDER BY w.chunk_id DESC LIMIT $5";
+                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json)))))"
+            };
+        }
+        const NEWEST: &str =
+            concat!("SELECT w.chunk_id FROM words w WHERE ", having!(), " ORDER BY w.chunk_id DESC LIMIT $5");
+        const NEWEST_OF_EACH: &str =
+            newest_of_each!("SELECT w.chunk_id FROM words w WHERE ", having!(), "w.chunk_id", "$5");
         let Some((first, others)) = asked.split_first() else { return Ok(Vec::new()) };
         let others: Vec<&str> = others.iter().map(|asked| asked.stem.as_str()).collect();
         let others = json(&others);
+        let sql = if wanted.each_max.is_some() { NEWEST_OF_EACH } else { NEWEST };
         on_reader!(&self.pool, |db| {
-            let query = sqlx::query_scalar(SQL).bind(on.number).bind(&first.stem).bind(&others);
-            query.bind(spaces).bind(rows_max).fetch_all(db)
+            let query = sqlx::query_scalar(sql).bind(on.number).bind(&first.stem).bind(&others);
+            query.bind(spaces).bind(limit(wanted.chunks_max)).fetch_all(db)
         })
     }
 }

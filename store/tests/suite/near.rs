@@ -4,7 +4,7 @@ use domain::ids::UserAccountId;
 use domain::memory::ModelId;
 use store::memory::Scope;
 use store::passage::near::prepare::Prepared;
-use store::passage::{ChunkId, Shelf};
+use store::passage::{ChunkId, Shelf, Wanted};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, model, space};
@@ -33,7 +33,7 @@ async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) 
 
 async fn near(world: &World, account: &UserAccountId, query: [f32; 4], count: usize) -> Vec<String> {
     let shelf = shelf(&world.store, account).await;
-    let near = world.store.nearest(&shelf, &model(), &query, count, usize::MAX).await.unwrap();
+    let near = world.store.nearest(&shelf, &model(), &query, Wanted::any(count), usize::MAX).await.unwrap();
     texts(&world.store, account, &near).await
 }
 
@@ -63,8 +63,8 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
     kept(&world, &ada, "1", &[[1.0, 0.0, 0.0, 0.0]]).await;
     let (store, shelf) = (&world.store, shelf(&world.store, &ada).await);
     assert!(store.near_fill(1).await.unwrap());
-    assert!(store.nearest(&shelf, &model(), &[1.0; 4], 9, 0).await.unwrap().is_empty());
-    assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], 9).await.unwrap().is_empty());
+    assert!(store.nearest(&shelf, &model(), &[1.0; 4], Wanted::any(9), 0).await.unwrap().is_empty());
+    assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], Wanted::any(9)).await.unwrap().is_empty());
     assert_eq!(store.graph_missing(&model(), 0).await.unwrap(), None);
     assert!(!store.graph_make(shelf.number, &model()).await.unwrap());
 }
@@ -99,8 +99,11 @@ async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     assert_eq!(world.store.vectors_put(&other, &[(waiting[0].chunk, vec![0.0, 0.0, 1.0])]).await.unwrap(), 1);
     assert_eq!(near(&world, &ada, query, 9).await, ["other 1", "other 0"]);
     let at = shelf(&world.store, &ada).await;
-    assert_eq!(world.store.nearest(&at, &other, &[0.0, 0.0, 2.0], 9, 9).await.unwrap(), [(waiting[0].chunk, 1.0)]);
-    assert!(world.store.nearest(&at, &model(), &[f32::NAN; 4], 9, 9).await.unwrap().is_empty());
+    assert_eq!(
+        world.store.nearest(&at, &other, &[0.0, 0.0, 2.0], Wanted::any(9), 9).await.unwrap(),
+        [(waiting[0].chunk, 1.0)]
+    );
+    assert!(world.store.nearest(&at, &model(), &[f32::NAN; 4], Wanted::any(9), 9).await.unwrap().is_empty());
     assert_eq!(differences(&world).await, 0);
 }
 
@@ -133,7 +136,7 @@ async fn pgvector_looks_only_where_it_may() {
         (vec![ours, theirs], vec![], 0),
         (vec![], vec![red], 0),
     ] {
-        let near = world.store.nearest_in_spaces(&shelves, &spaces, &model(), &query, 9).await.unwrap();
+        let near = world.store.nearest_in_spaces(&shelves, &spaces, &model(), &query, Wanted::any(9)).await.unwrap();
         assert_eq!(near.len(), found, "{shelves:?} {spaces:?}");
         assert!(near.iter().all(|(_, cosine)| (cosine - 0.5_f32.sqrt()).abs() < 1e-3), "{near:?}");
     }
@@ -175,6 +178,39 @@ async fn pgvector_takes_over_what_was_there_while_others_go_on_writing() {
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 7);
 }
 
+#[tokio::test]
+async fn pgvector_spreads_over_memories_what_it_finds() {
+    let Some(world) = World::pgvector().await else { return };
+    let ada = world.account("ada@example.com").await;
+    let near_by = |at: u16| [1.0, f32::from(at) / 1_000.0, 0.0, 0.0];
+    let space = space(&world, &ada).await;
+    for (key, from, to) in [("long", 0, 40), ("longer", 20, 80), ("short", 100, 102)] {
+        let mut draft = Draft::new(&world, &ada, key, &[]);
+        draft.texts = (from..to).map(|at| format!("{key} {at}")).collect();
+        draft.vectors = (from..to).map(|at| near_by(at).to_vec()).collect();
+        draft.spaces = vec![space];
+        draft.put(&world.store, 9).await;
+    }
+    let (store, at) = (&world.store, shelf(&world.store, &ada).await);
+    for graph in [false, true] {
+        if graph {
+            assert!(store.graph_make(at.number, &model()).await.unwrap());
+        }
+        let each = |chunks_max, each_max| Wanted { chunks_max, each_max: Some(each_max) };
+        for (wanted, expected) in [
+            (each(9, 2), vec!["long 0", "long 1", "longer 20", "longer 21", "short 100", "short 101"]),
+            (each(4, 1), vec!["long 0", "longer 20", "short 100"]),
+            (each(2, 1), vec!["long 0", "longer 20"]),
+        ] {
+            let exact_max = if graph { 0 } else { 1_000 };
+            let anywhere = store.nearest(&at, &model(), &near_by(0), wanted, exact_max).await.unwrap();
+            let there = store.nearest_in_spaces(&[at], &[space], &model(), &near_by(0), wanted).await.unwrap();
+            assert_eq!(texts(store, &ada, &anywhere).await, expected, "by graph: {graph}");
+            assert_eq!(texts(store, &ada, &there).await, expected);
+        }
+    }
+}
+
 /// A graph is made by chance and may miss a few.
 #[tokio::test]
 async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
@@ -193,7 +229,7 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     let found = async |exact_max: usize| {
         let mut found = Vec::new();
         for query in [0, 250, 600] {
-            found.push(world.store.nearest(&at, &model(), &point(query), 20, exact_max).await.unwrap());
+            found.push(world.store.nearest(&at, &model(), &point(query), Wanted::any(20), exact_max).await.unwrap());
         }
         found
     };
@@ -215,7 +251,7 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
     assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
     let left = Shelf { chunks: 2, ..at };
-    let near = world.store.nearest(&left, &model(), &point(0), 20, 0).await.unwrap();
+    let near = world.store.nearest(&left, &model(), &point(0), Wanted::any(20), 0).await.unwrap();
     assert_eq!(texts(&world.store, &ada, &near).await, ["new 0", "new 1"]);
     // Another model's graph takes its place.
     let other = ModelId { name: "it's other".into(), dimensions: 4 };

@@ -8,7 +8,7 @@ use store::memory::Scope;
 use store::passage::follow::Followed;
 use store::passage::vector::packed;
 use store::passage::words::{Asked, Having};
-use store::passage::{ChunkId, Shelf};
+use store::passage::{ChunkId, Shelf, Wanted};
 
 use crate::memories::{Draft, model, space};
 use crate::world::{World, laws_of_vectors};
@@ -24,7 +24,7 @@ fn stems(query: &str) -> Vec<Asked> {
 /// The texts of the chunks that have the words of a query.
 async fn texts(store: &Store, account: &UserAccountId, query: &str, having: Having) -> Vec<String> {
     let shelf = shelf(store, account).await;
-    let found = store.chunks_with_words(&shelf, &stems(query), having, None, 10).await.unwrap();
+    let found = store.chunks_with_words(&shelf, &stems(query), having, None, Wanted::any(10)).await.unwrap();
     in_order(store, account, &found).await
 }
 
@@ -71,7 +71,45 @@ laws_of_vectors! {
         let shelf = shelf(store, &ada).await;
         assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
         assert!(shelf.length_average() > 1.0);
-        assert!(store.chunks_with_words(&shelf, &[], Having::Some, None, 10).await.unwrap().is_empty());
+        assert!(store.chunks_with_words(&shelf, &[], Having::Some, None, Wanted::any(10)).await.unwrap().is_empty());
+    }
+
+    async fn of_each_memory_only_its_share_is_found(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let shared = space(world, &ada).await;
+        for (key, chunks) in [("first", 1), ("second", 70), ("third", 3), ("fourth", 130)] {
+            let mut draft = Draft::new(world, &ada, key, &[]);
+            // The later in a memory, the longer and the worse; the last is not even meant.
+            draft.texts = (1..=chunks).map(|nth| format!("{key} heat wing{}", " more".repeat(nth))).collect();
+            draft.texts.push(format!("{key} alone"));
+            draft.spaces = vec![shared];
+            draft.put(store, 9).await;
+        }
+        let at = shelf(store, &ada).await;
+        for spaces in [None, Some([shared])] {
+            let found = async |having, chunks_max, each_max| {
+                let wanted = Wanted { chunks_max, each_max: Some(each_max) };
+                let spaces = spaces.as_ref().map(<[_; 1]>::as_slice);
+                let found = store.chunks_with_words(&at, &stems("heat wing"), having, spaces, wanted).await.unwrap();
+                let texts = in_order(store, &ada, &found).await;
+                let what = |text: &String| (text.split(' ').next().unwrap().to_owned(), text.matches("more").count());
+                texts.iter().map(what).collect::<Vec<_>>()
+            };
+            let named = |found: &[(&str, usize)]| -> Vec<(String, usize)> {
+                found.iter().map(|(key, nth)| ((*key).to_owned(), *nth)).collect()
+            };
+            for having in [Having::Some, Having::Every] {
+                let mut all = found(having, 100, 2).await;
+                assert!(all.is_sorted_by_key(|(_, nth)| *nth), "best first, {having:?}: {all:?}");
+                assert_eq!(found(having, 5, 2).await, all[..5], "{having:?}");
+                all.sort();
+                let twos = [("fourth", 1), ("fourth", 2), ("second", 1), ("second", 2), ("third", 1), ("third", 2)];
+                assert_eq!(all, [named(&[("first", 1)]), named(&twos)].concat(), "{having:?}");
+            }
+            let newest = named(&[("fourth", 130), ("third", 3), ("second", 70), ("first", 1)]);
+            assert_eq!(found(Having::EveryNewest, 100, 2).await, newest);
+            assert_eq!(found(Having::EveryNewest, 2, 2).await, newest[..2]);
+        }
     }
 
     /// Whatever is typed is words or nothing.
@@ -85,7 +123,7 @@ laws_of_vectors! {
         ] {
             let stems = stems(query);
             for having in [Having::Some, Having::Every, Having::EveryNewest] {
-                store.chunks_with_words(&shelf, &stems, having, None, 10).await.unwrap();
+                store.chunks_with_words(&shelf, &stems, having, None, Wanted::any(10)).await.unwrap();
             }
             let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
             store.stems_counted(shelf.number, &names).await.unwrap();
@@ -112,7 +150,7 @@ laws_of_vectors! {
             let mut found = Vec::new();
             for shelf in &shelves {
                 let stems = stems("shared secret");
-                found.extend(store.chunks_with_words(shelf, &stems, having, Some(&[shared]), 10).await.unwrap());
+                found.extend(store.chunks_with_words(shelf, &stems, having, Some(&[shared]), Wanted::any(10)).await.unwrap());
             }
             assert_eq!(found.len(), 2);
         }

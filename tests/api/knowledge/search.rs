@@ -79,6 +79,25 @@ both! {
         }
     }
 
+    async fn a_long_note_keeps_no_other_out(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let part = |nth: usize| format!("## Part {nth}\n\n{}", "Zubrowka is poured, and more zubrowka. ".repeat(13));
+        let long = |name: &str| format!("# {name}\n\n{}", (0..55).map(part).collect::<Vec<_>>().join("\n\n"));
+        let short = |name: &str, of: &str| format!("{name}\n\nOnce upon a time {of}, and nobody spoke of zubrowka again.");
+        let first = short("First", "a merchant came to town with bread, salt, cloth and wine");
+        let last = short("Last", "a ship went down with everything that a king had asked for");
+        world.notes(&key, &[&first, &long("Long"), &long("Longer"), &last]).await;
+        let everything = async |world: &World| {
+            let mut found = world.found(&key, json!({ "query": "zubrowka" })).await;
+            found.sort();
+            assert_eq!(found, ["First", "Last", "Long", "Longer"]);
+        };
+        everything(&world).await;
+        // By words alone as well.
+        let world = world.restart_with(|settings| settings.knowledge.embedding.provider = Provider::None).await;
+        everything(&world).await;
+    }
+
     async fn nobody_finds_what_is_another_accounts(world: World) {
         let (_, ada) = world.librarian("ada@example.com").await;
         let (_, bob) = world.librarian("bob@example.com").await;

@@ -1,0 +1,110 @@
+//! Long documents keep no other out.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use domain::ids::{SpaceId, UserAccountId};
+use harness::laws_of_vectors;
+use knowledge::search::{Answer, Query, Settings};
+use store::memory::Scope;
+
+use crate::world::{World, query, titles};
+
+fn repeated(passage: &str, passages: usize) -> String {
+    vec![passage; passages].join("|")
+}
+
+/// Each of so many passages answers better than one that says something else, too.
+async fn long(world: &World, account: &UserAccountId, passage: &str, spaces: &[SpaceId]) {
+    for (title, passages) in [("long", 100), ("longer", 120), ("longest", 300)] {
+        world.add(account, title, &repeated(passage, passages), spaces).await;
+    }
+}
+
+/// Names everything that was found, in any order.
+fn named(answer: &Answer) -> BTreeSet<&str> {
+    titles(answer).into_iter().collect()
+}
+
+laws_of_vectors! {
+    async fn a_document_with_the_very_word_is_found_beside_long_ones_that_repeat_it(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let red = world.space(&ada).await;
+        world.add(&ada, "before", "someone drank zubrowka in a bar of an old town", &[red]).await;
+        long(world, &ada, "zubrowka", &[red]).await;
+        world.add(&ada, "after", "a bison eats grass and zubrowka has a blade of it", &[red]).await;
+        let expected = BTreeSet::from(["before", "after", "long", "longer", "longest"]);
+        // As rare as words are, so common that a chunk has to have every one, so common that nothing is ranked.
+        for postings_max in [3_000, 100, 1] {
+            let settings = Settings { postings_max, ..Settings::default() };
+            let search = world.search_with(&world.store, &world.letters, settings).await;
+            for by_words_alone in [false, true] {
+                world.letters.broken.store(by_words_alone, Ordering::Relaxed);
+                for scope in [Scope::Account(ada.clone()), Scope::Spaces(vec![red])] {
+                    let answer = search.search(&query("zubrowka", &scope)).await.unwrap();
+                    assert_eq!(answer.by_words_alone.is_some(), by_words_alone);
+                    assert_eq!(named(&answer), expected, "{postings_max} {by_words_alone} {scope:?}");
+                    assert!(answer.found.is_sorted_by(|a, b| a.similarity >= b.similarity));
+                }
+            }
+        }
+    }
+
+    /// Whatever else is near in meaning, words have places of their own.
+    async fn what_is_near_in_meaning_leaves_room_for_the_very_word(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        long(world, &ada, "zubrowka bar", &[]).await;
+        for nth in 0..60 {
+            world.add(&ada, &format!("zebra {nth}"), "zebra", &[]).await;
+        }
+        world.add(&ada, "word", "zubrowka bar and zebra", &[]).await;
+        let answer = world.search().await.search(&query("zubrowka", &Scope::Account(ada))).await.unwrap();
+        assert!(named(&answer).is_superset(&BTreeSet::from(["word", "long", "longer", "longest"])), "{answer:?}");
+    }
+
+    async fn what_has_no_word_of_it_is_found_by_meaning_beside_long_documents(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let red = world.space(&ada).await;
+        long(world, &ada, "zubrowka", &[red]).await;
+        world.add(&ada, "meant", "zebra and bear", &[red]).await;
+        let search = world.search().await;
+        for scope in [Scope::Account(ada.clone()), Scope::Spaces(vec![red])] {
+            let answer = search.search(&query("zest", &scope)).await.unwrap();
+            assert_eq!(named(&answer), BTreeSet::from(["long", "longer", "longest", "meant"]), "{scope:?}");
+        }
+    }
+
+    async fn long_documents_of_one_account_keep_nothing_out_of_a_shared_space(world: &World) {
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let red = world.space(&ada).await;
+        for account in [&ada, &bob] {
+            long(world, account, "zubrowka", &[red]).await;
+            world.add(account, "short", "zubrowka to a bear in a cold bar", &[red]).await;
+        }
+        let search = world.search().await;
+        for by_words_alone in [false, true] {
+            world.letters.broken.store(by_words_alone, Ordering::Relaxed);
+            let answer = search.search(&query("zubrowka", &Scope::Spaces(vec![red]))).await.unwrap();
+            assert_eq!(titles(&answer).into_iter().filter(|title| *title == "short").count(), 2, "{by_words_alone}");
+            assert_eq!(answer.found.len(), 8);
+        }
+    }
+
+    /// The limit counts documents, however many passages each of them has.
+    async fn as_many_documents_are_found_as_are_wanted(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        for nth in 0..60 {
+            world.add(&ada, &format!("{nth}"), &repeated("zubrowka", 1 + nth % 7 * 8), &[]).await;
+        }
+        world.add(&ada, "book", &repeated("zubrowka", 400), &[]).await;
+        let search = world.search().await;
+        let scope = Scope::Account(ada);
+        for by_words_alone in [false, true] {
+            world.letters.broken.store(by_words_alone, Ordering::Relaxed);
+            for limit in [1, 2, 10, 50] {
+                let answer = search.search(&Query { limit, ..query("zubrowka", &scope) }).await.unwrap();
+                assert_eq!(named(&answer).len(), limit, "{by_words_alone}");
+            }
+        }
+    }
+}
