@@ -37,6 +37,25 @@ both! {
         assert_eq!(put(&world, &key, json!({ "includeItems": [] })).await.expect(200)["settings"], empty);
     }
 
+    async fn changes_at_the_same_time_are_all_kept(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        for round in 0..12 {
+            let word = format!("word {round}");
+            let (one, two, three) = tokio::join!(
+                patch(&world, &key, json!({ "categories": [word] })),
+                patch(&world, &key, json!({ "includeItems": [word] })),
+                patch(&world, &key, json!({ "excludeItems": [word], "shouldLLMFilter": round % 2 == 0 })),
+            );
+            for answer in [one, two, three] {
+                answer.expect(200);
+            }
+            let settings = world.get("/v1/settings", &key).await.expect(200)["settings"].clone();
+            for name in ["categories", "includeItems", "excludeItems"] {
+                assert_eq!(settings[name], json!([word]), "{settings}");
+            }
+        }
+    }
+
     async fn every_bound_is_that_of_an_element(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let fits = json!({
