@@ -40,8 +40,13 @@ both! {
             for credential in &bad {
                 let answer = ask(credential).await;
                 refused(&answer, 401, "unauthorized");
-                assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer "));
+                let challenge = answer.header("www-authenticate").unwrap();
+                assert!(challenge.starts_with("Bearer "));
+                // A session is no credential here, so it is as if none was sent.
+                assert_eq!(challenge.contains("invalid_token"), matches!(credential, Credential::Bearer(_)), "{challenge}");
             }
+            let elsewhere = world.request(route.method.clone(), &path, &person.cookie).header("sec-fetch-site", "cross-site");
+            refused(&world.send(elsewhere).await, 401, "unauthorized");
             refused(&ask(&Credential::from(&machine)).await, 401, "unauthorized");
             assert_ne!(ask(&key).await.status, 401, "{} {path}", route.method);
         }
