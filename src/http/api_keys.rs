@@ -1,6 +1,6 @@
 //! Keys of the knowledge API (decisions, section 13).
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use domain::Timestamp;
@@ -16,6 +16,7 @@ use super::auth::Caller;
 use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
+use crate::http::named::Named;
 
 /// Keys that are listed, ended ones included.
 pub const KEYS_LISTED_MAX: usize = 500;
@@ -52,7 +53,7 @@ pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
 }
 
 /// `DELETE /api/v1/keys/{id}`: ends a key of the caller's account for ever.
-pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<String>) -> Answer {
+pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
     let account = caller.require_account()?.clone();
     // A foreign key and one that never was look the same.
     let id: ApiKeyId = id.parse().map_err(|_| Code::NotFound)?;

@@ -1,7 +1,7 @@
 //! Batches: taken in, told of, joined again, cancelled (specification, *Batch-add stream*).
 
 use actors::ingest::Feed;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use super::{Key, ToWrite, large_body, parse, says_json};
 use crate::house::House;
 use crate::http::body;
 use crate::http::error::{ApiError, Code};
+use crate::http::named::Named;
 use crate::knowledge::Reader;
 
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
@@ -57,7 +58,7 @@ pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uu
 pub async fn join(
     State(house): State<House>,
     Key(reader, _): Key<ToWrite>,
-    Path(id): Path<String>,
+    Named(id): Named,
     headers: HeaderMap,
 ) -> Answer {
     Ok(told(join_as(&house, &reader, &id, &headers, None).await?, &house)?)
@@ -87,7 +88,7 @@ pub async fn join_as(
 }
 
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
-pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
+pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Named(id): Named) -> Answer {
     cancel_as(&house, &reader, &id).await?;
     Ok(body::answer(&Done::OK)?)
 }

@@ -1,7 +1,7 @@
 //! Memories, one by one and all of them.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use super::{Key, ToSearch, ToWrite};
 use crate::house::House;
 use crate::http::body;
 use crate::http::error::{ApiError, Code};
+use crate::http::named::Named;
 use crate::knowledge::Reader;
 
 /// Memories that are read at once for an export.
@@ -26,13 +27,13 @@ const PAGE: usize = 20;
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
 /// `GET /v1/memories/{id}`: one memory with its whole text and its spaces.
-pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Path(id): Path<String>) -> Answer {
+pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Named(id): Named) -> Answer {
     let memory = seen(&house, &reader, &id).await?;
     Ok(body::answer(&described(memory, &reader, &house))?)
 }
 
 /// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space.
-pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
+pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Named(id): Named) -> Answer {
     forget(&house, &reader, &id).await?;
     Ok(body::answer(&Done::OK)?)
 }

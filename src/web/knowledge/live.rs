@@ -2,7 +2,7 @@
 
 use actors::ingest::Feed;
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use domain::batch::{Message, Outcome};
@@ -16,6 +16,7 @@ use super::{gone, trouble};
 use crate::house::House;
 use crate::http::knowledge::batch::join_as;
 use crate::http::knowledge::stream::{event, streamed};
+use crate::http::named::Named;
 use crate::web::account::Owner;
 use crate::web::{Answer, Frame, Trouble};
 
@@ -49,7 +50,7 @@ pub struct From {
 pub async fn stream(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Answer {
