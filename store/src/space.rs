@@ -1,7 +1,7 @@
 //! Spaces and who may do what there (decisions, section 13).
 
 use domain::Timestamp;
-use domain::ids::{SpaceId, UserAccountId};
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
 use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
@@ -132,6 +132,15 @@ impl Store {
         })
         .during("read spaces")?;
         Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// The public spaces that a memory is linked to.
+    pub async fn spaces_public_of(&self, memory: MemoryId) -> Result<Vec<SpaceId>, StoreError> {
+        const SQL: &str = "SELECT s.id FROM memory_spaces l JOIN spaces s ON s.id = l.space_id
+            WHERE l.memory_id = $1 AND s.is_public";
+        let ids: Vec<Uuid> = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(memory.as_uuid()).fetch_all(db))
+            .during("find the public spaces of a memory")?;
+        Ok(ids.into_iter().map(SpaceId::from).collect())
     }
 
     /// Changes a space of its owner; `false` when there is none such.

@@ -55,8 +55,18 @@ pub async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, Ap
     }
     // What others keep in spaces that the account was let into can be read there too.
     let spaces = house.store.spaces_of_account(&reader.account, super::spaces::SPACES_LISTED_MAX).await?;
-    let spaces: Vec<_> = spaces.into_iter().map(|space| space.id).filter(|space| reader.covers(*space)).collect();
-    house.store.memory_by_id(id, &Scope::Spaces(spaces)).await?.ok_or_else(|| Code::NotFound.into())
+    let mut spaces: Vec<_> = spaces.into_iter().map(|space| space.id).filter(|space| reader.covers(*space)).collect();
+    // And so can what a search in a stranger's public space finds.
+    if reader.within.is_none() {
+        spaces.extend(house.store.spaces_public_of(id).await?);
+    }
+    let scope = Scope::Spaces(spaces);
+    let mut memory = house.store.memory_by_id(id, &scope).await?.ok_or(Code::NotFound)?;
+    // Where else its owner keeps it is nobody else's business.
+    if let Scope::Spaces(spaces) = scope {
+        memory.spaces.retain(|space| spaces.contains(space));
+    }
+    Ok(memory)
 }
 
 /// `GET /v1/export`: everything that a search without spaces would find, one JSON object a line, oldest first.
