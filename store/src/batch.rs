@@ -58,6 +58,17 @@ pub struct Batch {
     pub pending: Vec<(usize, Option<String>)>,
 }
 
+/// What decides who may hear of a batch, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The batch.
+    pub id: BatchId,
+    /// Whether it still goes on.
+    pub is_running: bool,
+    /// Where its items go.
+    pub spaces: Vec<SpaceId>,
+}
+
 /// A batch in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchSummary {
@@ -148,14 +159,16 @@ impl Store {
         Ok(Some(batch.read(id, items)?))
     }
 
-    /// Whether a batch of this account still goes on; `None` when there is no such batch.
-    pub async fn batch_is_running(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<bool>, StoreError> {
-        const SQL: &str = "SELECT state FROM batches WHERE id = $1 AND account_id = $2";
-        let state: Option<String> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
+    /// How a batch of this account stands, which is one row; `None` when there is no such batch.
+    pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<Standing>, StoreError> {
+        const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
+        let row: Option<(String, String)> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
         })
-        .during("read the state of a batch")?;
-        Ok(state.map(|state| state == "running"))
+        .during("read how a batch stands")?;
+        let Some((state, spaces)) = row else { return Ok(None) };
+        let spaces = spaces_of(&spaces)?;
+        Ok(Some(Standing { id, is_running: state == "running", spaces }))
     }
 
     /// One item that has no outcome yet.
@@ -361,7 +374,7 @@ impl BatchRow {
         Ok(Batch {
             id,
             account: parsed("batches.account_id", &self.account_id)?,
-            spaces: serde_json::from_str(&self.spaces).map_err(|error| Corrupt::new("batches.spaces", error))?,
+            spaces: spaces_of(&self.spaces)?,
             created_at: self.created_at,
             cancelled_at: self.cancelled_at,
             journal: Journal::new(place("batches.total", self.total)?, finished, end),
@@ -391,6 +404,10 @@ impl TryFrom<SummaryRow> for BatchSummary {
             created_at: row.created_at,
         })
     }
+}
+
+fn spaces_of(text: &str) -> Result<Vec<SpaceId>, Corrupt> {
+    serde_json::from_str(text).map_err(|error| Corrupt::new("batches.spaces", error))
 }
 
 fn place(column: &'static str, value: i64) -> Result<usize, Corrupt> {

@@ -9,6 +9,7 @@ use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
 use futures_util::stream::{self, Stream};
+use store::batch::Standing;
 use uuid::Uuid;
 use wire::Done;
 use wire::knowledge::{BatchRequest, Note};
@@ -84,7 +85,15 @@ pub async fn join_as(
             Some(heard.seq)
         }
     };
-    house.ingestion.join(id, &reader.account, after).await?.ok_or_else(|| Code::NotFound.into())
+    let standing = standing(house, reader, id).await?;
+    house.ingestion.join(&standing, after).await?.ok_or_else(|| Code::NotFound.into())
+}
+
+/// How a batch of the reader's account stands. It tells what is in all of its spaces, so a key for certain spaces has to cover them.
+async fn standing(house: &House, reader: &Reader, id: BatchId) -> Result<Standing, ApiError> {
+    let standing = house.store.batch_standing(id, &reader.account).await?;
+    let seen = standing.filter(|standing| standing.spaces.iter().all(|space| reader.covers(*space)));
+    seen.ok_or_else(|| Code::NotFound.into())
 }
 
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
@@ -96,14 +105,11 @@ pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Na
 /// Cancels a batch of the reader's account; one that has ended stays as it is.
 pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), ApiError> {
     let id: BatchId = id.parse().map_err(|_| Code::NotFound)?;
-    let (ingestion, account, store) = (house.ingestion.clone(), reader.account.clone(), house.store.clone());
-    let known = actors::detached(async move {
-        if ingestion.cancel(id, &account).await? {
-            return Ok::<_, actors::Trouble>(true);
-        }
-        Ok(store.batch_by_id(id, Some(&account)).await?.is_some())
-    });
-    if known.await?? { Ok(()) } else { Err(Code::NotFound.into()) }
+    if standing(house, reader, id).await?.is_running {
+        let (ingestion, account) = (house.ingestion.clone(), reader.account.clone());
+        actors::detached(async move { ingestion.cancel(id, &account).await }).await??;
+    }
+    Ok(())
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

@@ -2,7 +2,7 @@
 
 use domain::ids::SpaceId;
 use domain::space::AccessType;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, both};
 
@@ -91,6 +91,27 @@ both! {
             world.search(&stranger, json!({ "query": "x", "spaces": [unknown] })).await.refused(403, "space_forbidden");
         }
         world.search(&stranger, json!({ "query": "x", "spaces": ["nonsense"] })).await.refused(400, "invalid_request");
+    }
+
+    async fn a_key_for_certain_spaces_hears_of_batches_that_stay_in_them(world: World) {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
+        let key = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
+        let batch = async |spaces: Value| {
+            let stream = world.add(&all, json!({ "contents": [{ "content": "Walrus" }], "spaces": spaces })).await;
+            let batch = stream.batch.clone();
+            (batch, stream.whole().await)
+        };
+        for spaces in [json!([outside]), json!([inside, outside])] {
+            let (id, _) = batch(spaces).await;
+            let path = format!("/v1/batch-add/{id}");
+            world.get(&path, &key).await.refused(404, "not_found");
+            world.delete(&path, &key).await.refused(404, "not_found");
+            world.delete(&path, &all).await.expect(200);
+        }
+        let (id, told) = batch(json!([inside])).await;
+        assert_eq!(world.rejoin(&key, &id, None).await.whole().await, told);
+        world.delete(&format!("/v1/batch-add/{id}"), &key).await.expect(200);
     }
 
     async fn a_key_for_certain_spaces_reaches_no_other(world: World) {
