@@ -19,7 +19,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use domain::api_key::ApiKeyScope;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use self::error::KnowledgeError;
 use super::auth::{Caller, Challenge};
@@ -99,7 +99,8 @@ fn says_json(request: &Request) -> Result<(), KnowledgeError> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, KnowledgeError> {
-    if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_err() {
+    let text = std::str::from_utf8(bytes).map_err(|_| Code::InvalidJson)?;
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Err(Code::InvalidJson.into());
     }
     Ok(body::json(bytes)?)

@@ -64,7 +64,7 @@ both! {
     async fn every_fault_is_told_with_its_place(world: World) {
         let person = world.person("ada@example.com").await;
         for (body, path) in [
-            (json!({}), ""),
+            (json!({}), "name"),
             (json!({ "name": "" }), "name"),
             (json!({ "name": "x".repeat(101) }), "name"),
             (json!({ "name": "x", "scopes": ["everything"] }), "scopes[0]"),

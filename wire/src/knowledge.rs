@@ -168,7 +168,7 @@ pub struct BatchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
     /// Notes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "form::objects_or_none", skip_serializing_if = "Option::is_none")]
     pub contents: Option<Vec<Note>>,
     /// Where to put them; the account's default space when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -72,7 +72,10 @@ both! {
             (json!({ "urls": vec!["http://example.com/"; 300], "contents": notes(301) }), ""),
             (json!({ "contents": notes(1), "spaces": one_more }), "spaces"),
             (json!({ "contents": [{ "content": "x" }, { "content": "x".repeat(1024 * 1024 + 1) }] }), "contents[1].content"),
-            (json!({ "contents": [{ "title": "no content" }] }), "contents[0]"),
+            (json!({ "contents": [{ "title": "no content" }] }), "contents[0].content"),
+            // An object is no list of its members.
+            (json!({ "contents": [{ "content": "x" }, ["x", "y", "note"]] }), "contents[1]"),
+            (json!({ "contents": [["x"]] }), "contents[0]"),
             (json!({ "contents": [{ "content": "x", "type": "book" }] }), "contents[0].type"),
             (json!({ "urls": [5] }), "urls[0]"),
             (json!({ "urls": "http://example.com/" }), "urls"),

@@ -101,6 +101,11 @@ async fn faults_of_a_request_are_told_apart() {
         refused(&world.send(compressed).await, 415, "unsupported_content_encoding");
         refused(&world.send(world.request(Method::OPTIONS, path, &key)).await, 405, "method_not_allowed");
     }
+    // Whether anybody reads the member or not.
+    for wrong in [&b"{\"query\":\"x\",\"pad\":\"\xff\xfe\"}"[..], b"{\"query\":\"\xff\xfe\"}", b"{\"\xff\":1}"] {
+        let request = post("/v1/search").header("content-type", "application/json").body(wrong);
+        refused(&world.send(request).await, 400, "invalid_json");
+    }
     let large = vec![b' '; 1024 * 1024 + 1];
     refused(
         &world.send(post("/v1/search").header("content-type", "application/json").body(large)).await,

@@ -56,6 +56,27 @@ both! {
         }
     }
 
+    async fn a_change_names_each_member_once_and_faults_stand_where_the_client_wrote_them(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let kept = json!({ "categories": ["Rust"], "excludeItems": ["ads"] });
+        patch(&world, &key, kept).await.expect(200);
+        let before = world.get("/v1/settings", &key).await.expect(200);
+        for (body, path) in [
+            (r#"{"categories": ["a"], "categories": ["b"]}"#, "categories"),
+            (r#"{"includeItems": 5}"#, "includeItems"),
+            (r#"{"includeItems": ["ok", ""]}"#, "includeItems[1]"),
+            (r#"{"filterPrompt": " "}"#, "filterPrompt"),
+        ] {
+            for method in [Method::PATCH, Method::PUT] {
+                let request = world.request(method, "/v1/settings", &key).header("content-type", "application/json");
+                let refused = world.send(request.body(body)).await.refused(400, "invalid_request");
+                assert_eq!(refused["issues"][0]["path"], path, "{refused}");
+                assert!(!refused["issues"][0]["message"].as_str().unwrap().contains("line"), "{refused}");
+            }
+        }
+        assert_eq!(world.get("/v1/settings", &key).await.expect(200), before);
+    }
+
     async fn every_bound_is_that_of_an_element(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let fits = json!({

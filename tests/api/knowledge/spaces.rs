@@ -31,7 +31,8 @@ both! {
             assert_eq!(body["issues"][0]["path"], "spaceName");
             assert!(body["details"].as_str().unwrap().starts_with("spaceName: "), "{body}");
         }
-        world.create_space(&key, json!({ "isPublic": true })).await.refused(400, "invalid_request");
+        let missing = world.create_space(&key, json!({ "isPublic": true })).await.refused(400, "invalid_request");
+        assert_eq!(missing["issues"], json!([{ "path": "spaceName", "message": "is required" }]));
         world.create_space(&key, json!({ "spaceName": 5 })).await.refused(400, "invalid_request");
         world.create_space(&key, json!({ "spaceName": "x", "isPublic": "yes" })).await.refused(400, "invalid_request");
         world.create_space(&key, json!({ "spaceName": "é".repeat(100) })).await.expect(200);
