@@ -15,8 +15,9 @@ use wire::Done;
 use wire::knowledge::{BatchRequest, Note};
 
 use super::error::Answer;
-use super::stream::{event, streamed};
-use super::{Key, ToWrite, large_body, parse, says_json};
+use super::large::large_body;
+use super::stream::{Place, event, streamed};
+use super::{Key, ToWrite, parse, says_json};
 use crate::house::House;
 use crate::http::body;
 use crate::http::error::{ApiError, Code};
@@ -26,10 +27,12 @@ use crate::knowledge::Reader;
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
 pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
-    let BatchRequest { urls, contents, spaces } = parse(&large_body(request.into_body(), &house).await?)?;
+    let body = large_body(request.into_body(), &reader.account, &house).await?;
+    let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
-    Ok(told(begin(&house, &reader, items, &named).await?, &house)?)
+    let place = Place::take(&house)?;
+    Ok(told(begin(&house, &reader, items, &named).await?, place, &house))
 }
 
 /// Takes a batch in, within every limit, and gives its stream.
@@ -62,7 +65,8 @@ pub async fn join(
     Named(id): Named,
     headers: HeaderMap,
 ) -> Answer {
-    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, &house)?)
+    let place = Place::take(&house)?;
+    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, place, &house))
 }
 
 /// The stream of a batch of the reader's account: after the message that the client heard last, or else after the one that is named.
@@ -115,8 +119,8 @@ pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), A
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
-pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
-    streamed(house, feed.batch(), messages(feed))
+fn told(feed: Feed, place: Place, house: &House) -> Response {
+    streamed(house, place, feed.batch(), messages(feed))
 }
 
 /// Messages that are known already go together, in pieces of about so many bytes.
