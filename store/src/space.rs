@@ -43,7 +43,7 @@ const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_
     ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
 
 impl Store {
-    /// Makes a space, unless the account has `spaces_max`.
+    /// Makes a space, unless the account has `spaces_max`; its default space, which nobody asked for, is not counted.
     pub async fn space_create(
         &self,
         id: SpaceId,
@@ -53,7 +53,7 @@ impl Store {
         spaces_max: u32,
         now: Timestamp,
     ) -> Result<SpaceCreate, StoreError> {
-        const OWNED: &str = "SELECT COUNT(*) FROM spaces WHERE account_id = $1";
+        const OWNED: &str = "SELECT COUNT(*) FROM spaces WHERE account_id = $1 AND NOT is_default";
         let name = storable(name.as_str());
         in_transaction!(
             &self.pool,

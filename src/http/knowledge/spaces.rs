@@ -93,7 +93,7 @@ pub async fn make(house: &House, reader: &Reader, name: SpaceName, is_public: bo
     match made.await?? {
         (SpaceCreate::Created, Some(space)) => Ok(space),
         _ => {
-            Err(ApiError::invalid("", format!("the account has {spaces_max} spaces, which is as many as it may have")))
+            Err(ApiError::invalid("", format!("the account has made {spaces_max} spaces, which is as many as it may")))
         }
     }
 }

@@ -134,3 +134,14 @@ both! {
         assert_eq!(world.get(&format!("/v1/memories/{id}"), &key).await.expect(200)["spaces"], json!([inside]));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_makes_so_many_spaces_beside_its_default_one() {
+    let world = World::with(|settings| settings.knowledge.spaces_per_account_max = 2).await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    world.space(&key, "One", false).await;
+    world.notes(&key, &["This makes the default space"]).await;
+    world.space(&key, "Two", false).await;
+    world.create_space(&key, json!({ "spaceName": "Three" })).await.refused(400, "invalid_request");
+    assert_eq!(world.get("/v1/spaces", &key).await.expect(200)["spaces"].as_array().unwrap().len(), 3);
+}
