@@ -4,11 +4,13 @@
 //! from doing the same work: what makes every item end once is that its outcome is written where there was none.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use domain::Timestamp;
 use domain::batch::{End, Item, Journal, Outcome};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
+use futures_util::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
@@ -181,6 +183,26 @@ impl Store {
         Ok(row.map(|(url, note)| item(url, note.as_deref())).transpose()?)
     }
 
+    /// The titles of the notes that have no outcome yet, by their index; those without a title are left out.
+    pub async fn batch_titles(&self, id: BatchId) -> Result<HashMap<usize, String>, StoreError> {
+        const SQL: &str = "SELECT position, note FROM batch_items
+            WHERE batch_id = $1 AND outcome IS NULL AND note IS NOT NULL";
+        // Row by row: the notes come along whole, and together they are as large as a request.
+        let titles: Vec<(i64, serde_json::Result<TitleColumn>)> = on_reader!(&self.pool, |db| {
+            let rows = sqlx::query_as(SQL).bind(id.as_uuid()).fetch(db);
+            rows.map_ok(|(index, note): (i64, String)| (index, serde_json::from_str(&note))).try_collect()
+        })
+        .during("read the titles of a batch")?;
+        let mut found = HashMap::new();
+        for (index, note) in titles {
+            let index = place("batch_items.position", index)?;
+            if let Some(title) = note.map_err(|error| Corrupt::new("batch_items.note", error))?.title {
+                found.insert(index, title);
+            }
+        }
+        Ok(found)
+    }
+
     /// Writes what became of an item; `false` when that was written before.
     pub async fn batch_item_finish(
         &self,
@@ -296,6 +318,12 @@ struct NoteColumn<'a> {
     content: Cow<'a, str>,
     title: Option<Cow<'a, str>>,
     kind: MemoryType,
+}
+
+/// What is read of it where only the title is of interest.
+#[derive(Deserialize)]
+struct TitleColumn {
+    title: Option<String>,
 }
 
 struct ItemRow<'a> {

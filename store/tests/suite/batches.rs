@@ -1,5 +1,7 @@
 //! Batches on their way into the knowledge API.
 
+use std::collections::HashMap;
+
 use domain::batch::{End, Item, Outcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
@@ -44,6 +46,7 @@ laws! {
             assert_eq!(store.batch_item(id, index).await.unwrap(), Some(item));
         }
         assert_eq!(store.batch_item(id, 3).await.unwrap(), None);
+        assert_eq!(store.batch_titles(id).await.unwrap(), HashMap::from([(2, "T".to_owned())]));
         assert_eq!(store.batch_by_id(id, Some(&bob)).await.unwrap(), None);
         assert!(store.batch_by_id(id, None).await.unwrap().is_some());
         let standing = store.batch_standing(id, &ada).await.unwrap().unwrap();
