@@ -1,5 +1,7 @@
 //! Keys of the knowledge API (decisions, section 13).
 
+use std::collections::HashSet;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -95,7 +97,7 @@ pub async fn make(house: &House, new: NewKey) -> Result<Option<(ApiKey, Secret)>
         account: new.account,
         name: new.name,
         scopes: scopes_of(&new.scopes),
-        spaces: new.spaces,
+        spaces: new.spaces.map(once),
         created_at: house.clock.now(),
         expires_at: new.expires_at,
         last_used_at: None,
@@ -108,6 +110,12 @@ pub async fn make(house: &House, new: NewKey) -> Result<Option<(ApiKey, Secret)>
         KeyCreate::TooMany => Ok(None),
         KeyCreate::AlreadyMade => Err(Code::KeyAlreadyMade.into()),
     }
+}
+
+/// Each space once, in the order in which they were named.
+fn once(spaces: Vec<SpaceId>) -> Vec<SpaceId> {
+    let mut seen = HashSet::new();
+    spaces.into_iter().filter(|space| seen.insert(*space)).collect()
 }
 
 /// Ends a key of an account; `false` when it has none such.

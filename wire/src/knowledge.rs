@@ -113,6 +113,7 @@ pub struct SearchRequest {
     pub threshold: Option<f64>,
     /// Where; everything of the key's account when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 50)]
     pub spaces: Option<Vec<Uuid>>,
 }
 
