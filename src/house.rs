@@ -44,6 +44,7 @@ use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
 use crate::http::discovery::Resources;
 use crate::http::guide::Guides;
+use crate::http::knowledge::large::LargeBodies;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
 use crate::web::signin::oidc::Providers;
@@ -95,8 +96,8 @@ pub struct Rooms {
     pub search: Search<Embedder>,
     /// From one item to what is kept of it.
     pub pipeline: Pipeline,
-    /// How many large bodies may be in memory.
-    pub large_bodies: Semaphore,
+    /// Which large bodies are in memory.
+    pub large_bodies: LargeBodies,
     /// How many streams may be told.
     pub streams: Arc<Semaphore>,
     /// Turns true when the server stops: whoever is told something ends then.
@@ -260,7 +261,7 @@ impl House {
             registry_description: registry.describe(),
             description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
-            large_bodies: Semaphore::new(LARGE_BODIES_MAX),
+            large_bodies: LargeBodies::new(&settings.knowledge.batch),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
             closing,
             settings,
@@ -305,9 +306,6 @@ impl Urls {
         Self { rag: rag.unwrap_or_else(|| base.clone()), base }
     }
 }
-
-/// Bodies of batches, 32 MiB by default, that are read at once.
-const LARGE_BODIES_MAX: usize = 8;
 
 /// The pause of those that only look after what changed.
 const SECOND: Duration = Duration::from_secs(1);

@@ -23,6 +23,7 @@ pub mod knowledge;
 pub mod layers;
 pub mod limits;
 pub mod machines;
+pub mod named;
 pub mod openapi;
 pub mod passed;
 pub mod sessions;

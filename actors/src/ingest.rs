@@ -20,7 +20,7 @@ use domain::batch::Item;
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::{Chance, Clock};
 use knowledge::Pipeline;
-use store::batch::{Batch, BatchCreate, NewBatch};
+use store::batch::{Batch, BatchCreate, NewBatch, Standing};
 use store::{Store, StoreError};
 
 pub use self::batch::{BatchAdd, BatchMessage};
@@ -102,18 +102,14 @@ impl Ingestion {
         }
         domain::failpoint!("batches.taken");
         tracing::info!(batch.id = %id, items = items.len(), "a batch was taken in");
-        self.join(id, account, None).await
+        self.join(&Standing { id, is_running: true, spaces: spaces.to_vec() }, None).await
     }
 
-    /// The stream of a batch of this account, after the message with this number, or from its beginning; `None` when there is no such batch.
-    pub async fn join(
-        &self,
-        id: BatchId,
-        account: &UserAccountId,
-        after: Option<u32>,
-    ) -> Result<Option<Feed>, Trouble> {
-        let Some(is_running) = self.wiring.store.batch_is_running(id, account).await? else { return Ok(None) };
-        let told = if is_running { self.follow(id).await? } else { self.ended(id).await? };
+    /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. Whether the caller
+    /// may hear it was decided when it was found out how it stands.
+    pub async fn join(&self, standing: &Standing, after: Option<u32>) -> Result<Option<Feed>, Trouble> {
+        let id = standing.id;
+        let told = if standing.is_running { self.follow(id).await? } else { self.ended(id).await? };
         let next = after.map_or(0, |seq| seq.saturating_add(1));
         Ok(told.map(|told| Feed::new(self.clone(), id, next, told)))
     }

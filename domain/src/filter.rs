@@ -62,6 +62,40 @@ pub struct FilterUpdate {
     pub should_llm_filter: bool,
 }
 
+/// The body of a change of some settings: what is absent stays, `null` or `[]` clears.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FilterChange {
+    /// `categories`
+    #[serde(deserialize_with = "given")]
+    pub categories: Option<Vec<String>>,
+    /// `filterPrompt`
+    #[serde(deserialize_with = "given")]
+    pub filter_prompt: Option<Option<String>>,
+    /// `includeItems`
+    #[serde(deserialize_with = "given")]
+    pub include_items: Option<Vec<String>>,
+    /// `excludeItems`
+    #[serde(deserialize_with = "given")]
+    pub exclude_items: Option<Vec<String>>,
+    /// `shouldLLMFilter`
+    #[serde(rename = "shouldLLMFilter", deserialize_with = "given")]
+    pub should_llm_filter: Option<bool>,
+}
+
+impl FilterChange {
+    /// What replaces the settings `now`.
+    pub fn of(self, now: FilterSettings) -> FilterUpdate {
+        FilterUpdate {
+            categories: self.categories.unwrap_or(now.categories),
+            filter_prompt: self.filter_prompt.unwrap_or(now.filter_prompt),
+            include_items: self.include_items.unwrap_or(now.include_items),
+            exclude_items: self.exclude_items.unwrap_or(now.exclude_items),
+            should_llm_filter: self.should_llm_filter.unwrap_or(now.should_llm_filter),
+        }
+    }
+}
+
 /// One value that cannot be stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
@@ -225,6 +259,15 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// The same where absence is something else than nothing.
+fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    or_default(deserializer).map(Some)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -267,6 +310,26 @@ mod tests {
         for body in [nulls, json!({"categories": []}), json!({})] {
             assert_eq!(settings(body), Ok(FilterSettings::default()));
         }
+    }
+
+    #[test]
+    fn a_change_of_some_leaves_the_others() {
+        let full = settings(json!({
+            "categories": ["news"], "filterPrompt": "boats", "includeItems": ["a"], "excludeItems": ["b"], "shouldLLMFilter": true,
+        }));
+        let full = full.unwrap();
+        let changed = |body: Value| {
+            let change: FilterChange = serde_json::from_value(body).unwrap();
+            FilterSettings::try_from(change.of(full.clone())).unwrap()
+        };
+        assert_eq!(changed(json!({})), full);
+        let words = ["c".to_owned()].to_vec();
+        assert_eq!(changed(json!({"includeItems": ["c"]})), FilterSettings { include_items: words, ..full.clone() });
+        let nulls = json!({
+            "categories": null, "filterPrompt": null, "includeItems": null, "excludeItems": null, "shouldLLMFilter": null,
+        });
+        assert_eq!(changed(nulls), FilterSettings::default());
+        assert!(serde_json::from_str::<FilterChange>(r#"{"categories": [], "categories": []}"#).is_err());
     }
 
     #[test]

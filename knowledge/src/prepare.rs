@@ -75,15 +75,19 @@ pub struct Draft {
     pub passages: Vec<(String, Option<Vec<f32>>)>,
     /// Whose vectors these are.
     pub model: Option<ModelId>,
+    /// The address that the client wrote.
+    pub given_url: Option<String>,
+    /// The title that the client gave.
+    pub given_title: Option<String>,
     /// What a filter said of it; worth keeping when a filter was asked and could not say.
     pub verdict: Option<Verdict>,
 }
 
 impl Draft {
-    /// What is told when it cannot be kept after all.
+    /// What is told when it cannot be kept after all: of what the client wrote, as in every other error.
     pub fn refused(&self, error: Fault, message: &str) -> Outcome {
-        let title = self.url.is_none().then(|| self.title.clone());
-        Outcome::Error { url: self.url.clone(), title, error, message: message.to_owned() }
+        let (url, title) = (self.given_url.clone(), self.given_title.clone());
+        Outcome::Error { url, title, error, message: message.to_owned() }
     }
 
     /// Keeps it; `None` when the account keeps as much as it may. The same draft twice is the same memory.
@@ -204,6 +208,8 @@ impl Pipeline {
             dedupe: raw.dedupe,
             passages,
             model,
+            given_url: item.url().map(str::to_owned),
+            given_title: item.title().map(str::to_owned),
             verdict: verdict.filter(|verdict| verdict.by == VerdictBy::Unfiltered),
         }))
     }

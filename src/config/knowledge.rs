@@ -20,7 +20,7 @@ pub struct KnowledgeSettings {
     pub bind: Option<SocketAddr>,
     /// How clients reach the knowledge API, without a slash at the end; `http.base_url`, or the listener of its own, when it is not set.
     pub base_url: Option<String>,
-    /// Spaces that one account may have.
+    /// Spaces that one account may make; its default space is not counted.
     pub spaces_per_account_max: u32,
     /// Memories that one account may keep.
     pub memories_per_account_max: u32,

@@ -59,7 +59,7 @@ pub async fn claim(
     JsonBody(body): JsonBody<Value>,
 ) -> Answer {
     let email = email(&body, "email")?;
-    let ClaimRequest { claim_token, .. } = parsed(body)?;
+    let ClaimRequest { claim_token, .. } = body::fitting(body)?;
     filled("claim_token", &claim_token)?;
     house.limits.claim_start(address)?;
     match house.claims.start(&claim_token, email).await? {
@@ -167,11 +167,6 @@ fn email(body: &Value, name: &str) -> Result<Option<Email>, ApiError> {
         }
         Some(_) => Err(ApiError::invalid(name, "must be a string")),
     }
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(body: Value) -> Result<T, ApiError> {
-    serde_path_to_error::deserialize(body)
-        .map_err(|error| ApiError::invalid(&error.path().to_string(), error.inner().to_string()))
 }
 
 fn filled(name: &str, value: &Secret) -> Result<(), ApiError> {

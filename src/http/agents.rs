@@ -1,6 +1,6 @@
 //! The agents of an account.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::ids::RegistrationId;
 use wire::Done;
 
@@ -8,9 +8,10 @@ use super::auth::Caller;
 use super::body;
 use super::error::{Answer, Code};
 use crate::house::House;
+use crate::http::named::Named;
 
 /// `DELETE /api/v1/agents/{id}`: sets `revokedAt`; the agent's tokens, assertions and claim token stop working for ever.
-pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<String>) -> Answer {
+pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
     let owner = caller.require_account()?.clone();
     // A foreign agent and one that never was look the same.
     let id: RegistrationId = id.parse().map_err(|_| Code::NotFound)?;

@@ -1,6 +1,8 @@
 //! Keys of the knowledge API (decisions, section 13).
 
-use axum::extract::{Path, State};
+use std::collections::HashSet;
+
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use domain::Timestamp;
@@ -16,6 +18,7 @@ use super::auth::Caller;
 use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
+use crate::http::named::Named;
 
 /// Keys that are listed, ended ones included.
 pub const KEYS_LISTED_MAX: usize = 500;
@@ -52,7 +55,7 @@ pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
 }
 
 /// `DELETE /api/v1/keys/{id}`: ends a key of the caller's account for ever.
-pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<String>) -> Answer {
+pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
     let account = caller.require_account()?.clone();
     // A foreign key and one that never was look the same.
     let id: ApiKeyId = id.parse().map_err(|_| Code::NotFound)?;
@@ -94,7 +97,7 @@ pub async fn make(house: &House, new: NewKey) -> Result<Option<(ApiKey, Secret)>
         account: new.account,
         name: new.name,
         scopes: scopes_of(&new.scopes),
-        spaces: new.spaces,
+        spaces: new.spaces.map(once),
         created_at: house.clock.now(),
         expires_at: new.expires_at,
         last_used_at: None,
@@ -107,6 +110,12 @@ pub async fn make(house: &House, new: NewKey) -> Result<Option<(ApiKey, Secret)>
         KeyCreate::TooMany => Ok(None),
         KeyCreate::AlreadyMade => Err(Code::KeyAlreadyMade.into()),
     }
+}
+
+/// Each space once, in the order in which they were named.
+fn once(spaces: Vec<SpaceId>) -> Vec<SpaceId> {
+    let mut seen = HashSet::new();
+    spaces.into_iter().filter(|space| seen.insert(*space)).collect()
 }
 
 /// Ends a key of an account; `false` when it has none such.

@@ -137,25 +137,27 @@ impl FromRequestParts<House> for Caller {
         let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
         let challenge = Challenge { accepts, house };
         let caller = match parts.headers.get(AUTHORIZATION) {
-            Some(header) => bearer(header, &challenge).await?,
-            None => match session_cookie(&parts.headers, &house.settings.http.auth_name) {
-                Some(secret) => {
-                    let caller = session(&secret, &challenge).await?;
-                    same_site(parts, house)?;
-                    caller
-                }
-                None => return Err(challenge.to_none()),
-            },
+            Some(header) => {
+                let secret = bearer_token(header).ok_or_else(|| challenge.to_none())?;
+                bearer(&secret, &challenge).await?
+            }
+            // Browsers send the cookie everywhere: where it does not do, nobody presented it.
+            None if accepts.includes(Accepts::SESSION) => {
+                let secret = session_cookie(&parts.headers, &house.settings.http.auth_name);
+                let caller = session(&secret.ok_or_else(|| challenge.to_none())?, &challenge).await?;
+                same_site(parts, house)?;
+                caller
+            }
+            None => return Err(challenge.to_none()),
         };
         if accepts.includes(caller.kind()) { Ok(caller) } else { Err(challenge.to(Code::Unauthorized)) }
     }
 }
 
 /// RFC 6750, section 2.1.
-async fn bearer(header: &HeaderValue, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
+async fn bearer(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
     let house = challenge.house;
     let refuse = |code| challenge.to(code);
-    let Some(secret) = bearer_token(header) else { return Err(refuse(Code::Unauthorized)) };
     if secret.has_prefix(SecretKind::Machine) {
         let machine = house.lookup.machine(secret.hash()).await?;
         // The knowledge API knows keys and no computers.
@@ -166,7 +168,7 @@ async fn bearer(header: &HeaderValue, challenge: &Challenge<'_>) -> Result<Calle
         return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
     }
     if secret.has_prefix(SecretKind::ApiKey) {
-        return api_key(&secret, house).await?.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
+        return api_key(secret, house).await?.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
     }
     if !secret.has_prefix(SecretKind::AccessToken) {
         return Err(refuse(Code::Unauthorized));
@@ -283,7 +285,7 @@ impl<'h> Challenge<'h> {
         self.with(code, r#", error="invalid_token""#)
     }
 
-    /// To whoever sent none.
+    /// To whoever sent no token at all.
     fn to_none(&self) -> ApiError {
         self.with(Code::Unauthorized, "")
     }

@@ -7,9 +7,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserializer, Serialize};
 use std::time::Duration;
+use wire::form::Object;
 
 use super::BODY_BYTES_HARD_MAX;
 use super::error::{Answer, ApiError, Code};
@@ -32,12 +33,17 @@ pub async fn read(body: Body, bytes_max: usize, deadline: Duration) -> Result<By
     let limited = Limited::new(body, bytes_max);
     match tokio::time::timeout(deadline, limited.collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into()))
-        }
-        Ok(Err(_)) => Err(ApiError::unavailable("body_unreadable", Duration::from_secs(1))),
+        Ok(Err(error)) => Err(unread(&*error, bytes_max)),
         Err(_) => Err(ApiError::unavailable("body_too_slow", Duration::from_secs(1))),
     }
+}
+
+/// Why a body of at most `bytes_max` was not read to its end.
+pub(super) fn unread(error: &(dyn std::error::Error + Send + Sync + 'static), bytes_max: usize) -> ApiError {
+    if error.is::<LengthLimitError>() {
+        return ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into());
+    }
+    ApiError::unavailable("body_unreadable", Duration::from_secs(1))
 }
 
 /// An answer of this body. Its members stand in alphabetical order, in whatever order the type has them.
@@ -59,19 +65,64 @@ impl<T: DeserializeOwned> FromRequest<House> for JsonBody<T> {
     }
 }
 
-/// Reads JSON and names the place of the first fault.
+/// Reads a JSON object and names the place of the first fault.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        ApiError::invalid(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner().to_string())
-    })?;
+    // Whatever stands in members that nobody reads: JSON is UTF-8 (RFC 8259, section 8.1).
+    let text = std::str::from_utf8(bytes).map_err(|error| ApiError::invalid("", error.to_string()))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = fitting(&mut deserializer)?;
     deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
-    // A list of the members in their order would be taken for the object.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(ApiError::invalid("", "expected an object"));
-    }
     Ok(value)
+}
+
+/// The same for JSON that was read already.
+pub fn fitting<'de, T, D>(json: D) -> Result<T, ApiError>
+where
+    T: DeserializeOwned,
+    D: Deserializer<'de, Error = serde_json::Error>,
+{
+    let Object(value) = serde_path_to_error::deserialize(json).map_err(|error| {
+        let path = error.path().to_string();
+        fault(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner())
+    })?;
+    Ok(value)
+}
+
+/// A fault in words for somebody who knows JSON and none of our types.
+fn fault(path: &str, error: &serde_json::Error) -> ApiError {
+    let told = error.to_string();
+    if !error.is_data() {
+        return ApiError::invalid(path, told);
+    }
+    let rule = told.rsplit_once(" at line ").map_or(told.as_str(), |(rule, _)| rule);
+    let member = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    if let Some(name) = rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return ApiError::invalid(&member(name), "is required");
+    }
+    if let Some(name) = rule.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
+        return ApiError::invalid(&member(name), "must not be sent twice");
+    }
+    match rule.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected ")) {
+        Some((found, wanted)) => ApiError::invalid(path, format!("must be {}, and is {}", kind(wanted), kind(found))),
+        None => ApiError::invalid(path, rule),
+    }
+}
+
+/// What JSON calls a type of ours.
+fn kind(of_ours: &str) -> &str {
+    match of_ours {
+        "f32" | "f64" => "a number",
+        "i8" | "i16" | "i32" | "i64" | "isize" | "u8" | "u16" | "u32" | "u64" | "usize" => "an integer",
+        "sequence" | "a sequence" => "an array",
+        "map" | "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
+        other if other.starts_with("enum ") || other == "variant identifier" => "a string",
+        other => ["string", "integer", "floating point", "boolean"]
+            .into_iter()
+            .zip(["a string", "a number", "a number", "a boolean"])
+            .find(|(kind, _)| other.strip_prefix(kind).is_some_and(|rest| rest.starts_with([' '])))
+            .map_or(other, |(_, told)| told),
+    }
 }
 
 /// The parameters of an `application/x-www-form-urlencoded` body (RFC 6749, appendix B). Unknown ones are ignored, one that is sent
@@ -132,11 +183,41 @@ mod tests {
             format!("{error:?}")
         };
         assert!(fault(r#"{"list": [1, "x"]}"#).contains("list[1]"));
-        assert!(fault("{}").contains("missing field"));
         assert!(fault(r#"{"list": []} x"#).contains("trailing"));
-        assert!(fault("[[1]]").contains("expected an object"));
+        assert!(fault("[[1]]").contains("an object"));
         assert!(!fault("{").contains('?'));
         assert!(json::<Example>(br#" {"list": [1]}"#).is_ok());
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only its reading is of interest")]
+    struct Outer {
+        inner: Inner,
+        number: f64,
+        #[serde(deserialize_with = "wire::form::objects_or_none")]
+        more: Option<Vec<Inner>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only its reading is of interest")]
+    struct Inner {
+        word: String,
+    }
+
+    #[test]
+    fn faults_are_told_in_the_words_of_json() {
+        let told = |text: &[u8]| json::<Outer>(text).unwrap_err().first_issue().unwrap();
+        assert_eq!(told(b"{}"), "inner: is required");
+        assert_eq!(told(br#"{"inner": {}}"#), "inner.word: is required");
+        assert_eq!(told(br#"{"inner": {"word": "a", "word": "b"}}"#), "inner.word: must not be sent twice");
+        assert_eq!(told(br#"{"number": "x, expected y"}"#), "number: must be a number, and is a string");
+        assert_eq!(told(br#"{"inner": 5}"#), "inner: must be an object, and is a number");
+        assert_eq!(told(br#"{"inner": {"word": null}}"#), "inner.word: must be a string, and is null");
+        assert_eq!(told(br#"{"inner": {"word": true}}"#), "inner.word: must be a string, and is a boolean");
+        assert_eq!(told(br#"{"more": {}}"#), "more: must be an array, and is an object");
+        assert_eq!(told(br#"{"more": [{"word": "a"}, ["b"]]}"#), "more[1]: must be an object, and is an array");
+        assert_eq!(told(br"[1, 2]"), "must be an object, and is an array");
+        assert!(told(b"{\"pad\": \"\xff\"}").contains("utf-8"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod error;
+pub mod large;
 pub mod memories;
 pub mod search;
 pub mod settings;
@@ -13,13 +14,11 @@ pub mod stream;
 
 use std::marker::PhantomData;
 
-use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use bytes::Bytes;
 use domain::api_key::ApiKeyScope;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use self::error::KnowledgeError;
 use super::auth::{Caller, Challenge};
@@ -98,18 +97,10 @@ fn says_json(request: &Request) -> Result<(), KnowledgeError> {
     if kind.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(Code::UnsupportedMediaType.into()) }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, KnowledgeError> {
-    if serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_err() {
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, KnowledgeError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Code::InvalidJson)?;
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Err(Code::InvalidJson.into());
     }
     Ok(body::json(bytes)?)
-}
-
-/// The body of a batch, which may be larger than others and take longer. So few are read at once that they fit into memory.
-pub(crate) async fn large_body(request_body: Body, house: &House) -> Result<Bytes, ApiError> {
-    let settings = &house.settings.knowledge.batch;
-    let Ok(_place) = house.large_bodies.try_acquire() else {
-        return Err(ApiError::unavailable("overloaded", std::time::Duration::from_secs(1)));
-    };
-    body::read(request_body, settings.body_bytes_max, settings.body_deadline).await
 }

@@ -1,6 +1,6 @@
 //! Computers register and are detached (decisions, section 3).
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
@@ -16,6 +16,7 @@ use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
 use crate::config::MachineRegistration;
 use crate::house::House;
+use crate::http::named::Named;
 
 /// `POST /api/v1/machines`: 201 `{machine_uuid, user_cuid, machine_secret, first_seen_at}`; the secret is shown this once.
 pub async fn register(
@@ -63,7 +64,7 @@ fn may_register(headers: &HeaderMap, house: &House) -> Result<(), ApiError> {
 }
 
 /// `DELETE /api/v1/machines/{machine_uuid}`: detaches a computer of the caller's account and kills its secret.
-pub async fn detach(State(house): State<House>, caller: Caller, Path(machine_uuid): Path<String>) -> Answer {
+pub async fn detach(State(house): State<House>, caller: Caller, Named(machine_uuid): Named) -> Answer {
     let owner = caller.require_account()?.clone();
     let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| Code::NotFound)?;
     let store = house.store.clone();

@@ -112,6 +112,14 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
     if let Some(scope) = schemas.get_mut("EventScope") {
         scope["properties"]["agent_id"]["enum"] = json!(settings.agent_kinds().names());
     }
+    // So are the bounds of a batch.
+    if let Some(batch) = schemas.get_mut("BatchRequest") {
+        let bounds = &settings.knowledge.batch;
+        for (name, most) in [("urls", bounds.items_max), ("contents", bounds.items_max), ("spaces", bounds.spaces_max)]
+        {
+            batch["properties"][name]["maxItems"] = most.into();
+        }
+    }
     let tags: Vec<Value> = TAGS.iter().map(|(name, what)| json!({ "name": name, "description": what })).collect();
     json!({
         "openapi": "3.1.0",

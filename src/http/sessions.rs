@@ -1,6 +1,6 @@
 //! The browsers in which a person is signed in.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::ids::{PersonId, SessionId};
 use wire::Done;
 use wire::account::{Session, Sessions};
@@ -9,6 +9,7 @@ use super::auth::{Caller, unauthorized};
 use super::body;
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
+use crate::http::named::Named;
 
 /// Sessions that are listed; a person with more has other worries.
 const ROWS_MAX: usize = 100;
@@ -34,7 +35,7 @@ pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
 }
 
 /// `DELETE /api/v1/sessions/{id}`: signs one of the caller's browsers out.
-pub async fn revoke(State(house): State<House>, caller: Caller, Path(id): Path<String>) -> Answer {
+pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
     let person = person(&caller, &house)?;
     // A foreign session and one that never was look the same.
     let id: SessionId = id.parse().map_err(|_| Code::NotFound)?;

@@ -1,12 +1,12 @@
 //! Styles, scripts and the icon, shipped inside the binary.
 
-use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use domain::Digest;
 use rust_embed::RustEmbed;
 
 use crate::http::error::{ApiError, Code};
+use crate::http::named::Named;
 
 #[derive(RustEmbed)]
 #[folder = "src/web/assets"]
@@ -19,7 +19,7 @@ pub(super) fn versioned(name: &str) -> String {
 }
 
 /// `GET /assets/{*path}`
-pub(super) async fn serve(Path(path): Path<String>) -> Result<Response, ApiError> {
+pub(super) async fn serve(Named(path): Named) -> Result<Response, ApiError> {
     let file = Assets::get(&path).ok_or(Code::NotFound)?;
     let kind = file.metadata.mimetype().to_owned();
     let headers = [

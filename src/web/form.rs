@@ -4,13 +4,14 @@ use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
+use domain::ids::UserAccountId;
 use serde::de::DeserializeOwned;
 
 use super::{Shown, Trouble};
 use crate::house::House;
 use crate::http::body::RawBody;
 use crate::http::error::Code;
-use crate::http::knowledge::large_body;
+use crate::http::knowledge::large::large_body;
 
 /// A form that one of our own pages sent. A browser sends cookies along with a foreign page's forms too, so what cannot show that it comes
 /// from a page of ours goes no further.
@@ -32,10 +33,10 @@ impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
 
 impl<T: DeserializeOwned> PageForm<T> {
     /// The same for a form that may be as large as a batch of the knowledge API.
-    pub async fn large(request: Request, house: &House) -> Result<Self, Trouble> {
+    pub async fn large(request: Request, account: &UserAccountId, house: &House) -> Result<Self, Trouble> {
         let (parts, body) = request.into_parts();
         from_our_page(&parts, house)?;
-        let bytes = large_body(body, house).await.map_err(|error| match error.code() {
+        let body = large_body(body, account, house).await.map_err(|error| match error.code() {
             Code::PayloadTooLarge => Trouble::shown(
                 house,
                 None,
@@ -50,7 +51,7 @@ impl<T: DeserializeOwned> PageForm<T> {
             ),
             _ => Trouble::api(house, &error),
         })?;
-        Self::parsed(&bytes, house)
+        Self::parsed(&body.bytes, house)
     }
 
     fn parsed(bytes: &[u8], house: &House) -> Result<Self, Trouble> {

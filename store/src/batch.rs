@@ -4,11 +4,13 @@
 //! from doing the same work: what makes every item end once is that its outcome is written where there was none.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use domain::Timestamp;
 use domain::batch::{End, Item, Journal, Outcome};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
+use futures_util::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
@@ -56,6 +58,17 @@ pub struct Batch {
     pub journal: Journal,
     /// Items without an outcome, in their order: their index, and the address of those that have one.
     pub pending: Vec<(usize, Option<String>)>,
+}
+
+/// What decides who may hear of a batch, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The batch.
+    pub id: BatchId,
+    /// Whether it still goes on.
+    pub is_running: bool,
+    /// Where its items go.
+    pub spaces: Vec<SpaceId>,
 }
 
 /// A batch in a list.
@@ -148,14 +161,16 @@ impl Store {
         Ok(Some(batch.read(id, items)?))
     }
 
-    /// Whether a batch of this account still goes on; `None` when there is no such batch.
-    pub async fn batch_is_running(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<bool>, StoreError> {
-        const SQL: &str = "SELECT state FROM batches WHERE id = $1 AND account_id = $2";
-        let state: Option<String> = on_reader!(&self.pool, |db| {
-            sqlx::query_scalar(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
+    /// How a batch of this account stands, which is one row; `None` when there is no such batch.
+    pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<Standing>, StoreError> {
+        const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
+        let row: Option<(String, String)> = on_reader!(&self.pool, |db| {
+            sqlx::query_as(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
         })
-        .during("read the state of a batch")?;
-        Ok(state.map(|state| state == "running"))
+        .during("read how a batch stands")?;
+        let Some((state, spaces)) = row else { return Ok(None) };
+        let spaces = spaces_of(&spaces)?;
+        Ok(Some(Standing { id, is_running: state == "running", spaces }))
     }
 
     /// One item that has no outcome yet.
@@ -166,6 +181,26 @@ impl Store {
         })
         .during("read an item of a batch")?;
         Ok(row.map(|(url, note)| item(url, note.as_deref())).transpose()?)
+    }
+
+    /// The titles of the notes that have no outcome yet, by their index; those without a title are left out.
+    pub async fn batch_titles(&self, id: BatchId) -> Result<HashMap<usize, String>, StoreError> {
+        const SQL: &str = "SELECT position, note FROM batch_items
+            WHERE batch_id = $1 AND outcome IS NULL AND note IS NOT NULL";
+        // Row by row: the notes come along whole, and together they are as large as a request.
+        let titles: Vec<(i64, serde_json::Result<TitleColumn>)> = on_reader!(&self.pool, |db| {
+            let rows = sqlx::query_as(SQL).bind(id.as_uuid()).fetch(db);
+            rows.map_ok(|(index, note): (i64, String)| (index, serde_json::from_str(&note))).try_collect()
+        })
+        .during("read the titles of a batch")?;
+        let mut found = HashMap::new();
+        for (index, note) in titles {
+            let index = place("batch_items.position", index)?;
+            if let Some(title) = note.map_err(|error| Corrupt::new("batch_items.note", error))?.title {
+                found.insert(index, title);
+            }
+        }
+        Ok(found)
     }
 
     /// Writes what became of an item; `false` when that was written before.
@@ -285,6 +320,12 @@ struct NoteColumn<'a> {
     kind: MemoryType,
 }
 
+/// What is read of it where only the title is of interest.
+#[derive(Deserialize)]
+struct TitleColumn {
+    title: Option<String>,
+}
+
 struct ItemRow<'a> {
     position: i64,
     url: Option<Cow<'a, str>>,
@@ -361,7 +402,7 @@ impl BatchRow {
         Ok(Batch {
             id,
             account: parsed("batches.account_id", &self.account_id)?,
-            spaces: serde_json::from_str(&self.spaces).map_err(|error| Corrupt::new("batches.spaces", error))?,
+            spaces: spaces_of(&self.spaces)?,
             created_at: self.created_at,
             cancelled_at: self.cancelled_at,
             journal: Journal::new(place("batches.total", self.total)?, finished, end),
@@ -391,6 +432,10 @@ impl TryFrom<SummaryRow> for BatchSummary {
             created_at: row.created_at,
         })
     }
+}
+
+fn spaces_of(text: &str) -> Result<Vec<SpaceId>, Corrupt> {
+    serde_json::from_str(text).map_err(|error| Corrupt::new("batches.spaces", error))
 }
 
 fn place(column: &'static str, value: i64) -> Result<usize, Corrupt> {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{limit, storable};
-use crate::{Store, on_reader, on_writer};
+use crate::{Store, in_transaction, on_reader, on_writer};
 
 /// One decision of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Store {
         let text: Option<String> =
             on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_optional(db))
                 .during("read the filter settings of an account")?;
-        let corrupt = |error| Corrupt::new("knowledge_settings.settings", error);
+        let corrupt = |error| Corrupt::new(COLUMN, error);
         Ok(text.map(|text| serde_json::from_str(&text).map_err(corrupt)).transpose()?.unwrap_or_default())
     }
 
@@ -46,6 +46,45 @@ impl Store {
             sqlx::query(SQL).bind(account.as_str()).bind(&text).bind(now).execute(db).await.map(drop)
         })
         .during("change the filter settings of an account")
+    }
+
+    /// Makes other settings of those that an account has, so that nobody else changes them in between; gives the new ones. What `change`
+    /// refuses is not written.
+    pub async fn filter_settings_change<E>(
+        &self,
+        account: &UserAccountId,
+        change: impl FnOnce(FilterSettings) -> Result<FilterSettings, E>,
+        now: Timestamp,
+    ) -> Result<Result<FilterSettings, E>, StoreError> {
+        // Whether the row was there or not, it is this transaction's from here on.
+        const TAKE: &str = "INSERT INTO knowledge_settings (account_id, settings, updated_at) VALUES ($1, '{}', $2)
+            ON CONFLICT (account_id) DO UPDATE SET updated_at = excluded.updated_at RETURNING settings";
+        const WRITE: &str = "UPDATE knowledge_settings SET settings = $2 WHERE account_id = $1";
+        let changed = in_transaction!(
+            &self.pool,
+            |tx| {
+                let take = sqlx::query_scalar(TAKE).bind(account.as_str()).bind(now);
+                let text: String = take.fetch_one(&mut *tx).await?;
+                let known = match serde_json::from_str(&text) {
+                    Ok(known) => known,
+                    Err(error) => return Ok(Err(Unchanged::Unreadable(error))),
+                };
+                let settings = match change(known) {
+                    Ok(settings) => settings,
+                    Err(refusal) => return Ok(Err(Unchanged::Refused(refusal))),
+                };
+                let text = serde_json::to_string(&settings).unwrap_or_default();
+                sqlx::query(WRITE).bind(account.as_str()).bind(&text).execute(&mut *tx).await?;
+                Ok(Ok(settings))
+            },
+            commit if Result::is_ok
+        )
+        .during("change some of the filter settings of an account")?;
+        match changed {
+            Ok(settings) => Ok(Ok(settings)),
+            Err(Unchanged::Refused(refusal)) => Ok(Err(refusal)),
+            Err(Unchanged::Unreadable(error)) => Err(Corrupt::new(COLUMN, error).into()),
+        }
     }
 
     /// Files what a filter decided.
@@ -82,6 +121,14 @@ impl Store {
         .during("list the verdicts of an account")?;
         Ok(rows.into_iter().map(FiledVerdict::try_from).collect::<Result<_, _>>()?)
     }
+}
+
+const COLUMN: &str = "knowledge_settings.settings";
+
+/// Why settings stay as they are.
+enum Unchanged<E> {
+    Refused(E),
+    Unreadable(serde_json::Error),
 }
 
 #[derive(FromRow)]

@@ -1,7 +1,7 @@
 //! Spaces and who may do what there (decisions, section 13).
 
 use domain::Timestamp;
-use domain::ids::{SpaceId, UserAccountId};
+use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
 use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
@@ -43,7 +43,7 @@ const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_
     ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
 
 impl Store {
-    /// Makes a space, unless the account has `spaces_max`.
+    /// Makes a space, unless the account has `spaces_max`; its default space, which nobody asked for, is not counted.
     pub async fn space_create(
         &self,
         id: SpaceId,
@@ -53,7 +53,7 @@ impl Store {
         spaces_max: u32,
         now: Timestamp,
     ) -> Result<SpaceCreate, StoreError> {
-        const OWNED: &str = "SELECT COUNT(*) FROM spaces WHERE account_id = $1";
+        const OWNED: &str = "SELECT COUNT(*) FROM spaces WHERE account_id = $1 AND NOT is_default";
         let name = storable(name.as_str());
         in_transaction!(
             &self.pool,
@@ -132,6 +132,15 @@ impl Store {
         })
         .during("read spaces")?;
         Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// The public spaces that a memory is linked to.
+    pub async fn spaces_public_of(&self, memory: MemoryId) -> Result<Vec<SpaceId>, StoreError> {
+        const SQL: &str = "SELECT s.id FROM memory_spaces l JOIN spaces s ON s.id = l.space_id
+            WHERE l.memory_id = $1 AND s.is_public";
+        let ids: Vec<Uuid> = on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(memory.as_uuid()).fetch_all(db))
+            .during("find the public spaces of a memory")?;
+        Ok(ids.into_iter().map(SpaceId::from).collect())
     }
 
     /// Changes a space of its owner; `false` when there is none such.

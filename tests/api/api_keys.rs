@@ -23,9 +23,14 @@ both! {
         assert_eq!((&made["name"], &made["scopes"], &made["spaces"]), (&json!("search box"), &json!(["search"]), &json!([space])));
         let all = make(&world, &person.cookie, json!({ "name": "all", "expires_at": "2099-01-01T00:00:00Z" })).await.expect(201);
         assert_eq!((&all["scopes"], &all["spaces"]), (&json!(["search", "write", "settings"]), &Value::Null));
+        // What is null is as if it were not there.
+        let nulls = json!({ "name": "nulls", "scopes": null, "spaces": null, "expires_at": null });
+        let nulls = make(&world, &person.cookie, nulls).await.expect(201);
+        assert_eq!((&nulls["scopes"], &nulls["spaces"], &nulls["expires_at"]), (&all["scopes"], &Value::Null, &Value::Null));
+        world.delete(&format!("{KEYS}/{}", nulls["id"].as_str().unwrap()), &person.cookie).await.expect(200);
         let listed = world.get(KEYS, &person.cookie).await;
         let body = listed.expect(200);
-        assert_eq!(body["keys"].as_array().unwrap().len(), 2);
+        assert_eq!(body["keys"].as_array().unwrap().len(), 3);
         assert!(!String::from_utf8_lossy(&listed.body).contains("ak_"), "a key is shown once");
         let path = format!("{KEYS}/{}", made["id"].as_str().unwrap());
         // An agent sees the keys, and neither makes nor ends any: they would outlive it.
@@ -48,7 +53,8 @@ both! {
         let (own, public) = (world.space(&key, "Own", false).await, world.space(&strange, "Public", true).await);
         let private = world.space(&strange, "Private", false).await;
         let unknown = "019b76da-a800-7a67-8a14-94a3f41b0634";
-        make(&world, &person.cookie, json!({ "name": "x", "spaces": [own, public, own] })).await.expect(201);
+        let made = make(&world, &person.cookie, json!({ "name": "x", "spaces": [own, public, own] })).await.expect(201);
+        assert_eq!(made["spaces"], json!([own, public]), "each is named once");
         for (spaces, path) in [
             (json!([private]), "spaces[0]"),
             (json!([unknown]), "spaces[0]"),
@@ -64,7 +70,7 @@ both! {
     async fn every_fault_is_told_with_its_place(world: World) {
         let person = world.person("ada@example.com").await;
         for (body, path) in [
-            (json!({}), ""),
+            (json!({}), "name"),
             (json!({ "name": "" }), "name"),
             (json!({ "name": "x".repeat(101) }), "name"),
             (json!({ "name": "x", "scopes": ["everything"] }), "scopes[0]"),

@@ -100,7 +100,12 @@ both! {
                 let challenge = answer.header("www-authenticate").unwrap();
                 let metadata = format!("resource_metadata=\"{}/.well-known/oauth-protected-resource\"", world.url);
                 assert!(challenge.starts_with("Bearer ") && challenge.contains(&metadata), "{challenge}");
-                let sent = !matches!(credential, Credential::None);
+                // A cookie counts only where a session would do.
+                let sent = match credential {
+                    Credential::None => false,
+                    Credential::Bearer(_) => true,
+                    Credential::Cookie(_) => route.accepts.includes(Accepts::SESSION),
+                };
                 assert_eq!(challenge.contains("error=\"invalid_token\""), sent, "{challenge}");
                 checked += 1;
             }
@@ -117,6 +122,18 @@ both! {
         world.send(request).await.refused(401, "unauthorized");
         let request = world.request(Method::GET, "/api/v1/activity", &person.cookie).header("authorization", "Basic eDp5");
         world.send(request).await.refused(401, "unauthorized");
+    }
+
+    async fn only_whoever_sent_a_token_is_told_that_it_is_invalid(world: World) {
+        for (path, header) in ["/api/v1/activity", "/v1/spaces"].into_iter().flat_map(|path| {
+            ["Bearer", "Bearer ", "Basic eDp5", "Token at_x"].map(|header| (path, header))
+        }) {
+            let request = world.request(Method::GET, path, &Credential::None).header("authorization", header);
+            let answer = world.send(request).await;
+            answer.refused(401, "unauthorized");
+            let challenge = answer.header("www-authenticate").unwrap();
+            assert!(challenge.contains("resource_metadata=") && !challenge.contains("error="), "{header:?}: {challenge}");
+        }
     }
 
     async fn a_session_ends_when_it_is_not_used_and_slides_when_it_is(world: World) {

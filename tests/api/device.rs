@@ -117,9 +117,9 @@ both! {
         let (cuid, uuid) = (&machine.user_cuid, &machine.uuid);
         let bad = [
             (json!([cuid, uuid]), ""),
-            (json!({}), ""),
-            (json!({ "user_cuid": cuid }), ""),
-            (json!({ "machine_uuid": uuid }), ""),
+            (json!({}), "user_cuid"),
+            (json!({ "user_cuid": cuid }), "machine_uuid"),
+            (json!({ "machine_uuid": uuid }), "user_cuid"),
             (json!({ "user_cuid": "NOT A CUID", "machine_uuid": uuid }), "user_cuid"),
             (json!({ "user_cuid": 1, "machine_uuid": uuid }), "user_cuid"),
             (json!({ "user_cuid": cuid, "machine_uuid": uuid.to_uppercase() }), "machine_uuid"),
@@ -129,7 +129,7 @@ both! {
             assert_eq!(fault(&world.post(CODE, &computer, &body).await), place, "{body}");
         }
         for path in [APPROVE, DENY] {
-            let bad = [(json!({}), ""), (json!({ "user_code": "" }), "user_code"), (json!({ "user_code": 1 }), "user_code")];
+            let bad = [(json!({}), "user_code"), (json!({ "user_code": "" }), "user_code"), (json!({ "user_code": 1 }), "user_code")];
             for (body, place) in bad {
                 let refused = world.post(path, &person.cookie, &body).await;
                 assert_no_store(&refused);
@@ -139,8 +139,8 @@ both! {
         }
         let (device_code, _) = asking(&world, &machine).await;
         let bad = [
-            (json!({ "device_code": device_code }), ""),
-            (json!({ "grant_type": DEVICE_GRANT }), ""),
+            (json!({ "device_code": device_code }), "grant_type"),
+            (json!({ "grant_type": DEVICE_GRANT }), "device_code"),
             (json!({ "grant_type": DEVICE_GRANT, "device_code": "" }), "device_code"),
             (json!({ "grant_type": DEVICE_GRANT, "device_code": null }), "device_code"),
             (json!({ "grant_type": "authorization_code", "device_code": device_code }), "grant_type"),

@@ -19,6 +19,46 @@ async fn unknown_paths_and_methods_are_told_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_in_a_path_that_is_no_text_is_the_name_of_nothing() {
+    let world = World::new().await;
+    let (person, key) = world.librarian("ada@example.com").await;
+    let asked = async |method: Method, path: &str, credential: &Credential| {
+        let body = if method == Method::PATCH { json!({ "isFavorite": true }) } else { json!({}) };
+        world.send(world.request(method, &path.replace("{}", "%ff"), credential).json(&body)).await
+    };
+    for (method, path) in [
+        (Method::GET, "/v1/memories/{}"),
+        (Method::DELETE, "/v1/memories/{}"),
+        (Method::GET, "/v1/batch-add/{}"),
+        (Method::DELETE, "/v1/batch-add/{}"),
+        (Method::PATCH, "/v1/spaces/{}"),
+    ] {
+        let refused = asked(method, path, &key).await.refused(404, "not_found");
+        assert!(refused["details"].is_string(), "{refused}");
+    }
+    for what in ["keys", "agents", "sessions", "machines"] {
+        let path = format!("/api/v1/{what}/{{}}");
+        asked(Method::DELETE, &path, &person.cookie).await.refused(404, "not_found");
+        asked(Method::DELETE, &path, &Credential::None).await.refused(401, "unauthorized");
+    }
+    for path in
+        ["/.well-known/oauth-protected-resource/{}", "/.well-known/oauth-protected-resource/v1/{}", "/assets/{}"]
+    {
+        asked(Method::GET, path, &Credential::None).await.refused(404, "not_found");
+    }
+    for path in [
+        "/knowledge/memories/{}",
+        "/knowledge/batches/{}",
+        "/knowledge/spaces/{}",
+        "/account/agents/{}/revoke",
+        "/account/computers/{}/detach",
+        "/account/keys/{}/revoke",
+    ] {
+        asked(Method::GET, path, &person.cookie).await.page(404);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_opens_the_address_is_told_where_to_go() {
     let world = World::new().await;
     let answer = world.get("/", &Credential::None).await;

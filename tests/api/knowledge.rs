@@ -4,6 +4,7 @@ mod batch;
 mod errors;
 mod memories;
 mod pages;
+mod places;
 mod search;
 mod settings;
 mod site;

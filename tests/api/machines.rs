@@ -77,7 +77,7 @@ async fn owners_view(world: &World, person: &Person) -> [Value; 3] {
 async fn what_does_not_fit_is_named() {
     let world = World::new().await;
     let bad = [
-        (json!({}), "missing field"),
+        (json!({}), "is required"),
         (json!({ "user_cuid": "NOT", "machine_uuid": UUID }), "CUID2"),
         (json!({ "user_cuid": "abc", "machine_uuid": UUID.to_uppercase() }), "UUIDv7"),
         (json!({ "user_cuid": "abc", "machine_uuid": UUID, "name": "x".repeat(101) }), "100 characters"),

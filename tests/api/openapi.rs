@@ -41,6 +41,21 @@ async fn a_knowledge_api_elsewhere_has_its_own_server_in_the_description() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn bounds_of_requests_are_those_of_the_settings() {
+    let world = World::with(|settings| {
+        settings.knowledge.batch.items_max = 7;
+        settings.knowledge.batch.spaces_max = 3;
+    })
+    .await;
+    let document = world.get("/openapi.json", &Credential::None).await.expect(200);
+    let most = |schema: &str, member: &str| {
+        document["components"]["schemas"][schema]["properties"][member]["maxItems"].clone()
+    };
+    assert_eq!(["urls", "contents", "spaces"].map(|member| most("BatchRequest", member)), [7, 7, 3].map(Value::from));
+    assert_eq!(most("SearchRequest", "spaces"), 50);
+}
+
 #[test]
 fn every_route_is_described_and_everything_described_is_a_route() {
     let routes: BTreeSet<String> = routes()

@@ -173,8 +173,8 @@ pub struct KeyRequest {
     #[schema(schema_with = schema::name)]
     pub name: String,
     /// What it opens; everything when none is named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<schema::KeyScope>)]
+    #[serde(default, deserialize_with = "form::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<schema::KeyScope>>)]
     pub scopes: Vec<ApiKeyScope>,
     /// Where; everywhere when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,54 @@
-//! How values are written: date-times with milliseconds, secrets in the clear.
+//! How values are written: date-times with milliseconds, secrets in the clear, objects as nothing else.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// What has to be written as an object: a list of its members in their order would be taken for it otherwise.
+#[derive(Debug)]
+pub struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+struct Members<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+    }
+}
+
+/// A list of such objects, or none; for `#[serde(deserialize_with = …)]`.
+pub fn objects_or_none<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    let objects: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|Object(object)| object).collect()))
+}
+
+/// What is there, or what it is when nothing is, `null` being nothing; for `#[serde(deserialize_with = …)]`.
+pub fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
 
 /// A moment, RFC 3339 in UTC with milliseconds; for `#[serde(with = …)]`.
 pub mod moment {

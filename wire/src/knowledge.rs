@@ -113,6 +113,7 @@ pub struct SearchRequest {
     pub threshold: Option<f64>,
     /// Where; everything of the key's account when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 50)]
     pub spaces: Option<Vec<Uuid>>,
 }
 
@@ -168,7 +169,7 @@ pub struct BatchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
     /// Notes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "form::objects_or_none", skip_serializing_if = "Option::is_none")]
     pub contents: Option<Vec<Note>>,
     /// Where to put them; the account's default space when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -262,12 +262,13 @@ impl BatchAdd {
         state.tasks.abort_all();
         let urls: HashMap<usize, &Option<String>> =
             state.batch.pending.iter().map(|(index, url)| (*index, url)).collect();
+        let mut titles = self.wiring.store.batch_titles(state.batch.id).await?;
         let rest: Vec<(usize, Outcome)> = left
             .into_iter()
             .map(|index| {
                 let url = urls.get(&index).and_then(|url| (*url).clone());
                 let message = "the batch was cancelled before this was added".to_owned();
-                (index, Outcome::Error { url, title: None, error: Fault::Cancelled, message })
+                (index, Outcome::Error { url, title: titles.remove(&index), error: Fault::Cancelled, message })
             })
             .collect();
         self.end(&rest, state).await

@@ -19,6 +19,10 @@ pub struct BatchSettings {
     /// How long a client may take to send it.
     #[serde(with = "humantime_serde")]
     pub body_deadline: Duration,
+    /// Requests of more than 1 MiB that are in memory at once.
+    pub large_bodies_max: usize,
+    /// Those of one account among them.
+    pub large_bodies_per_account_max: usize,
     /// Batches of one account that may run at once.
     pub running_max: u32,
     /// Items of one batch that are prepared at once.
@@ -43,6 +47,8 @@ impl Default for BatchSettings {
             spaces_max: 20,
             body_bytes_max: 32 * 1024 * 1024,
             body_deadline: Duration::from_mins(1),
+            large_bodies_max: 8,
+            large_bodies_per_account_max: 2,
             running_max: 4,
             items_at_once: 8,
             streams_max: 4096,
@@ -59,6 +65,8 @@ impl BatchSettings {
         let rules = [
             (self.items_max == 0, "items_max", "must be at least 1"),
             (self.items_at_once == 0, "items_at_once", "must be at least 1"),
+            (self.large_bodies_max == 0, "large_bodies_max", "must be at least 1"),
+            (self.large_bodies_per_account_max == 0, "large_bodies_per_account_max", "must be at least 1"),
             (self.running_max == 0, "running_max", "must be at least 1"),
             (self.lease < Duration::from_secs(1), "lease", "must be at least 1s"),
             (self.heartbeat < Duration::from_millis(100), "heartbeat", "must be at least 100ms"),

@@ -36,7 +36,7 @@ pub struct FetchSettings {
     /// Longest wait for a connection, name and TLS included.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// Longest wait for the head of an answer, and for the next bytes of its body.
+    /// Longest wait for the head of an answer, connecting aside, and for the next bytes of its body.
     #[serde(with = "humantime_serde")]
     pub stall_timeout: Duration,
     /// How long a page may take over all redirects and retries; waiting for its turn aside.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use domain::api_key::ApiKeyScope;
@@ -14,6 +14,7 @@ use crate::house::House;
 use crate::http::auth::Accepts;
 use crate::http::document::Document;
 use crate::http::error::{Answer, Code};
+use crate::http::named::Named;
 use crate::http::{KNOWLEDGE_PREFIX, knowledge_routes, routes};
 
 /// Where the metadata of a protected resource stands; the path of the resource comes after it (RFC 9728, section 3.1).
@@ -65,13 +66,13 @@ pub async fn knowledge_resource(State(house): State<House>, headers: HeaderMap) 
 }
 
 /// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface that begins with this path.
-pub async fn protected_resource_at(State(house): State<House>, Path(path): Path<String>, headers: HeaderMap) -> Answer {
+pub async fn protected_resource_at(State(house): State<House>, Named(path): Named, headers: HeaderMap) -> Answer {
     let knowledge_is_here = house.settings.knowledge.bind.is_none();
     resource_at(&house, &path, &headers, |is_knowledge| knowledge_is_here || !is_knowledge)
 }
 
 /// The same where the knowledge API has a listener of its own.
-pub async fn knowledge_resource_at(State(house): State<House>, Path(path): Path<String>, headers: HeaderMap) -> Answer {
+pub async fn knowledge_resource_at(State(house): State<House>, Named(path): Named, headers: HeaderMap) -> Answer {
     resource_at(&house, &path, &headers, |is_knowledge| is_knowledge)
 }
 

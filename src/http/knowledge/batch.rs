@@ -1,7 +1,7 @@
 //! Batches: taken in, told of, joined again, cancelled (specification, *Batch-add stream*).
 
 use actors::ingest::Feed;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
 use bytes::Bytes;
@@ -9,25 +9,30 @@ use domain::batch::{Item, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
 use futures_util::stream::{self, Stream};
+use store::batch::Standing;
 use uuid::Uuid;
 use wire::Done;
 use wire::knowledge::{BatchRequest, Note};
 
 use super::error::Answer;
-use super::stream::{event, streamed};
-use super::{Key, ToWrite, large_body, parse, says_json};
+use super::large::large_body;
+use super::stream::{Place, event, streamed};
+use super::{Key, ToWrite, parse, says_json};
 use crate::house::House;
 use crate::http::body;
 use crate::http::error::{ApiError, Code};
+use crate::http::named::Named;
 use crate::knowledge::Reader;
 
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
 pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
-    let BatchRequest { urls, contents, spaces } = parse(&large_body(request.into_body(), &house).await?)?;
+    let body = large_body(request.into_body(), &reader.account, &house).await?;
+    let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
-    Ok(told(begin(&house, &reader, items, &named).await?, &house)?)
+    let place = Place::take(&house)?;
+    Ok(told(begin(&house, &reader, items, &named).await?, place, &house))
 }
 
 /// Takes a batch in, within every limit, and gives its stream.
@@ -57,10 +62,11 @@ pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uu
 pub async fn join(
     State(house): State<House>,
     Key(reader, _): Key<ToWrite>,
-    Path(id): Path<String>,
+    Named(id): Named,
     headers: HeaderMap,
 ) -> Answer {
-    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, &house)?)
+    let place = Place::take(&house)?;
+    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, place, &house))
 }
 
 /// The stream of a batch of the reader's account: after the message that the client heard last, or else after the one that is named.
@@ -83,11 +89,19 @@ pub async fn join_as(
             Some(heard.seq)
         }
     };
-    house.ingestion.join(id, &reader.account, after).await?.ok_or_else(|| Code::NotFound.into())
+    let standing = standing(house, reader, id).await?;
+    house.ingestion.join(&standing, after).await?.ok_or_else(|| Code::NotFound.into())
+}
+
+/// How a batch of the reader's account stands. It tells what is in all of its spaces, so a key for certain spaces has to cover them.
+async fn standing(house: &House, reader: &Reader, id: BatchId) -> Result<Standing, ApiError> {
+    let standing = house.store.batch_standing(id, &reader.account).await?;
+    let seen = standing.filter(|standing| standing.spaces.iter().all(|space| reader.covers(*space)));
+    seen.ok_or_else(|| Code::NotFound.into())
 }
 
 /// `DELETE /v1/batch-add/{id}`: `{ok: true}`; items without an outcome get the error `cancelled`, and the stream its end.
-pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
+pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Named(id): Named) -> Answer {
     cancel_as(&house, &reader, &id).await?;
     Ok(body::answer(&Done::OK)?)
 }
@@ -95,21 +109,18 @@ pub async fn cancel(State(house): State<House>, Key(reader, _): Key<ToWrite>, Pa
 /// Cancels a batch of the reader's account; one that has ended stays as it is.
 pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), ApiError> {
     let id: BatchId = id.parse().map_err(|_| Code::NotFound)?;
-    let (ingestion, account, store) = (house.ingestion.clone(), reader.account.clone(), house.store.clone());
-    let known = actors::detached(async move {
-        if ingestion.cancel(id, &account).await? {
-            return Ok::<_, actors::Trouble>(true);
-        }
-        Ok(store.batch_by_id(id, Some(&account)).await?.is_some())
-    });
-    if known.await?? { Ok(()) } else { Err(Code::NotFound.into()) }
+    if standing(house, reader, id).await?.is_running {
+        let (ingestion, account) = (house.ingestion.clone(), reader.account.clone());
+        actors::detached(async move { ingestion.cancel(id, &account).await }).await??;
+    }
+    Ok(())
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
-pub fn told(feed: Feed, house: &House) -> Result<Response, ApiError> {
-    streamed(house, feed.batch(), messages(feed))
+fn told(feed: Feed, place: Place, house: &House) -> Response {
+    streamed(house, place, feed.batch(), messages(feed))
 }
 
 /// Messages that are known already go together, in pieces of about so many bytes.

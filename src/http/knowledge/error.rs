@@ -47,6 +47,7 @@ fn details(code: Code) -> &'static str {
         Code::UnsupportedContentEncoding => "send the body as it is, without Content-Encoding",
         Code::RateLimited => "the account has as much going on as it may: wait and try again",
         Code::TemporarilyUnavailable => "this could not be done right now: try again",
-        _ => "the request cannot be read: see its issues",
+        Code::InvalidRequest => "the request cannot be taken as it is: see its issues",
+        _ => "the request was refused: its error says why",
     }
 }

@@ -1,7 +1,7 @@
 //! Memories, one by one and all of them.
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use super::{Key, ToSearch, ToWrite};
 use crate::house::House;
 use crate::http::body;
 use crate::http::error::{ApiError, Code};
+use crate::http::named::Named;
 use crate::knowledge::Reader;
 
 /// Memories that are read at once for an export.
@@ -26,13 +27,13 @@ const PAGE: usize = 20;
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
 /// `GET /v1/memories/{id}`: one memory with its whole text and its spaces.
-pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Path(id): Path<String>) -> Answer {
+pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Named(id): Named) -> Answer {
     let memory = seen(&house, &reader, &id).await?;
     Ok(body::answer(&described(memory, &reader, &house))?)
 }
 
 /// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space.
-pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Path(id): Path<String>) -> Answer {
+pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Named(id): Named) -> Answer {
     forget(&house, &reader, &id).await?;
     Ok(body::answer(&Done::OK)?)
 }
@@ -54,8 +55,18 @@ pub async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, Ap
     }
     // What others keep in spaces that the account was let into can be read there too.
     let spaces = house.store.spaces_of_account(&reader.account, super::spaces::SPACES_LISTED_MAX).await?;
-    let spaces: Vec<_> = spaces.into_iter().map(|space| space.id).filter(|space| reader.covers(*space)).collect();
-    house.store.memory_by_id(id, &Scope::Spaces(spaces)).await?.ok_or_else(|| Code::NotFound.into())
+    let mut spaces: Vec<_> = spaces.into_iter().map(|space| space.id).filter(|space| reader.covers(*space)).collect();
+    // And so can what a search in a stranger's public space finds.
+    if reader.within.is_none() {
+        spaces.extend(house.store.spaces_public_of(id).await?);
+    }
+    let scope = Scope::Spaces(spaces);
+    let mut memory = house.store.memory_by_id(id, &scope).await?.ok_or(Code::NotFound)?;
+    // Where else its owner keeps it is nobody else's business.
+    if let Scope::Spaces(spaces) = scope {
+        memory.spaces.retain(|space| spaces.contains(space));
+    }
+    Ok(memory)
 }
 
 /// `GET /v1/export`: everything that a search without spaces would find, one JSON object a line, oldest first.

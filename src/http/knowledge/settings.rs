@@ -2,8 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use domain::filter::{FilterSettings, FilterUpdate};
-use serde_json::{Map, Value, json};
+use domain::filter::{FilterChange, FilterSettings, FilterUpdate};
 use wire::knowledge::{Settings, SettingsChanged};
 
 use super::error::Answer;
@@ -25,28 +24,24 @@ pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSet>) -> Ans
 }
 
 /// `PATCH /v1/settings`: changes some; what is absent stays, `null` clears. `{message, settings, warnings}`
-pub async fn change(
-    State(house): State<House>,
-    Key(reader, _): Key<ToSet>,
-    Json(body): Json<Map<String, Value>>,
-) -> Answer {
-    let now = house.store.filter_settings(&reader.account).await?;
-    let mut settings = json!(now);
-    for (name, value) in body {
-        settings[name] = value;
-    }
-    let update: FilterUpdate = body::json(settings.to_string().as_bytes())?;
-    Ok(changed(&house, set(&house, &reader, update).await?)?)
+pub async fn change(State(house): State<House>, Key(reader, _): Key<ToSet>, Json(body): Json<FilterChange>) -> Answer {
+    let (store, account, now) = (house.store.clone(), reader.account.clone(), house.clock.now());
+    let work = async move { store.filter_settings_change(&account, |known| within_bounds(body.of(known)), now).await };
+    Ok(changed(&house, actors::detached(work).await???)?)
 }
 
 /// Replaces the settings of the reader's account, within every bound.
 pub async fn set(house: &House, reader: &Reader, update: FilterUpdate) -> Result<FilterSettings, ApiError> {
-    let settings = FilterSettings::try_from(update)
-        .map_err(|issues| ApiError::issues(issues.into_iter().map(|issue| (issue.path, issue.message))))?;
+    let settings = within_bounds(update)?;
     let (store, account, now) = (house.store.clone(), reader.account.clone(), house.clock.now());
     let kept = settings.clone();
     actors::detached(async move { store.filter_settings_set(&account, &kept, now).await }).await??;
     Ok(settings)
+}
+
+fn within_bounds(update: FilterUpdate) -> Result<FilterSettings, ApiError> {
+    FilterSettings::try_from(update)
+        .map_err(|issues| ApiError::issues(issues.into_iter().map(|issue| (issue.path, issue.message))))
 }
 
 fn changed(house: &House, settings: FilterSettings) -> Result<Response, ApiError> {

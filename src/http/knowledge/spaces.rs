@@ -1,6 +1,6 @@
 //! Spaces: made, listed, changed.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use domain::ids::SpaceId;
 use domain::space::{Space, SpaceName, split_name};
 use store::space::{SpaceChange, SpaceCreate};
@@ -11,6 +11,7 @@ use super::{Json, Key, ToSearch, ToWrite};
 use crate::house::House;
 use crate::http::body;
 use crate::http::error::{ApiError, Code};
+use crate::http::named::Named;
 use crate::knowledge::Reader;
 
 /// Spaces that are listed.
@@ -43,7 +44,7 @@ pub async fn list(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> 
 pub async fn change(
     State(house): State<House>,
     Key(reader, _): Key<ToWrite>,
-    Path(id): Path<String>,
+    Named(id): Named,
     Json(body): Json<wire::knowledge::SpaceChange>,
 ) -> Answer {
     let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
@@ -92,7 +93,7 @@ pub async fn make(house: &House, reader: &Reader, name: SpaceName, is_public: bo
     match made.await?? {
         (SpaceCreate::Created, Some(space)) => Ok(space),
         _ => {
-            Err(ApiError::invalid("", format!("the account has {spaces_max} spaces, which is as many as it may have")))
+            Err(ApiError::invalid("", format!("the account has made {spaces_max} spaces, which is as many as it may")))
         }
     }
 }

@@ -11,6 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use domain::ids::BatchId;
 use futures_util::stream::{self, Stream, StreamExt};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::house::House;
 use crate::http::error::ApiError;
@@ -23,16 +24,26 @@ pub fn event(id: &impl Display, data: &str) -> String {
     format!("id: {id}\ndata: {data}\n\n")
 }
 
-/// An answer that goes on for as long as there are events, within the number of those that may go on at once. When there was nothing to
-/// tell for a while, a comment shows that somebody is there.
+/// A place among the streams that may go on at once. It is taken before anything is begun of which the stream would tell.
+#[derive(Debug)]
+pub struct Place(OwnedSemaphorePermit);
+
+impl Place {
+    /// One that is free.
+    pub fn take(house: &House) -> Result<Self, ApiError> {
+        let place = house.streams.clone().try_acquire_owned();
+        place.map(Self).map_err(|_| ApiError::unavailable("too_many_streams", Duration::from_secs(5)))
+    }
+}
+
+/// An answer that goes on for as long as there are events. When there was nothing to tell for a while, a comment shows that somebody is
+/// there.
 pub fn streamed(
     house: &House,
+    Place(place): Place,
     batch: BatchId,
     events: impl Stream<Item = Bytes> + Send + 'static,
-) -> Result<Response, ApiError> {
-    let Ok(place) = house.streams.clone().try_acquire_owned() else {
-        return Err(ApiError::unavailable("too_many_streams", Duration::from_secs(5)));
-    };
+) -> Response {
     let mut closing = house.closing.clone();
     // Whoever listens while the server stops joins the next one.
     let closed = async move {
@@ -49,7 +60,7 @@ pub fn streamed(
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
-    Ok(response)
+    response
 }
 
 fn beating(events: impl Stream<Item = Bytes> + Send + 'static, every: Duration) -> impl Stream<Item = Bytes> {

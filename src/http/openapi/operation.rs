@@ -320,8 +320,7 @@ impl Operation {
         let follow = [
             (asks, Code::Unauthorized),
             (asks && !knowledge, Code::MachineUnknown),
-            // A cookie is judged before it is found that it does not do.
-            (changes && asks, Code::CrossSiteRequest),
+            (changes && route.accepts.includes(Accepts::SESSION), Code::CrossSiteRequest),
             (knowledge, Code::InsufficientScope),
             (self.path.contains('{'), Code::NotFound),
             (self.body.is_some(), Code::PayloadTooLarge),

@@ -1,7 +1,7 @@
 //! Who gets in: browsers that are signed in, and keys of the knowledge API.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use chrono::TimeDelta;
@@ -16,6 +16,7 @@ use super::undo::{Sure, gone};
 use crate::house::House;
 use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, make};
 use crate::http::error::Code;
+use crate::http::named::Named;
 use crate::web::{Answer, Frame, Moment, PageForm, Shown, SignedIn, Trouble, page};
 
 /// Sessions that are listed.
@@ -199,7 +200,7 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
 pub async fn end_session(
     State(house): State<House>,
     visitor: SignedIn,
-    Path(id): Path<String>,
+    Named(id): Named,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     let person = visitor.person;

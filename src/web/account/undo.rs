@@ -1,7 +1,7 @@
 //! The pages that ask once more: each names what will be lost, and what will not.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::{COMPUTERS_MAX, Owner};
 use crate::house::House;
 use crate::http::api_keys::end;
+use crate::http::named::Named;
 use crate::web::{Answer, Frame, PageForm, Shown, SignedIn, Trouble, page};
 
 /// Forms that only say yes.
@@ -38,7 +39,7 @@ pub(in crate::web) fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 }
 
 /// `GET /account/computers/{machine_uuid}/detach`
-pub async fn detach_question(State(house): State<House>, owner: Owner, Path(machine_uuid): Path<String>) -> Answer {
+pub async fn detach_question(State(house): State<House>, owner: Owner, Named(machine_uuid): Named) -> Answer {
     let computers =
         house.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(Trouble::store(&house))?;
     let computer = computers.into_iter().find(|computer| computer.machine_uuid.to_string() == machine_uuid);
@@ -72,7 +73,7 @@ pub async fn detach_question(State(house): State<House>, owner: Owner, Path(mach
 pub async fn detach(
     State(house): State<House>,
     owner: Owner,
-    Path(machine_uuid): Path<String>,
+    Named(machine_uuid): Named,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| gone(&house, &owner.visitor))?;
@@ -86,7 +87,7 @@ pub async fn detach(
 }
 
 /// `GET /account/agents/{id}/revoke`
-pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+pub async fn revoke_question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
     let agent: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
     let agent = house.store.registration_by_id(agent).await.map_err(Trouble::store(&house))?;
     let theirs = agent.is_some_and(|(agent, _)| {
@@ -122,7 +123,7 @@ pub async fn revoke_question(State(house): State<House>, owner: Owner, Path(id):
 pub async fn revoke(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     let id: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
@@ -131,7 +132,7 @@ pub async fn revoke(
 }
 
 /// `GET /account/keys/{id}/revoke`
-pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
     let now = house.clock.now();
     let key: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
     let key = house.store.api_key_of_account(key, &owner.account).await.map_err(Trouble::store(&house))?;
@@ -157,7 +158,7 @@ pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Path(
 pub async fn revoke_key(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     let id: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;

@@ -38,7 +38,7 @@ struct Sent {
 
 /// `POST /knowledge/add`: takes a batch in and goes to its page.
 pub async fn add(State(house): State<House>, owner: Owner, request: Request) -> Answer {
-    let PageForm(pairs): PageForm<Vec<(String, String)>> = PageForm::large(request, &house).await?;
+    let PageForm(pairs): PageForm<Vec<(String, String)>> = PageForm::large(request, &owner.account, &house).await?;
     let sent = Sent::read(&pairs);
     let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
     let begun = match named {

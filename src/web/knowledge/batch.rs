@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::batch::{End, Journal, Outcome};
@@ -16,6 +16,7 @@ use super::found::titled;
 use super::{SpaceLink, TAB, capitalised, gone, links, trouble};
 use crate::house::House;
 use crate::http::knowledge::batch::cancel_as;
+use crate::http::named::Named;
 use crate::web::account::Owner;
 use crate::web::account::undo::Sure;
 use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
@@ -67,7 +68,7 @@ pub(super) struct Progress {
 }
 
 /// `GET /knowledge/batches/{id}`
-pub async fn show(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
     let id: BatchId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
     let batch = house.store.batch_by_id(id, Some(&owner.account)).await.map_err(Trouble::store(&house))?;
     let batch = batch.ok_or_else(|| gone(&house, &owner.visitor))?;
@@ -93,7 +94,7 @@ pub async fn show(State(house): State<House>, owner: Owner, Path(id): Path<Strin
 pub async fn cancel(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     cancel_as(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;

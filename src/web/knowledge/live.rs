@@ -2,7 +2,7 @@
 
 use actors::ingest::Feed;
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use domain::batch::{Message, Outcome};
@@ -15,7 +15,8 @@ use super::batch::{Line, Progress, kept, titles};
 use super::{gone, trouble};
 use crate::house::House;
 use crate::http::knowledge::batch::join_as;
-use crate::http::knowledge::stream::{event, streamed};
+use crate::http::knowledge::stream::{Place, event, streamed};
+use crate::http::named::Named;
 use crate::web::account::Owner;
 use crate::web::{Answer, Frame, Trouble};
 
@@ -49,10 +50,11 @@ pub struct From {
 pub async fn stream(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Answer {
+    let place = Place::take(&house).map_err(|error| Trouble::api(&house, &error))?;
     let joined = join_as(&house, &owner.reader(), &id, &headers, from.after).await;
     let feed = joined.map_err(trouble(&house, &owner.visitor))?;
     let batch = house.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(Trouble::store(&house))?;
@@ -60,7 +62,7 @@ pub async fn stream(
     let frame = Frame::new(&house, Some(&owner.visitor));
     let batch = feed.batch();
     let told = Telling { house: house.clone(), account: owner.account, frame, spaces, feed };
-    streamed(&house, batch, told.events()).map_err(|error| Trouble::api(&house, &error))
+    Ok(streamed(&house, place, batch, told.events()))
 }
 
 /// What is told to one page.

@@ -1,7 +1,7 @@
 //! One memory: its text, where it is from, which spaces it is in, and how to delete it.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use store::memory::Memory;
@@ -10,6 +10,7 @@ use super::found::titled;
 use super::{SpaceLink, TAB, gone, links, trouble};
 use crate::house::House;
 use crate::http::knowledge::memories::{forget, seen};
+use crate::http::named::Named;
 use crate::web::account::Owner;
 use crate::web::account::undo::{Sure, UndoPage, lines};
 use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
@@ -36,7 +37,7 @@ struct MemoryPage {
 }
 
 /// `GET /knowledge/memories/{id}`
-pub async fn show(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
     let memory = seen(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;
     let now = house.clock.now();
     let end = memory.content.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
@@ -62,7 +63,7 @@ pub async fn show(State(house): State<House>, owner: Owner, Path(id): Path<Strin
 }
 
 /// `GET /knowledge/memories/{id}/delete`
-pub async fn question(State(house): State<House>, owner: Owner, Path(id): Path<String>) -> Answer {
+pub async fn question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
     let memory = ours(&house, &owner, &id).await?;
     let places = links(&house, &owner.account, &memory.spaces).await?;
     let places: Vec<String> = places.into_iter().map(|space| space.name).collect();
@@ -97,7 +98,7 @@ const OTHERS: &str = "Your other memories and your spaces are not touched.";
 pub async fn delete(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     PageForm(Sure {}): PageForm<Sure>,
 ) -> Answer {
     forget(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;

@@ -1,7 +1,7 @@
 //! Spaces: made, named, opened to others, marked.
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::ids::SpaceId;
@@ -14,6 +14,7 @@ use super::home::{Asking, draw};
 use super::{TAB, fault, gone, trouble};
 use crate::house::House;
 use crate::http::knowledge::spaces::{change_as, make as make_space};
+use crate::http::named::Named;
 use crate::web::account::Owner;
 use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
 
@@ -77,12 +78,7 @@ pub async fn make(State(house): State<House>, owner: Owner, PageForm(form): Page
 }
 
 /// `GET /knowledge/spaces/{id}`
-pub async fn show(
-    State(house): State<House>,
-    owner: Owner,
-    Path(id): Path<String>,
-    Query(told): Query<Told>,
-) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named, Query(told): Query<Told>) -> Answer {
     let space = seen(&house, &owner, &id).await?;
     let saved = told.saved.as_deref().map(|saved| match saved {
         "made" => "The space is made. What you add to it, your agents find as well.",
@@ -95,7 +91,7 @@ pub async fn show(
 pub async fn change(
     State(house): State<House>,
     owner: Owner,
-    Path(id): Path<String>,
+    Named(id): Named,
     PageForm(form): PageForm<SpaceForm>,
 ) -> Answer {
     let space = seen(&house, &owner, &id).await?;

@@ -9,7 +9,7 @@
 
 mod provider;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -23,6 +23,7 @@ use super::{OwnBrowser, Wish, entered, ours};
 use crate::house::House;
 use crate::http::auth::cookie;
 use crate::http::client::ClientAddress;
+use crate::http::named::Named;
 use crate::web::cookie::Cookie;
 use crate::web::visitor::quoted;
 use crate::web::{Answer, Shown, Trouble};
@@ -54,7 +55,7 @@ pub struct Returned {
 pub async fn begin(
     State(house): State<House>,
     ClientAddress(address): ClientAddress,
-    Path(name): Path<String>,
+    Named(name): Named,
     Query(wish): Query<Wish>,
 ) -> Answer {
     house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
@@ -82,7 +83,7 @@ pub async fn callback(
     State(house): State<House>,
     ClientAddress(address): ClientAddress,
     OwnBrowser(browser): OwnBrowser,
-    Path(name): Path<String>,
+    Named(name): Named,
     headers: HeaderMap,
     Query(returned): Query<Returned>,
 ) -> Answer {

@@ -1,5 +1,7 @@
 //! Batches on their way into the knowledge API.
 
+use std::collections::HashMap;
+
 use domain::batch::{End, Item, Outcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
@@ -44,10 +46,12 @@ laws! {
             assert_eq!(store.batch_item(id, index).await.unwrap(), Some(item));
         }
         assert_eq!(store.batch_item(id, 3).await.unwrap(), None);
+        assert_eq!(store.batch_titles(id).await.unwrap(), HashMap::from([(2, "T".to_owned())]));
         assert_eq!(store.batch_by_id(id, Some(&bob)).await.unwrap(), None);
         assert!(store.batch_by_id(id, None).await.unwrap().is_some());
-        assert_eq!(store.batch_is_running(id, &ada).await.unwrap(), Some(true));
-        assert_eq!(store.batch_is_running(id, &bob).await.unwrap(), None);
+        let standing = store.batch_standing(id, &ada).await.unwrap().unwrap();
+        assert_eq!((standing.id, standing.is_running, &standing.spaces), (id, true, &read.spaces));
+        assert_eq!(store.batch_standing(id, &bob).await.unwrap(), None);
     }
 
     async fn an_item_ends_once(world: &World) {
@@ -98,9 +102,9 @@ laws! {
         assert!(store.batch_cancel(id, &ada, at(2)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().cancelled_at, Some(at(1)));
         assert_eq!(store.batch_lease(id, "one", at(9), at(2)).await.unwrap(), Lease::Held { is_cancelled: true });
-        assert_eq!(store.batch_is_running(id, &ada).await.unwrap(), Some(true), "until it has ended");
+        assert!(store.batch_standing(id, &ada).await.unwrap().unwrap().is_running, "until it has ended");
         store.batch_finish(id, &[], &End::Complete, at(3)).await.unwrap();
-        assert_eq!(store.batch_is_running(id, &ada).await.unwrap(), Some(false));
+        assert!(!store.batch_standing(id, &ada).await.unwrap().unwrap().is_running);
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
 

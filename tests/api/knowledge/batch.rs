@@ -72,7 +72,10 @@ both! {
             (json!({ "urls": vec!["http://example.com/"; 300], "contents": notes(301) }), ""),
             (json!({ "contents": notes(1), "spaces": one_more }), "spaces"),
             (json!({ "contents": [{ "content": "x" }, { "content": "x".repeat(1024 * 1024 + 1) }] }), "contents[1].content"),
-            (json!({ "contents": [{ "title": "no content" }] }), "contents[0]"),
+            (json!({ "contents": [{ "title": "no content" }] }), "contents[0].content"),
+            // An object is no list of its members.
+            (json!({ "contents": [{ "content": "x" }, ["x", "y", "note"]] }), "contents[1]"),
+            (json!({ "contents": [["x"]] }), "contents[0]"),
             (json!({ "contents": [{ "content": "x", "type": "book" }] }), "contents[0].type"),
             (json!({ "urls": [5] }), "urls[0]"),
             (json!({ "urls": "http://example.com/" }), "urls"),
@@ -175,11 +178,49 @@ async fn an_account_has_so_many_batches_running() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_keeps_so_many_memories() {
-    let world = World::with(|settings| settings.knowledge.memories_per_account_max = 3).await;
+    let (_, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+        settings.knowledge.memories_per_account_max = 3;
+    })
+    .await;
     let (_, key) = world.librarian("ada@example.com").await;
     let told = world.add(&key, json!({ "contents": notes(5) })).await.whole().await;
     assert_eq!(told.iter().filter(|message| message["type"] == "success").count(), 3);
     assert_eq!(told.iter().filter(|message| message["error"] == "quota_exceeded").count(), 2);
+    // An error tells of an item what the client wrote, and nothing that was made of it.
+    let url = format!("http://{address}/text?utm_source=x#part");
+    let contents = json!([{ "content": "# A heading", "title": "Mine" }, { "content": "# Another heading" }]);
+    let told = world.add(&key, json!({ "urls": [url], "contents": contents })).await.whole().await;
+    let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
+    assert!((0..3).all(|index| at(index)["error"] == "quota_exceeded"), "{told:?}");
+    assert_eq!((&at(0)["url"], at(0).get("title")), (&json!(url), None));
+    assert_eq!((&at(1)["title"], at(1).get("url")), (&json!("Mine"), None));
+    assert_eq!((at(2).get("title"), at(2).get("url")), (None, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_cancelled_is_told_as_the_client_wrote_it() {
+    let (_, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+        settings.knowledge.batch.items_at_once = 1;
+    })
+    .await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let url = format!("http://{address}/silent#here");
+    let contents = json!([{ "content": "First", "title": "Titled \u{0}" }, { "content": "Second" }]);
+    let mut stream = world.add(&key, json!({ "urls": [url], "contents": contents })).await;
+    world.delete(&format!("/v1/batch-add/{}", stream.batch), &key).await.expect(200);
+    let told = stream.rest().await;
+    assert_whole(&told);
+    let at = |index: u64| told.iter().find(|message| message["index"] == index).unwrap();
+    assert!((0..3).all(|index| at(index)["error"] == "cancelled"), "{told:?}");
+    assert_eq!((&at(0)["url"], at(0).get("title")), (&json!(url), None));
+    assert_eq!((&at(1)["title"], at(1).get("url")), (&json!("Titled \u{0}"), None));
+    assert_eq!((at(2).get("title"), at(2).get("url")), (None, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,8 +40,13 @@ both! {
             for credential in &bad {
                 let answer = ask(credential).await;
                 refused(&answer, 401, "unauthorized");
-                assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer "));
+                let challenge = answer.header("www-authenticate").unwrap();
+                assert!(challenge.starts_with("Bearer "));
+                // A session is no credential here, so it is as if none was sent.
+                assert_eq!(challenge.contains("invalid_token"), matches!(credential, Credential::Bearer(_)), "{challenge}");
             }
+            let elsewhere = world.request(route.method.clone(), &path, &person.cookie).header("sec-fetch-site", "cross-site");
+            refused(&world.send(elsewhere).await, 401, "unauthorized");
             refused(&ask(&Credential::from(&machine)).await, 401, "unauthorized");
             assert_ne!(ask(&key).await.status, 401, "{} {path}", route.method);
         }
@@ -95,6 +100,11 @@ async fn faults_of_a_request_are_told_apart() {
         let compressed = post(path).header("content-encoding", "gzip").json(&json!({}));
         refused(&world.send(compressed).await, 415, "unsupported_content_encoding");
         refused(&world.send(world.request(Method::OPTIONS, path, &key)).await, 405, "method_not_allowed");
+    }
+    // Whether anybody reads the member or not.
+    for wrong in [&b"{\"query\":\"x\",\"pad\":\"\xff\xfe\"}"[..], b"{\"query\":\"\xff\xfe\"}", b"{\"\xff\":1}"] {
+        let request = post("/v1/search").header("content-type", "application/json").body(wrong);
+        refused(&world.send(request).await, 400, "invalid_json");
     }
     let large = vec![b' '; 1024 * 1024 + 1];
     refused(

@@ -1,5 +1,6 @@
 //! Memories one by one, and all of them.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::world::{World, both};
@@ -19,6 +20,36 @@ both! {
         assert_eq!(world.delete(&path, &key).await.expect(200), json!({ "ok": true }));
         world.delete(&path, &key).await.refused(404, "not_found");
         assert_eq!(world.found(&key, json!({ "query": "quokkas" })).await, [""; 0]);
+    }
+
+    async fn what_a_search_in_a_public_space_found_is_read_at_its_url(world: World) {
+        let (_, owner) = world.librarian("ada@example.com").await;
+        let (bob, stranger) = world.librarian("bob@example.com").await;
+        let (open, closed) = (world.space(&owner, "Open", true).await, world.space(&owner, "Closed", false).await);
+        let into = |space: &str, text: &str| json!({ "contents": [{ "content": text }], "spaces": [space] });
+        for space in [&open, &closed] {
+            world.add(&owner, into(space, "Public penguins")).await.whole().await;
+        }
+        world.add(&owner, into(&closed, "Secret seals")).await.whole().await;
+        let found = world.search(&stranger, json!({ "query": "penguins", "spaces": [open] })).await.expect(200);
+        let url = found["results"][0]["url"].as_str().unwrap();
+        let path = url.strip_prefix(&world.url).unwrap();
+        let memory = world.get(path, &stranger).await.expect(200);
+        assert_eq!((&memory["content"], &memory["spaces"]), (&json!("Public penguins"), &json!([open])));
+        // To read is all that it allows.
+        world.delete(path, &stranger).await.refused(404, "not_found");
+        assert_eq!(world.get("/v1/export", &stranger).await.body, "");
+        let own = world.space(&stranger, "Own", false).await;
+        let limited = world.key(&bob, json!({ "name": "own", "spaces": [own] })).await;
+        world.get(path, &limited).await.refused(404, "not_found");
+        let secret = world.search(&owner, json!({ "query": "seals", "limit": 1 })).await.expect(200);
+        let secret = format!("/v1/memories/{}", secret["results"][0]["id"].as_str().unwrap());
+        world.get(&secret, &owner).await.expect(200);
+        world.get(&secret, &stranger).await.refused(404, "not_found");
+        let close = world.request(Method::PATCH, &format!("/v1/spaces/{open}"), &owner).json(&json!({ "isPublic": false }));
+        world.send(close).await.expect(200);
+        world.get(path, &stranger).await.refused(404, "not_found");
+        assert_eq!(world.get(path, &owner).await.expect(200)["spaces"].as_array().unwrap().len(), 2);
     }
 
     async fn everything_is_exported_a_line_each(world: World) {

@@ -33,6 +33,20 @@ both! {
         }
     }
 
+    async fn faults_are_told_in_the_words_of_json(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        for (body, path, message) in [
+            (json!({ "query": "x", "limit": "ten" }), "limit", "must be a number, and is a string"),
+            (json!({ "query": 5 }), "query", "must be a string, and is a number"),
+            (json!({ "query": "x", "spaces": {} }), "spaces", "must be an array, and is an object"),
+            (json!("x"), "", "must be an object, and is a string"),
+            (json!(["x"]), "", "must be an object, and is an array"),
+        ] {
+            let refused = world.search(&key, body).await.refused(400, "invalid_request");
+            assert_eq!(refused["issues"], json!([{ "path": path, "message": message }]));
+        }
+    }
+
     async fn order_number_and_threshold_agree(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         world.notes(&key, &[ZEBRA, BREAD, SHIPS]).await;

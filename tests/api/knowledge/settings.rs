@@ -37,6 +37,46 @@ both! {
         assert_eq!(put(&world, &key, json!({ "includeItems": [] })).await.expect(200)["settings"], empty);
     }
 
+    async fn changes_at_the_same_time_are_all_kept(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        for round in 0..12 {
+            let word = format!("word {round}");
+            let (one, two, three) = tokio::join!(
+                patch(&world, &key, json!({ "categories": [word] })),
+                patch(&world, &key, json!({ "includeItems": [word] })),
+                patch(&world, &key, json!({ "excludeItems": [word], "shouldLLMFilter": round % 2 == 0 })),
+            );
+            for answer in [one, two, three] {
+                answer.expect(200);
+            }
+            let settings = world.get("/v1/settings", &key).await.expect(200)["settings"].clone();
+            for name in ["categories", "includeItems", "excludeItems"] {
+                assert_eq!(settings[name], json!([word]), "{settings}");
+            }
+        }
+    }
+
+    async fn a_change_names_each_member_once_and_faults_stand_where_the_client_wrote_them(world: World) {
+        let (_, key) = world.librarian("ada@example.com").await;
+        let kept = json!({ "categories": ["Rust"], "excludeItems": ["ads"] });
+        patch(&world, &key, kept).await.expect(200);
+        let before = world.get("/v1/settings", &key).await.expect(200);
+        for (body, path) in [
+            (r#"{"categories": ["a"], "categories": ["b"]}"#, "categories"),
+            (r#"{"includeItems": 5}"#, "includeItems"),
+            (r#"{"includeItems": ["ok", ""]}"#, "includeItems[1]"),
+            (r#"{"filterPrompt": " "}"#, "filterPrompt"),
+        ] {
+            for method in [Method::PATCH, Method::PUT] {
+                let request = world.request(method, "/v1/settings", &key).header("content-type", "application/json");
+                let refused = world.send(request.body(body)).await.refused(400, "invalid_request");
+                assert_eq!(refused["issues"][0]["path"], path, "{refused}");
+                assert!(!refused["issues"][0]["message"].as_str().unwrap().contains("line"), "{refused}");
+            }
+        }
+        assert_eq!(world.get("/v1/settings", &key).await.expect(200), before);
+    }
+
     async fn every_bound_is_that_of_an_element(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
         let fits = json!({

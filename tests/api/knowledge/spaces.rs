@@ -2,7 +2,7 @@
 
 use domain::ids::SpaceId;
 use domain::space::AccessType;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, both};
 
@@ -31,7 +31,8 @@ both! {
             assert_eq!(body["issues"][0]["path"], "spaceName");
             assert!(body["details"].as_str().unwrap().starts_with("spaceName: "), "{body}");
         }
-        world.create_space(&key, json!({ "isPublic": true })).await.refused(400, "invalid_request");
+        let missing = world.create_space(&key, json!({ "isPublic": true })).await.refused(400, "invalid_request");
+        assert_eq!(missing["issues"], json!([{ "path": "spaceName", "message": "is required" }]));
         world.create_space(&key, json!({ "spaceName": 5 })).await.refused(400, "invalid_request");
         world.create_space(&key, json!({ "spaceName": "x", "isPublic": "yes" })).await.refused(400, "invalid_request");
         world.create_space(&key, json!({ "spaceName": "é".repeat(100) })).await.expect(200);
@@ -93,6 +94,27 @@ both! {
         world.search(&stranger, json!({ "query": "x", "spaces": ["nonsense"] })).await.refused(400, "invalid_request");
     }
 
+    async fn a_key_for_certain_spaces_hears_of_batches_that_stay_in_them(world: World) {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
+        let key = world.key(&person, json!({ "name": "some", "spaces": [inside] })).await;
+        let batch = async |spaces: Value| {
+            let stream = world.add(&all, json!({ "contents": [{ "content": "Walrus" }], "spaces": spaces })).await;
+            let batch = stream.batch.clone();
+            (batch, stream.whole().await)
+        };
+        for spaces in [json!([outside]), json!([inside, outside])] {
+            let (id, _) = batch(spaces).await;
+            let path = format!("/v1/batch-add/{id}");
+            world.get(&path, &key).await.refused(404, "not_found");
+            world.delete(&path, &key).await.refused(404, "not_found");
+            world.delete(&path, &all).await.expect(200);
+        }
+        let (id, told) = batch(json!([inside])).await;
+        assert_eq!(world.rejoin(&key, &id, None).await.whole().await, told);
+        world.delete(&format!("/v1/batch-add/{id}"), &key).await.expect(200);
+    }
+
     async fn a_key_for_certain_spaces_reaches_no_other(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
@@ -111,4 +133,15 @@ both! {
         let id = told[1]["id"].as_str().unwrap();
         assert_eq!(world.get(&format!("/v1/memories/{id}"), &key).await.expect(200)["spaces"], json!([inside]));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_makes_so_many_spaces_beside_its_default_one() {
+    let world = World::with(|settings| settings.knowledge.spaces_per_account_max = 2).await;
+    let (_, key) = world.librarian("ada@example.com").await;
+    world.space(&key, "One", false).await;
+    world.notes(&key, &["This makes the default space"]).await;
+    world.space(&key, "Two", false).await;
+    world.create_space(&key, json!({ "spaceName": "Three" })).await.refused(400, "invalid_request");
+    assert_eq!(world.get("/v1/spaces", &key).await.expect(200)["spaces"].as_array().unwrap().len(), 3);
 }
