@@ -15,7 +15,7 @@ use serde_json::json;
 use wire::knowledge::BatchRequest;
 
 use super::remote::{Remote, failed};
-use super::{Done, Failure, output, space};
+use super::{Done, Failure, output, space, terminal};
 
 pub use report::Report;
 
@@ -56,7 +56,7 @@ pub async fn run(arguments: &Arguments) -> Done {
     let mut report = Report::default();
     let watched = if let Some(batch) = arguments.join {
         let stream = client.batch_join(batch, None).await.map_err(failed)?;
-        watch::watch(stream, "", is_json, &mut report).await
+        watch::watch(stream, "", is_json, &mut terminal::interrupts()?, &mut report).await
     } else {
         let items = items::gather(&arguments.items, arguments.list.as_deref(), arguments.title.as_deref())?;
         let spaces = space::named(&client, &arguments.space).await?;
@@ -70,15 +70,19 @@ pub async fn run(arguments: &Arguments) -> Done {
 
 /// One batch after the other, each watched to its end.
 pub async fn add(client: &Client, requests: &[BatchRequest], is_json: bool, report: &mut Report) -> Done {
+    // One listener for all of it: an interrupt that comes between two waits is not missed.
+    let mut interrupts = terminal::interrupts()?;
     for (nth, request) in requests.iter().enumerate() {
         let label =
             if requests.len() > 1 { format!("batch {} of {}  ", nth + 1, requests.len()) } else { String::new() };
         let begun = tokio::select! {
             begun = client.batch_add(request) => begun.map_err(failed),
-            _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted while the batch was being handed over")),
+            _ = interrupts.recv() => Err(Failure::refused("interrupted while the batch was being handed over")),
         };
         let watched = match begun {
-            Ok(stream) => watch::watch(stream, &label, is_json, report).await.map_err(|failure| (failure, nth + 1)),
+            Ok(stream) => watch::watch(stream, &label, is_json, &mut interrupts, report)
+                .await
+                .map_err(|failure| (failure, nth + 1)),
             Err(failure) => Err((failure, nth)),
         };
         if let Err((failure, handed_over)) = watched {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use client::Error;
 use domain::Timestamp;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 use super::terminal::{FAINT, STRONG};
 use super::{Failure, output, terminal};
@@ -67,8 +67,7 @@ impl Invitation<'_> {
     /// Shows it: on standard output, or beside the JSON.
     pub fn show(&self, json: bool, showing: Showing) -> Result<Shown, Failure> {
         // Watched before anything is seen, so that whoever sees it can interrupt.
-        let interrupts = signal(SignalKind::interrupt())
-            .map_err(|error| Failure::refused(format!("Ctrl-C cannot be watched: {error}")))?;
+        let interrupts = terminal::interrupts()?;
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
         let Self { purpose, link, code_is_to, code, until } = self;
         let (link_shown, code_shown) = (styled(STRONG, link), styled(STRONG, code));

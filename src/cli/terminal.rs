@@ -8,6 +8,9 @@ use anstyle::{AnsiColor, Color, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Failure;
 
 /// What went well.
 pub const GOOD: Style = AnsiColor::Green.on_default();
@@ -22,6 +25,11 @@ pub const FAINT: Style = Style::new().dimmed();
 
 /// What is photographed.
 const PICTURE: Style = AnsiColor::BrightWhite.on_default().bg_color(Some(Color::Ansi(AnsiColor::Black)));
+
+/// Ctrl-C from now on, so that none is missed between two waits.
+pub fn interrupts() -> Result<Signal, Failure> {
+    signal(SignalKind::interrupt()).map_err(|error| Failure::refused(format!("Ctrl-C cannot be watched: {error}")))
+}
 
 /// Whether a person looks at standard output.
 pub fn is_watched() -> bool {

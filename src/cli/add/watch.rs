@@ -3,6 +3,7 @@
 use client::Error;
 use client::stream::BatchStream;
 use indicatif::ProgressBar;
+use tokio::signal::unix::Signal;
 use wire::knowledge::BatchMessage;
 
 use super::report::{Added, Failed, Report, Skipped};
@@ -10,7 +11,13 @@ use crate::cli::remote::failed;
 use crate::cli::{Done, Failure, output, terminal};
 
 /// Watches until the batch has ended, or a person has seen enough.
-pub async fn watch(mut stream: BatchStream, label: &str, is_json: bool, report: &mut Report) -> Done {
+pub async fn watch(
+    mut stream: BatchStream,
+    label: &str,
+    is_json: bool,
+    interrupts: &mut Signal,
+    report: &mut Report,
+) -> Done {
     let batch = stream.batch();
     report.batches.push(batch);
     let mut shown = Shown { label, bar: None, is_json };
@@ -20,7 +27,7 @@ pub async fn watch(mut stream: BatchStream, label: &str, is_json: bool, report: 
     let ended = loop {
         let message = tokio::select! {
             message = stream.next() => message,
-            _ = tokio::signal::ctrl_c() => break Err(Failure::refused(left("interrupted", &batch.to_string()))),
+            _ = interrupts.recv() => break Err(Failure::refused(left("interrupted", &batch.to_string()))),
         };
         match message {
             None => break Ok(()),
