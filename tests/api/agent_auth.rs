@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use serde_json::{Value, json};
+use store::janitor::PurgeSettings;
 
 use crate::event::Chain;
 use crate::world::{CLAIM_GRANT, Credential, JWT_GRANT, World, attempt_of, both};
@@ -167,6 +168,24 @@ both! {
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "expired_token");
         world.token_by_claim(text(&registered, "claim_token")).await.refused(400, "expired_token");
         world.token_by_assertion(text(&registered, "identity_assertion")).await.refused(400, "invalid_grant");
+    }
+
+    async fn who_confirms_after_the_claim_token_ended_gives_the_agent_its_token(world: World) {
+        let person = world.person("ada@example.com").await;
+        let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
+        let claim_token = text(&registered, "claim_token");
+        world.advance((24 * HOUR).checked_sub(Duration::from_secs(10)).unwrap());
+        let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
+        world.advance(Duration::from_secs(20));
+        world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
+        // No claim begins any more, but the one that began counts: the link and its code are still shown to the person.
+        world.claim(json!({ "claim_token": claim_token })).await.refused(400, "expired_token");
+        world.server.house.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
+        world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
+        let world = world.restart().await;
+        assert_eq!(world.token_by_claim(claim_token).await.expect(200)["scope"], "svc.account");
+        world.advance(HOUR);
+        world.token_by_claim(claim_token).await.refused(400, "expired_token");
     }
 
     async fn a_claim_is_bound_to_its_address(world: World) {
