@@ -25,6 +25,7 @@ pub mod limits;
 pub mod machines;
 pub mod openapi;
 pub mod passed;
+pub mod query;
 pub mod sessions;
 mod settings;
 pub mod usage;

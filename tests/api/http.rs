@@ -30,6 +30,31 @@ async fn whoever_opens_the_address_is_told_where_to_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_cannot_be_read_is_told_as_everything_else_is() {
+    let world = World::new().await;
+    let refused = world.get("/api/v1/audit/consistency?from=1&from=2", &Credential::None).await;
+    let refused = refused.refused(400, "invalid_request");
+    assert!(refused["issues"][0]["message"].as_str().unwrap().contains("from"), "{refused}");
+    let person = world.person("ada@example.com").await;
+    for path in [
+        "/claim?attempt=a&attempt=b",
+        "/device?user_code=a&user_code=b",
+        "/signin?next=a&next=b",
+        "/signin/code?fault=a&fault=b",
+        "/account/consent?saved=a&saved=b",
+        "/account/activity?lane=a&lane=b",
+        "/knowledge?q=a&q=b",
+        "/knowledge/search?q=a&q=b",
+        "/knowledge/settings?saved=a&saved=b",
+    ] {
+        let answer = world.get(path, &person.cookie).await;
+        assert_eq!((answer.status, answer.header("content-type")), (400, Some("text/html; charset=utf-8")), "{path}");
+        assert!(String::from_utf8_lossy(&answer.body).contains("This address cannot be read"), "{path}");
+        assert!(answer.header("content-security-policy").is_some(), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_a_request_id() {
     let world = World::new().await;
     let made = world.get("/nothing", &Credential::None).await;

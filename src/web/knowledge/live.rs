@@ -2,7 +2,7 @@
 
 use actors::ingest::Feed;
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use domain::batch::{Message, Outcome};
@@ -17,7 +17,7 @@ use crate::house::House;
 use crate::http::knowledge::batch::join_as;
 use crate::http::knowledge::stream::{event, streamed};
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Trouble};
+use crate::web::{Answer, Frame, PageQuery, Trouble};
 
 #[derive(Template)]
 #[template(path = "knowledge/item.html")]
@@ -50,7 +50,7 @@ pub async fn stream(
     State(house): State<House>,
     owner: Owner,
     Path(id): Path<String>,
-    Query(from): Query<From>,
+    PageQuery(from): PageQuery<From>,
     headers: HeaderMap,
 ) -> Answer {
     let joined = join_as(&house, &owner.reader(), &id, &headers, from.after).await;

@@ -1,7 +1,7 @@
 //! Spaces: made, named, opened to others, marked.
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::ids::SpaceId;
@@ -15,7 +15,7 @@ use super::{TAB, fault, gone, trouble};
 use crate::house::House;
 use crate::http::knowledge::spaces::{change_as, make as make_space};
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+use crate::web::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, page};
 
 const NAME_FAULT: &str = "Give it a name of 1 to 100 characters, in one line.";
 
@@ -81,7 +81,7 @@ pub async fn show(
     State(house): State<House>,
     owner: Owner,
     Path(id): Path<String>,
-    Query(told): Query<Told>,
+    PageQuery(told): PageQuery<Told>,
 ) -> Answer {
     let space = seen(&house, &owner, &id).await?;
     let saved = told.saved.as_deref().map(|saved| match saved {
