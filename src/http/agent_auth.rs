@@ -170,8 +170,7 @@ fn email(body: &Value, name: &str) -> Result<Option<Email>, ApiError> {
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(body: Value) -> Result<T, ApiError> {
-    serde_path_to_error::deserialize(body)
-        .map_err(|error| ApiError::invalid(&error.path().to_string(), error.inner().to_string()))
+    serde_path_to_error::deserialize(body).map_err(|error| body::fault(&error))
 }
 
 fn filled(name: &str, value: &Secret) -> Result<(), ApiError> {

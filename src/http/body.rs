@@ -8,7 +8,9 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::collections::HashSet;
+use std::fmt;
 use std::time::Duration;
 
 use super::BODY_BYTES_HARD_MAX;
@@ -59,19 +61,53 @@ impl<T: DeserializeOwned> FromRequest<House> for JsonBody<T> {
     }
 }
 
-/// Reads JSON and names the place of the first fault.
+/// Reads a JSON object, none of whose members stands twice, and names the place of the first fault.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        ApiError::invalid(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner().to_string())
-    })?;
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| fault(&error))?;
     deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
     // A list of the members in their order would be taken for the object.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::invalid("", "expected an object"));
     }
+    // Types know when one of their members comes twice; maps keep the last, and nobody could tell which one was meant.
+    let Once = serde_json::from_slice(bytes).map_err(|error| ApiError::invalid("", error.to_string()))?;
     Ok(value)
+}
+
+/// What does not fit into a type, and where.
+pub fn fault(error: &serde_path_to_error::Error<serde_json::Error>) -> ApiError {
+    let path = error.path().to_string();
+    ApiError::invalid(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner().to_string())
+}
+
+/// Any object, each of whose members stands in it once.
+struct Once;
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+                let mut seen = HashSet::new();
+                while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+                    if let Some(name) = seen.replace(name) {
+                        return Err(serde::de::Error::custom(format_args!("duplicate field `{name}`")));
+                    }
+                }
+                Ok(Once)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
 }
 
 /// The parameters of an `application/x-www-form-urlencoded` body (RFC 6749, appendix B). Unknown ones are ignored, one that is sent
@@ -137,6 +173,18 @@ mod tests {
         assert!(fault("[[1]]").contains("expected an object"));
         assert!(!fault("{").contains('?'));
         assert!(json::<Example>(br#" {"list": [1]}"#).is_ok());
+        assert!(json::<Example>(br#"{"list": [1], "a": {"b": 1}, "c": {"b": 1}}"#).is_ok());
+    }
+
+    #[test]
+    fn no_member_stands_twice_whatever_is_read() {
+        for twice in [r#"{"a": 1, "a": 1}"#, r#"{"a": 1, "b": [], "\u0061": {}}"#] {
+            let error = json::<serde_json::Value>(twice.as_bytes()).unwrap_err();
+            assert!(error.first_issue().unwrap().starts_with("duplicate field `a`"), "{error:?}");
+        }
+        for other in ["null", "1", "\"a\"", "[]"] {
+            assert_eq!(json::<serde_json::Value>(other.as_bytes()).unwrap_err().code(), Code::InvalidRequest);
+        }
     }
 
     #[test]

@@ -360,11 +360,13 @@ async fn every_bad_request_has_its_code() {
 
     for body in [
         json!({}),
+        json!(null),
         json!({ "claim_token": "" }),
         json!({ "claim_token": 1 }),
         json!({ "claim_token": "clm_x", "email": "x" }),
     ] {
-        world.claim(body).await.refused(400, "invalid_request");
+        let refused = world.claim(body).await.refused(400, "invalid_request");
+        assert_ne!(refused["issues"][0]["path"], ".", "{refused}");
     }
     world.claim(json!({ "claim_token": "clm_unknown" })).await.refused(400, "expired_token");
 

@@ -247,7 +247,7 @@ both! {
             |event| { event["payload"]["memory_id"] = event["payload"]["content"].take(); event["payload"]["content"] = json!(1); seal(event); },
             |event| event["payload"] = event["payload"]["content"].take(),
         ];
-        let faulty = |machine: &Machine| faults.map(|fault| {
+        let spoilt = |machine: &Machine| faults.map(|fault| {
             let mut event = Chain::new(machine).peek_with(|event| event["payload"]["content"] = json!(canary));
             fault(&mut event);
             event
@@ -263,11 +263,11 @@ both! {
         for level in ["off", "metadata-only"] {
             world.post("/api/v1/consent", &person.cookie, &json!({ "level": level })).await.expect(200);
             let mut warnings = Vec::new();
-            for event in faulty(&machine) {
+            for event in spoilt(&machine) {
                 warnings.push(world.event(&machine, &event).await.expect(202));
                 warnings.push(world.event(agent.token.clone(), &event).await.expect(202));
             }
-            for event in faulty(&foreign) {
+            for event in spoilt(&foreign) {
                 warnings.push(world.event(agent.token.clone(), &event).await.expect(202));
             }
             for warning in warnings {
@@ -287,7 +287,7 @@ both! {
 
         // Where the person allows it, and where nobody said anything, what is held is there to be released.
         world.post("/api/v1/consent", &person.cookie, &json!({ "level": "full" })).await.expect(200);
-        for event in faulty(&machine) {
+        for event in spoilt(&machine) {
             world.event(&machine, &event).await.expect(202);
             world.event(&foreign, &event).await.expect(202);
         }
