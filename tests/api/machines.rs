@@ -29,6 +29,13 @@ both! {
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));
         world.activity(&machine, "").await.refused(401, "machine_unknown");
+        // It comes back as another one, and its guide says so.
+        let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+        world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
+        let guide = String::from_utf8(world.get("/auth.md", &Credential::None).await.body.to_vec()).unwrap();
+        let row = guide.lines().find(|line| line.contains("`machine_unknown`")).unwrap();
+        assert!(row.contains("under a new `machine_uuid`"), "{row}");
+        world.machine_of(&machine.user_cuid).await;
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
         world.delete("/api/v1/machines/nonsense", &person.cookie).await.refused(404, "not_found");
     }
