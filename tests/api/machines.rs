@@ -60,7 +60,11 @@ both! {
         assert_eq!((&bar["plan"], &bar["memory"]["percent_left"]), (&json!("FREE"), &json!(100.0)));
         let level = json!({ "level": "full" });
         world.post("/api/v1/consent", &Credential::from(&back), &level).await.refused(403, "machine_not_owned");
-        world.get("/api/v1/consent", &Credential::from(&back)).await.expect(200);
+        for level in ["off", "full"] {
+            world.post("/api/v1/consent", &person.cookie, &json!({ "level": level })).await.expect(200);
+            let seen = world.get("/api/v1/consent", &Credential::from(&back)).await.expect(200);
+            assert_eq!(seen, json!({ "level": "metadata-only" }), "the owner's level is not its to know");
+        }
 
         // Once a person approves it, what was held goes through.
         let code = world.device_code(&back).await.expect(200);
