@@ -112,5 +112,8 @@ async fn the_operator_decides_who_registers() {
     .await;
     world.post("/api/v1/machines", &Credential::None, &body).await.refused(401, "unauthorized");
     world.post("/api/v1/machines", &Credential::Bearer("another".into()), &body).await.refused(401, "unauthorized");
-    world.post("/api/v1/machines", &Credential::Bearer("the-key".into()), &body).await.expect(201);
+    let key = Credential::Bearer("the-key".into());
+    let two = world.request(reqwest::Method::POST, "/api/v1/machines", &key).header("authorization", "Bearer another");
+    world.send(two.json(&body)).await.refused(401, "unauthorized");
+    world.post("/api/v1/machines", &key, &body).await.expect(201);
 }
