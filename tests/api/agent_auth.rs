@@ -57,6 +57,12 @@ both! {
         assert_eq!(result.as_object().unwrap().len(), 5, "{result}");
     }
 
+    async fn a_person_of_a_network_without_domains_can_be_named(world: World) {
+        let person = world.person("ada@mailhost").await;
+        let result = world.identity(json!({ "type": "service_auth", "login_hint": "Ada@MailHost" })).await.expect(200);
+        world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await.expect(200);
+    }
+
     async fn from_registration_to_account_token(world: World) {
         let person = world.person("ada@example.com").await;
         let result = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
