@@ -2,6 +2,8 @@
 
 mod walk;
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -354,6 +356,23 @@ async fn the_short_guide_is_an_index_in_the_form_that_is_agreed_on() {
     for section in sections {
         for line in section.lines().skip(1).filter(|line| !line.is_empty()) {
             assert!(line.starts_with("- "), "{line}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guides_tell_the_lifetimes_that_are_set() {
+    let world = World::with(|settings| {
+        settings.claims.claim_token_valid_for = Duration::from_hours(48);
+        settings.claims.access_token_valid_for = Duration::from_mins(90);
+        settings.claims.assertion_claimed_valid_for = Duration::from_secs(61);
+    })
+    .await;
+    for path in ["/auth.md", "/llms-full.txt"] {
+        let guide = world.guide(path).await;
+        for told in ["starts claims for 2 days", "A token lives for 90 minutes", "an identity assertion for 61 seconds"]
+        {
+            assert!(guide.contains(told), "{path}: {told}");
         }
     }
 }
