@@ -26,6 +26,7 @@ pub mod machines;
 pub mod named;
 pub mod openapi;
 pub mod passed;
+pub mod query;
 pub mod sessions;
 mod settings;
 pub mod usage;

@@ -16,6 +16,7 @@ mod hold;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed, Unreadable};
@@ -74,6 +75,8 @@ pub enum Verdict {
     Unavailable {
         /// For the body of the answer.
         reason: &'static str,
+        /// When it makes sense to send it again.
+        retry_after: Duration,
     },
 }
 

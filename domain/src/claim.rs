@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Email, PersonId, RegistrationId, UserAccountId};
@@ -12,6 +13,10 @@ use crate::{Chance, Timestamp};
 
 /// How long a link and its code are valid: always 1800 seconds.
 pub const ATTEMPT_SECONDS: i64 = 1800;
+
+/// How long the claim token of an agent that was claimed gives a token at least, however soon after the claim it would have
+/// ended: whoever confirms in time leaves no agent without its token.
+pub const FIRST_EXCHANGE: TimeDelta = TimeDelta::hours(1);
 
 /// How often an agent may ask: always 5 seconds.
 pub const INTERVAL_SECONDS: u32 = 5;
@@ -111,7 +116,8 @@ pub struct Registration {
     pub login_hint: Option<Email>,
     /// SHA-256 of the claim token.
     pub claim_token: SecretHash,
-    /// Until when the claim token is good.
+    /// Until when the claim token starts claims. It goes on to tell of an attempt that is still live then, and of a claim for
+    /// [`FIRST_EXCHANGE`].
     pub claim_token_expires: Timestamp,
     /// When it was made.
     pub created_at: Timestamp,
@@ -173,13 +179,15 @@ impl Registration {
         if self.revoked_at.is_some() {
             return ClaimGrant::Invalid;
         }
-        if now >= self.claim_token_expires {
-            return ClaimGrant::Expired;
-        }
-        match (&self.claim, attempt) {
-            (Some(claim), _) => ClaimGrant::Claimed(claim.clone()),
-            (None, Some(attempt)) if attempt.is_over(now) => ClaimGrant::Expired,
-            (None, _) => ClaimGrant::Pending,
+        let is_over = match (&self.claim, attempt) {
+            (Some(claim), _) => now >= self.claim_token_expires.max(claim.at + FIRST_EXCHANGE),
+            (None, Some(attempt)) => attempt.is_over(now),
+            (None, None) => now >= self.claim_token_expires,
+        };
+        match &self.claim {
+            _ if is_over => ClaimGrant::Expired,
+            Some(claim) => ClaimGrant::Claimed(claim.clone()),
+            None => ClaimGrant::Pending,
         }
     }
 }
@@ -279,8 +287,6 @@ impl Attempt {
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
-
     use super::*;
     use crate::secret::{Secret, SecretKind};
 
@@ -379,6 +385,24 @@ mod tests {
         assert_eq!(claimed.claim_grant(None, open.claim_token_expires), ClaimGrant::Expired);
         let revoked = Registration { revoked_at: Some(now()), ..claimed };
         assert_eq!(revoked.claim_grant(None, now()), ClaimGrant::Invalid);
+    }
+
+    #[test]
+    fn who_may_still_confirm_leaves_an_agent_that_may_still_exchange() {
+        let key = CodeKey::new([1; 32]);
+        let end = now() + TimeDelta::minutes(1);
+        let brief = Registration { claim_token_expires: end, ..registration(None) };
+        let live = attempt(None, &key, "123456");
+        let last = live.expires_at - TimeDelta::seconds(1);
+        assert_eq!(brief.claim_grant(Some(&live), last), ClaimGrant::Pending);
+        assert_eq!(brief.claim_grant(Some(&live), live.expires_at), ClaimGrant::Expired);
+        let late = Claim { at: last, ..claim() };
+        let claimed = Registration { claim: Some(late.clone()), ..brief };
+        let completed = Attempt { state: AttemptState::Completed, ..live };
+        let grace = last + FIRST_EXCHANGE;
+        assert_eq!(claimed.claim_grant(Some(&completed), grace - TimeDelta::seconds(1)), ClaimGrant::Claimed(late));
+        assert_eq!(claimed.claim_grant(Some(&completed), grace), ClaimGrant::Expired);
+        assert_eq!(claimed.start(None, end), Err(StartRefusal::Settled));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The specification's table of errors gives events no 400: whatever an authenticated sender posts is forwarded, held, or
 //! answered by the statistics service. The first check that fails names the reason.
 
+mod keeping;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,6 +12,8 @@ use crate::consent::{ConsentRule, explicit_level};
 use crate::envelope::{Envelope, Sealed, Unreadable};
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::registry::{Registry, RegistryRefusal};
+
+pub use keeping::may_keep;
 
 /// Why an event was held, in the order in which the reasons are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -189,7 +193,7 @@ pub fn judge(opened: &Result<Sealed, Unreadable>, standing: &Standing, registry:
     match explicit_level(&machine.consent, machine.machine_uuid, envelope.lane) {
         Some(allowed) if allowed < envelope.consent_level => {
             let detail = format!(
-                "/consent_level: the person allows {allowed} here, the event declares {}; its payload was not kept",
+                "/consent_level: the person allows {allowed} here, the event declares {}",
                 envelope.consent_level
             );
             Err(Hold::new(HoldReason::ConsentExceeded, detail))

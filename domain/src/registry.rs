@@ -137,6 +137,11 @@ impl Registry {
         kind.judge_payload(envelope.consent_level, &envelope.payload)
     }
 
+    /// A content field of the payload that the declared level forbids; `None` also where the type is not registered.
+    pub fn forbidden_content(&self, envelope: &Envelope) -> Option<&str> {
+        self.types.get(&envelope.event_type)?.forbidden_content(envelope.consent_level, &envelope.payload)
+    }
+
     /// The lane of a type; `None` for one that is not registered.
     pub fn lane_of(&self, event_type: &str) -> Option<Lane> {
         self.types.get(event_type).map(|kind| kind.lane)
@@ -158,13 +163,9 @@ impl Registry {
 
 impl EventType {
     fn judge_payload(&self, declared: ConsentLevel, payload: &Map<String, Value>) -> Result<(), RegistryRefusal> {
-        if declared < ConsentLevel::Full {
-            let content =
-                self.content_fields.iter().find(|name| payload.get(*name).is_some_and(|value| !value.is_null()));
-            if let Some(name) = content {
-                let detail = format!("content, which consent_level {declared} forbids");
-                return Err(RegistryRefusal::PayloadInvalid { path: format!("/{name}"), detail });
-            }
+        if let Some(name) = self.forbidden_content(declared, payload) {
+            let detail = format!("content, which consent_level {declared} forbids");
+            return Err(RegistryRefusal::PayloadInvalid { path: format!("/{name}"), detail });
         }
         // An empty schema takes everything: no need to copy the payload into a value to ask it.
         if self.payload_schema.as_object().is_some_and(Map::is_empty) {
@@ -173,8 +174,17 @@ impl EventType {
         let payload = Value::Object(payload.clone());
         self.validator.validate(&payload).map_err(|error| RegistryRefusal::PayloadInvalid {
             path: error.instance_path().to_string(),
-            detail: error.to_string().chars().take(300).collect(),
+            // What is said is stored, even where what was sent must not be.
+            detail: error.masked().to_string().chars().take(300).collect(),
         })
+    }
+
+    fn forbidden_content(&self, declared: ConsentLevel, payload: &Map<String, Value>) -> Option<&str> {
+        if declared == ConsentLevel::Full {
+            return None;
+        }
+        let is_there = |name: &&String| payload.get(*name).is_some_and(|value| !value.is_null());
+        self.content_fields.iter().find(is_there).map(String::as_str)
     }
 }
 

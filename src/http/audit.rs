@@ -1,6 +1,6 @@
 //! Audit proofs and the log's public face (specification, *Activity and audit*; decisions, section 9).
 
-use axum::extract::{Query, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use domain::ids::EventId;
 use serde::Deserialize;
 
@@ -8,6 +8,7 @@ use super::activity::scope;
 use super::auth::Caller;
 use super::error::{Answer, Code};
 use super::passed;
+use super::query::ApiQuery;
 use crate::house::House;
 
 /// `GET /api/v1/audit/verify?event_id=`: the proof, passed through unchanged.
@@ -35,7 +36,7 @@ pub struct Range {
 }
 
 /// `GET /api/v1/audit/consistency?from&to`: that the smaller tree is a beginning of the larger.
-pub async fn consistency(State(house): State<House>, Query(range): Query<Range>) -> Answer {
+pub async fn consistency(State(house): State<House>, ApiQuery(range): ApiQuery<Range>) -> Answer {
     let proof = house.upstream.consistency(range.from.as_deref(), range.to.as_deref()).await;
     proof.map(passed::response).map_err(|error| passed::unreachable(&error))
 }

@@ -136,6 +136,10 @@ impl FromRequestParts<House> for Caller {
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, ApiError> {
         let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
         let challenge = Challenge { accepts, house };
+        // Of two credentials nobody knows which one was meant.
+        if parts.headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
+            return Err(challenge.to(Code::Unauthorized));
+        }
         let caller = match parts.headers.get(AUTHORIZATION) {
             Some(header) => {
                 let secret = bearer_token(header).ok_or_else(|| challenge.to_none())?;

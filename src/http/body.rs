@@ -7,8 +7,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
-use serde::{Deserializer, Serialize};
+use serde::Serialize;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use std::collections::HashSet;
+use std::fmt;
 use std::time::Duration;
 use wire::form::Object;
 
@@ -65,13 +67,15 @@ impl<T: DeserializeOwned> FromRequest<House> for JsonBody<T> {
     }
 }
 
-/// Reads a JSON object and names the place of the first fault.
+/// Reads a JSON object, none of whose members stands twice, and names the place of the first fault.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     // Whatever stands in members that nobody reads: JSON is UTF-8 (RFC 8259, section 8.1).
     let text = std::str::from_utf8(bytes).map_err(|error| ApiError::invalid("", error.to_string()))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = fitting(&mut deserializer)?;
     deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
+    // Types know when one of their members comes twice; maps keep the last, and nobody could tell which one was meant.
+    let Once = serde_json::from_str(text).map_err(|error| fault("", &error))?;
     Ok(value)
 }
 
@@ -122,6 +126,35 @@ fn kind(of_ours: &str) -> &str {
             .zip(["a string", "a number", "a number", "a boolean"])
             .find(|(kind, _)| other.strip_prefix(kind).is_some_and(|rest| rest.starts_with([' '])))
             .map_or(other, |(_, told)| told),
+    }
+}
+
+/// Any object, each of whose members stands in it once.
+struct Once;
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Once;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
+                let mut seen = HashSet::new();
+                while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+                    if let Some(name) = seen.replace(name) {
+                        return Err(serde::de::Error::custom(format_args!("duplicate field `{name}`")));
+                    }
+                }
+                Ok(Once)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
     }
 }
 
@@ -187,6 +220,18 @@ mod tests {
         assert!(fault("[[1]]").contains("an object"));
         assert!(!fault("{").contains('?'));
         assert!(json::<Example>(br#" {"list": [1]}"#).is_ok());
+        assert!(json::<Example>(br#"{"list": [1], "a": {"b": 1}, "c": {"b": 1}}"#).is_ok());
+    }
+
+    #[test]
+    fn no_member_stands_twice_whatever_is_read() {
+        for twice in [r#"{"a": 1, "a": 1}"#, r#"{"a": 1, "b": [], "\u0061": {}}"#] {
+            let error = json::<serde_json::Value>(twice.as_bytes()).unwrap_err();
+            assert_eq!(error.first_issue().unwrap(), "a: must not be sent twice");
+        }
+        for other in ["null", "1", "\"a\"", "[]"] {
+            assert_eq!(json::<serde_json::Value>(other.as_bytes()).unwrap_err().code(), Code::InvalidRequest);
+        }
     }
 
     #[derive(Debug, Deserialize)]

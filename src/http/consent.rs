@@ -28,7 +28,11 @@ pub async fn read(State(house): State<House>, caller: Caller, RawQuery(query): R
     let lane = query.lane.unwrap_or(Lane::Memory);
     if let Caller::Machine { facts, .. } = &caller {
         own_machine(facts, query.machine)?;
-        return body::answer(&ConsentAnswer::Effective { level: effective(&house, facts, lane) });
+        let level = match own_rules(facts) {
+            Some(rules) => effective(&house, &MachineFacts { consent: rules, ..facts.clone() }, lane),
+            None => effective(&house, facts, lane),
+        };
+        return body::answer(&ConsentAnswer::Effective { level });
     }
     if let Some(machine) = query.machine {
         let facts = owned_machine(&house, &caller, machine).await?;
@@ -110,6 +114,13 @@ pub async fn set(
 /// What holds for a computer; the configured default where a person set nothing.
 fn effective(house: &House, facts: &MachineFacts, lane: Lane) -> ConsentLevel {
     explicit_level(&facts.consent, facts.machine_uuid, lane).unwrap_or(house.settings.consent.default_level)
+}
+
+/// For a computer that only names somebody's identity: the levels of its own. What that person set for all computers is not its to
+/// know. `None`: all that are known count.
+fn own_rules(facts: &MachineFacts) -> Option<Vec<ConsentRule>> {
+    let own = || facts.consent.iter().filter(|rule| rule.machine == Some(facts.machine_uuid)).cloned().collect();
+    facts.is_outsider().then(own)
 }
 
 /// A computer speaks for itself alone.

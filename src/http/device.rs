@@ -4,7 +4,7 @@ use actors::device::{AnswerError, Poll, StartError};
 use axum::extract::State;
 use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use store::device::Approver;
 use wire::Done;
 use wire::device::{
@@ -25,7 +25,7 @@ pub async fn code(
     RawBody(body): RawBody,
 ) -> Answer {
     let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &house)) };
-    if serde_json::from_slice::<Value>(&body).is_err() {
+    if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
         return Err(Code::InvalidJson.into());
     }
     let CodeRequest { user_cuid, machine_uuid } = body::json(&body)?;

@@ -143,8 +143,7 @@ impl ApiError {
 
     /// 400 `invalid_request` with what is wrong and where, for a person to read.
     pub fn invalid(path: &str, message: impl Into<String>) -> Self {
-        let issue = json!({ "path": path, "message": message.into() });
-        Self::new(Code::InvalidRequest).with("issues", json!([issue]))
+        Self::issues([(path.to_owned(), message.into())])
     }
 
     /// 424: try again, but not before `retry_after`.
@@ -157,7 +156,8 @@ impl ApiError {
 
     /// 400 `invalid_request` with everything that is wrong, as pairs of place and rule.
     pub fn issues(issues: impl IntoIterator<Item = (String, String)>) -> Self {
-        let issue = |(path, message)| json!({ "path": path, "message": message });
+        // Both may quote what was sent, which may be long.
+        let issue = |(path, message): (String, String)| json!({ "path": shortened(path, ISSUE_PATH_MAX), "message": shortened(message, ISSUE_MESSAGE_MAX) });
         Self::new(Code::InvalidRequest).with("issues", issues.into_iter().map(issue).collect())
     }
 
@@ -254,6 +254,20 @@ impl IntoResponse for ApiError {
         }
         response
     }
+}
+
+/// Characters of an issue's path.
+const ISSUE_PATH_MAX: usize = 200;
+
+/// Characters of an issue's message.
+const ISSUE_MESSAGE_MAX: usize = 500;
+
+fn shortened(mut text: String, chars_max: usize) -> String {
+    if let Some((cut, _)) = text.char_indices().nth(chars_max) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
 }
 
 /// What a handler gives.

@@ -1,7 +1,5 @@
 //! Event intake (specification, *Events*; decisions, section 8).
 
-use std::time::Duration;
-
 use actors::intake::{Sender, Verdict};
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -29,7 +27,7 @@ pub async fn submit(State(house): State<House>, caller: Caller, RawBody(body): R
         Verdict::Forwarded(receipt) => accepted(&SubmitResult::Forwarded { receipt_id: receipt })?,
         Verdict::Held { warning } => accepted(&SubmitResult::Held { held: true, warning })?,
         Verdict::Passed(answer) => passed::to_sender(answer),
-        Verdict::Unavailable { reason } => return Err(ApiError::unavailable(reason, Duration::from_secs(1))),
+        Verdict::Unavailable { reason, retry_after } => return Err(ApiError::unavailable(reason, retry_after)),
     })
 }
 

@@ -7,6 +7,9 @@ pub mod a2a;
 pub mod mcp;
 mod rpc;
 
+use std::time::Duration;
+
+use actors::claim::ClaimSettings;
 use askama::Template;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -29,12 +32,13 @@ impl Guides {
     /// Renders them for a server that is reached at these URLs.
     pub fn new(base: &str, rag: &str, settings: &Settings) -> askama::Result<Self> {
         let agents = settings.events.third_party_agents.join("`, `");
+        let lifetimes = Lifetimes::of(&settings.claims);
         let short = written(&Short { base, rag })?;
         Ok(Self {
             short_document: Document::new(PLAIN, short.clone()),
             short,
-            full: Document::new(PLAIN, written(&Full { base, rag, agents: &agents })?),
-            auth: Document::new("text/markdown; charset=utf-8", written(&Auth { base })?),
+            full: Document::new(PLAIN, written(&Full { base, rag, agents: &agents, lifetimes: &lifetimes })?),
+            auth: Document::new("text/markdown; charset=utf-8", written(&Auth { base, lifetimes: &lifetimes })?),
         })
     }
 
@@ -79,10 +83,42 @@ struct Full<'g> {
     base: &'g str,
     rag: &'g str,
     agents: &'g str,
+    lifetimes: &'g Lifetimes,
 }
 
 #[derive(Debug, Template)]
 #[template(path = "auth.md")]
 struct Auth<'g> {
     base: &'g str,
+    lifetimes: &'g Lifetimes,
+}
+
+/// How long what agents get is good, in words.
+#[derive(Debug)]
+struct Lifetimes {
+    claim_token: String,
+    access_token: String,
+    assertion: String,
+}
+
+impl Lifetimes {
+    fn of(claims: &ClaimSettings) -> Self {
+        Self {
+            claim_token: in_words(claims.claim_token_valid_for),
+            access_token: in_words(claims.access_token_valid_for),
+            assertion: in_words(claims.assertion_claimed_valid_for),
+        }
+    }
+}
+
+/// In the largest unit of which it is a whole number.
+fn in_words(lifetime: Duration) -> String {
+    let seconds = lifetime.as_secs();
+    let units = [(24 * 60 * 60, "day"), (60 * 60, "hour"), (60, "minute")];
+    let whole = units.into_iter().find(|(length, _)| seconds.is_multiple_of(*length));
+    let (length, unit) = whole.unwrap_or((1, "second"));
+    match seconds / length {
+        1 => format!("1 {unit}"),
+        count => format!("{count} {unit}s"),
+    }
 }

@@ -4,7 +4,7 @@
 
 use actors::claim::{CompleteError, Confirmer};
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::claim::{Attempt, AttemptState, Registration, RegistrationType, UserCode, WRONG_TRIES_MAX};
@@ -12,7 +12,7 @@ use domain::secret::Secret;
 use serde::Deserialize;
 
 use super::visitor::{quoted, sign_in_path};
-use super::{Answer, Frame, Moment, PageForm, SignedIn, Trouble, page};
+use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
 use crate::house::House;
 use crate::http::client::ClientAddress;
 
@@ -73,7 +73,7 @@ impl Look {
 }
 
 /// `GET /claim?attempt=…`
-pub async fn show(State(house): State<House>, visitor: SignedIn, Query(link): Query<Link>) -> Answer {
+pub async fn show(State(house): State<House>, visitor: SignedIn, PageQuery(link): PageQuery<Link>) -> Answer {
     let attempt = link.attempt.unwrap_or_default();
     let look = look(&house, &visitor, &attempt).await?;
     Ok(draw(&house, &visitor, attempt, look.status(), look, None))

@@ -6,7 +6,7 @@
 
 use actors::device::{AnswerError, Look};
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use chrono::TimeDelta;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use store::device::{Approver, AskingDevice};
 
 use super::visitor::{quoted, sign_in_path};
-use super::{Answer, Frame, Moment, PageForm, SignedIn, Trouble, page};
+use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
 use crate::house::House;
 use crate::http::client::ClientAddress;
 
@@ -88,7 +88,7 @@ pub async fn show(
     State(house): State<House>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
-    Query(link): Query<Link>,
+    PageQuery(link): PageQuery<Link>,
 ) -> Answer {
     let typed = link.user_code.unwrap_or_default();
     if typed.trim().is_empty() {

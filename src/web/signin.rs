@@ -10,7 +10,7 @@ pub mod oidc;
 
 use actors::signin::{Browser, Entered, TooMany};
 use askama::Template;
-use axum::extract::{FromRequestParts, Query, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::header::USER_AGENT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use super::cookie::Cookie;
 use super::visitor::quoted;
-use super::{Answer, Frame, Moment, PageForm, Trouble, Visitor, page};
+use super::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, Visitor, page};
 use crate::house::House;
 use crate::http::auth::cookie;
 use crate::http::client::ClientAddress;
@@ -92,7 +92,7 @@ enum CodeView {
 }
 
 /// `GET /signin`
-pub async fn show(State(house): State<House>, Visitor(visitor): Visitor, Query(wish): Query<Wish>) -> Response {
+pub async fn show(State(house): State<House>, Visitor(visitor): Visitor, PageQuery(wish): PageQuery<Wish>) -> Response {
     let email = visitor.as_ref().map(|visitor| visitor.email.as_str().to_owned()).unwrap_or_default();
     let frame = Frame::new(&house, visitor.as_ref());
     page(StatusCode::OK, &sign_in_page(&house, frame, email, ours(wish.next.as_deref()), None))
@@ -131,7 +131,7 @@ pub async fn show_code(
     State(house): State<House>,
     Visitor(visitor): Visitor,
     headers: HeaderMap,
-    Query(Fault { fault }): Query<Fault>,
+    PageQuery(Fault { fault }): PageQuery<Fault>,
 ) -> Answer {
     let ticket = match ticket_cookie(&headers, &house) {
         Some(secret) => house.signins.ticket(&secret).await.map_err(Trouble::store(&house))?,

@@ -270,7 +270,7 @@ fn classify(answer: Passed) -> Outcome {
             let detail = String::from_utf8_lossy(&answer.body).chars().take(DETAIL_MAX).collect();
             Outcome::Refused { status, detail }
         }
-        _ => Outcome::Unavailable(Unavailable::Status(status)),
+        _ => Outcome::Unavailable(Unavailable::Status { status, retry_after: answer.retry_after }),
     }
 }
 

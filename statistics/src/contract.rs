@@ -125,8 +125,13 @@ pub enum Unavailable {
     #[error("the answer of the statistics service is too large")]
     TooLarge,
     /// A status that tells of the service's own trouble, or one that the contract does not have.
-    #[error("the statistics service answered {0}")]
-    Status(StatusCode),
+    #[error("the statistics service answered {status}")]
+    Status {
+        /// The status.
+        status: StatusCode,
+        /// `Retry-After`, if there was one.
+        retry_after: Option<HeaderValue>,
+    },
     /// A 2xx that holds no receipt.
     #[error("the statistics service answered {0} without a receipt")]
     Garbage(StatusCode),

@@ -10,6 +10,7 @@ mod row;
 use std::fmt;
 use std::str::FromStr;
 
+use chrono::TimeDelta;
 use domain::envelope::Outline;
 use domain::held::HoldReason;
 use domain::ids::{EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserAccountId, UserCuid};
@@ -119,7 +120,10 @@ pub enum HeldOutcome {
     /// The same bytes of the same sender are held already, as this entry; nothing was added.
     AlreadyHeld(HeldId),
     /// There is no room for it.
-    QuotaExceeded,
+    QuotaExceeded {
+        /// How long until there may be some.
+        retry_after: TimeDelta,
+    },
 }
 
 /// Where an entry stands.

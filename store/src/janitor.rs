@@ -168,9 +168,11 @@ const DEVICE_CODES: &str = "DELETE FROM device_codes WHERE device_code_hash IN
 const DEVICE_GUESSES: &str = "DELETE FROM device_guesses WHERE id IN
     (SELECT id FROM device_guesses WHERE guessed_at < $1 LIMIT $2)";
 
-/// Tokens and attempts go with their registration. What is held was acknowledged: an agent of whom something is held stays.
+/// Tokens and attempts go with their registration. An attempt that began before the claim token ended can still be completed.
+/// What is held was acknowledged: an agent of whom something is held stays.
 const REGISTRATIONS: &str = "DELETE FROM registrations WHERE id IN
     (SELECT r.id FROM registrations r WHERE r.claimed_at IS NULL AND r.claim_token_expires_at < $1
+        AND NOT EXISTS (SELECT 1 FROM claim_attempts a WHERE a.registration_id = r.id AND a.expires_at >= $1)
         AND NOT EXISTS (SELECT 1 FROM held_events h WHERE h.registration_id = r.id AND h.state = 'held') LIMIT $2)";
 
 const HELD: &str = "DELETE FROM held_events WHERE id IN

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use serde_json::{Value, json};
+use store::janitor::PurgeSettings;
 
 use crate::event::Chain;
 use crate::world::{CLAIM_GRANT, Credential, JWT_GRANT, World, attempt_of, both};
@@ -54,6 +55,12 @@ both! {
         assert_eq!(result["post_claim_scopes"], json!(["svc.account"]));
         assert_agent_claim(&result["claim"], &world.url);
         assert_eq!(result.as_object().unwrap().len(), 5, "{result}");
+    }
+
+    async fn a_person_of_a_network_without_domains_can_be_named(world: World) {
+        let person = world.person("ada@mailhost").await;
+        let result = world.identity(json!({ "type": "service_auth", "login_hint": "Ada@MailHost" })).await.expect(200);
+        world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await.expect(200);
     }
 
     async fn from_registration_to_account_token(world: World) {
@@ -167,6 +174,24 @@ both! {
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "expired_token");
         world.token_by_claim(text(&registered, "claim_token")).await.refused(400, "expired_token");
         world.token_by_assertion(text(&registered, "identity_assertion")).await.refused(400, "invalid_grant");
+    }
+
+    async fn who_confirms_after_the_claim_token_ended_gives_the_agent_its_token(world: World) {
+        let person = world.person("ada@example.com").await;
+        let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
+        let claim_token = text(&registered, "claim_token");
+        world.advance((24 * HOUR).checked_sub(Duration::from_secs(10)).unwrap());
+        let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
+        world.advance(Duration::from_secs(20));
+        world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
+        // No claim begins any more, but the one that began counts: the link and its code are still shown to the person.
+        world.claim(json!({ "claim_token": claim_token })).await.refused(400, "expired_token");
+        world.server.house.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
+        world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
+        let world = world.restart().await;
+        assert_eq!(world.token_by_claim(claim_token).await.expect(200)["scope"], "svc.account");
+        world.advance(HOUR);
+        world.token_by_claim(claim_token).await.refused(400, "expired_token");
     }
 
     async fn a_claim_is_bound_to_its_address(world: World) {
@@ -341,11 +366,13 @@ async fn every_bad_request_has_its_code() {
 
     for body in [
         json!({}),
+        json!(null),
         json!({ "claim_token": "" }),
         json!({ "claim_token": 1 }),
         json!({ "claim_token": "clm_x", "email": "x" }),
     ] {
-        world.claim(body).await.refused(400, "invalid_request");
+        let refused = world.claim(body).await.refused(400, "invalid_request");
+        assert_ne!(refused["issues"][0]["path"], ".", "{refused}");
     }
     world.claim(json!({ "claim_token": "clm_unknown" })).await.refused(400, "expired_token");
 

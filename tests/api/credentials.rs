@@ -53,6 +53,20 @@ fn the_table_of_routes_says_what_the_specification_says() {
 }
 
 both! {
+    async fn a_request_has_one_credential(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (agent, machine) = (world.agent_of(&person).await, world.attached_machine(&person).await);
+        let Credential::Bearer(token) = &agent.token else { unreachable!() };
+        let both = [format!("Bearer {token}"), format!("Bearer {}", machine.secret)];
+        for (first, second) in [(&both[0], &both[1]), (&both[1], &both[0]), (&both[0], &both[0])] {
+            let request = world.request(Method::GET, "/api/v1/usage/bar", &Credential::None);
+            let request = request.header("authorization", first).header("authorization", second);
+            let refused = world.send(request).await;
+            refused.refused(401, "unauthorized");
+            assert!(refused.header("www-authenticate").unwrap().contains("invalid_token"));
+        }
+    }
+
     async fn every_route_takes_the_credentials_of_its_rule_and_no_other(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;

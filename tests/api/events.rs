@@ -234,14 +234,83 @@ both! {
         }
     }
 
+    async fn no_fault_of_an_event_makes_a_consent(world: World) {
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        let machine = world.attached_machine(&person).await;
+        let foreign = world.machine().await;
+        let canary = "canary-behind-a-fault";
+        let faults: [fn(&mut Value); 5] = [
+            |event| event["ts_edge_ms"] = json!(1),
+            |event| { event["event_type"] = json!("memory.dreamt"); seal(event); },
+            |event| { event["lane"] = json!("llm"); seal(event); },
+            |event| { event["payload"]["memory_id"] = event["payload"]["content"].take(); event["payload"]["content"] = json!(1); seal(event); },
+            |event| event["payload"] = event["payload"]["content"].take(),
+        ];
+        let spoilt = |machine: &Machine| faults.map(|fault| {
+            let mut event = Chain::new(machine).peek_with(|event| event["payload"]["content"] = json!(canary));
+            fault(&mut event);
+            event
+        });
+        let store = &world.server.house.store;
+        let bodies = async || {
+            let mut found = Vec::new();
+            for entry in store.held_list(&store::held::HeldFilter::default(), 100).await.unwrap() {
+                found.push((entry.id, entry.reason, store.held_show(entry.id).await.unwrap().unwrap()));
+            }
+            found
+        };
+        for level in ["off", "metadata-only"] {
+            world.post("/api/v1/consent", &person.cookie, &json!({ "level": level })).await.expect(200);
+            let mut warnings = Vec::new();
+            for event in spoilt(&machine) {
+                warnings.push(world.event(&machine, &event).await.expect(202));
+                warnings.push(world.event(agent.token.clone(), &event).await.expect(202));
+            }
+            for event in spoilt(&foreign) {
+                warnings.push(world.event(agent.token.clone(), &event).await.expect(202));
+            }
+            for warning in warnings {
+                assert_eq!(warning["held"], true, "{warning}");
+                assert!(warning["warning"].as_str().unwrap().ends_with("its payload was not kept"), "{warning}");
+            }
+        }
+        let held = bodies().await;
+        assert_eq!(held.len(), 30);
+        for (_, reason, (entry, body)) in &held {
+            assert_eq!((body, entry.detail.contains(canary)), (&None, false), "{reason}");
+        }
+        for file in files(&world.dir.path().join("data")) {
+            let bytes = std::fs::read(&file).unwrap();
+            assert!(!bytes.windows(canary.len()).any(|window| window == canary.as_bytes()), "{}", file.display());
+        }
+
+        // Where the person allows it, and where nobody said anything, what is held is there to be released.
+        world.post("/api/v1/consent", &person.cookie, &json!({ "level": "full" })).await.expect(200);
+        for event in spoilt(&machine) {
+            world.event(&machine, &event).await.expect(202);
+            world.event(&foreign, &event).await.expect(202);
+        }
+        let held = bodies().await;
+        assert_eq!((held.len(), held.iter().filter(|(_, _, (_, body))| body.is_some()).count()), (40, 10));
+        // Content that its own event declares to be forbidden is kept for nobody.
+        let contradiction = Chain::new(&foreign).peek_with(|event| event["consent_level"] = json!("metadata-only"));
+        world.event(&foreign, &contradiction).await.held("payload_invalid");
+        assert_eq!(bodies().await[0].2.1, None);
+    }
+
     async fn an_unclaimed_agent_may_leave_so_much_and_no_more(world: World) {
         let (_, token) = world.unclaimed().await;
         let large = |n: u32| json!({ "n": n, "text": "x".repeat(200 * 1024) });
         for n in 0..5 {
             world.event(token.clone(), &large(n)).await.held("unattributed");
         }
-        let refused = world.event(token.clone(), &large(5)).await.refused(424, "temporarily_unavailable");
+        world.advance(Duration::from_mins(30));
+        let answer = world.event(token.clone(), &large(5)).await;
+        let refused = answer.refused(424, "temporarily_unavailable");
         assert_eq!((&refused["retryable"], &refused["reason"]), (&json!(true), &json!("held_quota_exceeded")));
+        let pause: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert!((23 * 3600..=23 * 3600 + 1800).contains(&pause), "until the first leaves the window: {pause}");
         // What is held already is not refused when it comes again, and others are not concerned.
         world.event(token.clone(), &large(0)).await.held("unattributed");
         let (_, other) = world.unclaimed().await;

@@ -2,6 +2,8 @@
 
 mod walk;
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -96,6 +98,42 @@ async fn a2a_knows_no_other_method_and_takes_every_invalid_body_for_one() {
         assert_error(&world.raw(A2A, body).await, 200, -32601, &Value::Null);
     }
     assert_error(&world.raw(A2A, vec![0xff, 0xfe]).await, 200, -32601, &Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_and_unknown_members_do_not_matter_whatever_they_are() {
+    let world = World::new().await;
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    for odd in ["1e400", r#""\ud800""#, r#"{"\udfff": 1, "a": 1, "a": 2}"#, &deep] {
+        for body in [
+            format!(r#"{{"id": 1, "method": "METHOD", "params": {odd}}}"#),
+            format!(r#"{{"id": 1, "\ud800": {odd}, "method": "METHOD"}}"#),
+        ] {
+            let sent = |method: &str| body.replace("METHOD", method);
+            result(&world.raw(A2A, sent("SendMessage")).await, &json!(1));
+            assert_eq!(result(&world.raw(MCP, sent("ping")).await, &json!(1)), json!({}));
+            assert_error(&world.raw(A2A, sent("GetTask")).await, 200, -32601, &json!(1));
+            assert_error(&world.raw(MCP, sent("GetTask")).await, 200, -32601, &json!(1));
+        }
+        let call = format!(
+            r#"{{"id": 1, "method": "tools/call", "params": {{"name": "about_service", "arguments": {odd}}}}}"#
+        );
+        assert_eq!(result(&world.raw(MCP, call).await, &json!(1))["isError"], false);
+    }
+    // What is no text is no method.
+    assert_error(&world.raw(MCP, r#"{"id": 1, "method": "\ud800"}"#).await, 200, -32601, &json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_given_back_as_it_was_written() {
+    let world = World::new().await;
+    for id in ["123456789012345678901234567890", "1.50", "-0", "1E2", r#""\u0061""#] {
+        for (path, method) in [(A2A, "SendMessage"), (MCP, "ping"), (A2A, "none"), (MCP, "none")] {
+            let answer = world.raw(path, format!(r#"{{"id": {id}, "method": "{method}"}}"#)).await;
+            let text = String::from_utf8(answer.body.to_vec()).unwrap();
+            assert!(text.contains(&format!(r#""id":{id},"#)), "{text}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,6 +356,23 @@ async fn the_short_guide_is_an_index_in_the_form_that_is_agreed_on() {
     for section in sections {
         for line in section.lines().skip(1).filter(|line| !line.is_empty()) {
             assert!(line.starts_with("- "), "{line}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guides_tell_the_lifetimes_that_are_set() {
+    let world = World::with(|settings| {
+        settings.claims.claim_token_valid_for = Duration::from_hours(48);
+        settings.claims.access_token_valid_for = Duration::from_mins(90);
+        settings.claims.assertion_claimed_valid_for = Duration::from_secs(61);
+    })
+    .await;
+    for path in ["/auth.md", "/llms-full.txt"] {
+        let guide = world.guide(path).await;
+        for told in ["starts claims for 2 days", "A token lives for 90 minutes", "an identity assertion for 61 seconds"]
+        {
+            assert!(guide.contains(told), "{path}: {told}");
         }
     }
 }

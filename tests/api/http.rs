@@ -70,6 +70,73 @@ async fn whoever_opens_the_address_is_told_where_to_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_cannot_be_read_is_told_as_everything_else_is() {
+    let world = World::new().await;
+    let refused = world.get("/api/v1/audit/consistency?from=1&from=2", &Credential::None).await;
+    let refused = refused.refused(400, "invalid_request");
+    assert!(refused["issues"][0]["message"].as_str().unwrap().contains("from"), "{refused}");
+    let person = world.person("ada@example.com").await;
+    for path in [
+        "/claim?attempt=a&attempt=b",
+        "/device?user_code=a&user_code=b",
+        "/signin?next=a&next=b",
+        "/signin/code?fault=a&fault=b",
+        "/account/consent?saved=a&saved=b",
+        "/account/activity?lane=a&lane=b",
+        "/knowledge?q=a&q=b",
+        "/knowledge/search?q=a&q=b",
+        "/knowledge/settings?saved=a&saved=b",
+    ] {
+        let answer = world.get(path, &person.cookie).await;
+        assert_eq!((answer.status, answer.header("content-type")), (400, Some("text/html; charset=utf-8")), "{path}");
+        assert!(String::from_utf8_lossy(&answer.body).contains("This address cannot be read"), "{path}");
+        assert!(answer.header("content-security-policy").is_some(), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_stands_twice_is_refused_by_every_route() {
+    let world = World::new().await;
+    let person = world.person("ada@example.com").await;
+    let machine = world.attached_machine(&person).await;
+    let bearer: Credential = (&machine).into();
+    let none = Credential::None;
+    for (path, credential, body) in [
+        ("/api/v1/consent", &person.cookie, r#"{"level": "off", "level": "full"}"#),
+        ("/api/v1/consent", &bearer, r#"{"level": "off", "\u006cevel": "full"}"#),
+        ("/api/v1/agent-auth/identity", &none, r#"{"type": "anonymous", "type": "service_auth"}"#),
+        ("/api/v1/agent-auth/claim", &none, r#"{"claim_token": "a", "claim_token": "b"}"#),
+        ("/api/v1/agent-auth/claim/complete", &person.cookie, r#"{"user_code": "1", "user_code": "2"}"#),
+        ("/api/v1/machines", &none, r#"{"user_cuid": "aa", "user_cuid": "bb"}"#),
+        ("/api/v1/device/token", &none, r#"{"device_code": "a", "device_code": "b"}"#),
+    ] {
+        let request = world.request(Method::POST, path, credential).header("content-type", "application/json");
+        let refused = world.send(request.body(body)).await.refused(400, "invalid_request");
+        assert!(refused["issues"][0]["message"].as_str().unwrap().starts_with("duplicate field"), "{path}: {refused}");
+    }
+    let levels = world.get("/api/v1/consent", &person.cookie).await.expect(200);
+    assert_eq!(levels["levels"], serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_is_not_sent_back_whole() {
+    let world = World::new().await;
+    let person = world.person("ada@example.com").await;
+    let long = "x".repeat(500_000);
+    let bodies = [
+        ("/api/v1/consent", serde_json::json!({ "level": "off", long.clone(): 1 })),
+        ("/api/v1/consent", serde_json::json!({ "level": long })),
+        ("/api/v1/keys", serde_json::json!({ "name": "a", "scopes": [long] })),
+        ("/api/v1/machines", serde_json::json!({ "machine_uuid": long, "user_cuid": "a" })),
+    ];
+    for (path, body) in bodies {
+        let answer = world.post(path, &person.cookie, &body).await;
+        answer.refused(400, "invalid_request");
+        assert!(answer.body.len() < 5000, "{path}: {}", answer.body.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_answer_has_a_request_id() {
     let world = World::new().await;
     let made = world.get("/nothing", &Credential::None).await;

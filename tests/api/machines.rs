@@ -29,6 +29,13 @@ both! {
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         assert_eq!(world.delete(&path, &person.cookie).await.expect(200), json!({ "ok": true }));
         world.activity(&machine, "").await.refused(401, "machine_unknown");
+        // It comes back as another one, and its guide says so.
+        let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid });
+        world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
+        let guide = String::from_utf8(world.get("/auth.md", &Credential::None).await.body.to_vec()).unwrap();
+        let row = guide.lines().find(|line| line.contains("`machine_unknown`")).unwrap();
+        assert!(row.contains("under a new `machine_uuid`"), "{row}");
+        world.machine_of(&machine.user_cuid).await;
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
         world.delete("/api/v1/machines/nonsense", &person.cookie).await.refused(404, "not_found");
     }
@@ -53,7 +60,11 @@ both! {
         assert_eq!((&bar["plan"], &bar["memory"]["percent_left"]), (&json!("FREE"), &json!(100.0)));
         let level = json!({ "level": "full" });
         world.post("/api/v1/consent", &Credential::from(&back), &level).await.refused(403, "machine_not_owned");
-        world.get("/api/v1/consent", &Credential::from(&back)).await.expect(200);
+        for level in ["off", "full"] {
+            world.post("/api/v1/consent", &person.cookie, &json!({ "level": level })).await.expect(200);
+            let seen = world.get("/api/v1/consent", &Credential::from(&back)).await.expect(200);
+            assert_eq!(seen, json!({ "level": "metadata-only" }), "the owner's level is not its to know");
+        }
 
         // Once a person approves it, what was held goes through.
         let code = world.device_code(&back).await.expect(200);
@@ -101,5 +112,8 @@ async fn the_operator_decides_who_registers() {
     .await;
     world.post("/api/v1/machines", &Credential::None, &body).await.refused(401, "unauthorized");
     world.post("/api/v1/machines", &Credential::Bearer("another".into()), &body).await.refused(401, "unauthorized");
-    world.post("/api/v1/machines", &Credential::Bearer("the-key".into()), &body).await.expect(201);
+    let key = Credential::Bearer("the-key".into());
+    let two = world.request(reqwest::Method::POST, "/api/v1/machines", &key).header("authorization", "Bearer another");
+    world.send(two.json(&body)).await.refused(401, "unauthorized");
+    world.post("/api/v1/machines", &key, &body).await.expect(201);
 }

@@ -128,6 +128,32 @@ async fn whatever_fails_upstream_is_424_and_may_be_resent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_the_service_asks_for_is_the_senders() {
+    let upstream = Upstream::start().await;
+    let world = world_over(&upstream).await;
+    let machine = world.machine().await;
+    let asked = async |value: Option<&str>| -> u64 {
+        let event = Chain::new(&machine).next();
+        let reply = Reply::new(503);
+        let reply = match value {
+            Some(value) => reply.header("Retry-After", value),
+            None => reply,
+        };
+        upstream.for_event(event["event_id"].as_str().unwrap(), Answer::reply(reply));
+        let answer = world.event(&machine, &event).await;
+        answer.refused(424, "temporarily_unavailable");
+        answer.header("retry-after").unwrap().parse().unwrap()
+    };
+    let later = |seconds| (world.clock().now() + chrono::TimeDelta::seconds(seconds)).to_rfc2822();
+    assert_eq!(asked(Some("30")).await, 30);
+    assert!((550..=600).contains(&asked(Some(&later(600))).await));
+    assert_eq!(asked(Some("99999999")).await, 3600);
+    for value in [None, Some("0"), Some("soon"), Some(&*later(-600))] {
+        assert_eq!(asked(value).await, 1, "{value:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_service_cannot_take_as_it_is_is_held() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;

@@ -1,17 +1,20 @@
 //! What a worker does with one event. Also the way by which an operator releases a held one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use chrono::TimeDelta;
 use dashmap::DashMap;
+use domain::consent::ConsentRule;
 use domain::envelope::{Outline, Sealed, Unreadable};
-use domain::held::{Hold, HoldReason, Standing, judge};
+use domain::held::{Hold, HoldReason, Standing, judge, may_keep};
 use domain::ids::{MachineUuid, ReceiptId};
 use domain::registry::Registry;
+use domain::retry_after::retry_after;
 use domain::usage::Used;
 use domain::{Chance, Clock, Digest, Timestamp};
-use statistics::contract::{Outcome, Scope, Submission};
+use statistics::contract::{Outcome, Scope, Submission, Unavailable};
 use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
 use store::{Store, StoreError};
 
@@ -46,6 +49,9 @@ pub struct Desk {
 /// How long a request may have been on its way when something of its sender is held.
 const LATELY: TimeDelta = TimeDelta::minutes(1);
 
+/// The pause before an event is sent again that nobody said more about.
+const SOON: Duration = Duration::from_secs(1);
+
 /// Computers remembered before the old ones are looked for and forgotten.
 const HELD_LATELY_MAX: usize = 4096;
 
@@ -56,14 +62,14 @@ impl Desk {
             Ok(standing) => standing,
             Err(error) => {
                 tracing::warn!(error = %error, "the computer of an event could not be looked up");
-                return Verdict::Unavailable { reason: "store_unavailable" };
+                return Verdict::STORE_UNAVAILABLE;
             }
         };
         let verdict = match (judge(&opened, &standing, &self.registry), opened) {
             (Ok(()), Ok(sealed)) => self.forward(sender, &standing, body, sealed).await,
             (Err(hold), opened) => self.hold(sender, &standing, body, &opened, hold).await,
             // The judge refuses what could not be opened.
-            (Ok(()), Err(_)) => Verdict::Unavailable { reason: "internal" },
+            (Ok(()), Err(_)) => Verdict::Unavailable { reason: "internal", retry_after: SOON },
         };
         metrics::counter!("attache_events_total", "outcome" => verdict.kind()).increment(1);
         verdict
@@ -101,7 +107,7 @@ impl Desk {
         domain::failpoint!("forward.before");
         let outcome = match self.upstream.submit(submission, receipt, now).await {
             Ok(outcome) => outcome,
-            Err(refusal) => return Verdict::Unavailable { reason: refusal.reason() },
+            Err(refusal) => return refusal.into(),
         };
         domain::failpoint!("forward.after");
         match outcome {
@@ -118,11 +124,13 @@ impl Desk {
             Outcome::Refused { status, detail } => {
                 let detail = format!("the statistics service answered {status}: {detail}");
                 let hold = Hold { reason: HoldReason::UpstreamRefused, detail };
-                self.keep(self.entry(sender, standing, body, outline, Some(seal), &hold), hold).await
+                // The person allows it, or it would not have been sent there.
+                let waiting = Waiting { body, outline, seal: Some(seal), is_kept: true };
+                self.keep(self.entry(sender, standing, waiting, &hold), hold).await
             }
             Outcome::Unavailable(why) => {
                 tracing::warn!(event.id = %event_id, error = %why, "an event could not be forwarded");
-                Verdict::Unavailable { reason: "upstream_unavailable" }
+                Verdict::Unavailable { reason: "upstream_unavailable", retry_after: pause(&why, now) }
             }
         }
     }
@@ -160,27 +168,53 @@ impl Desk {
         standing: &Standing,
         body: &Bytes,
         opened: &Result<Sealed, Unreadable>,
-        hold: Hold,
+        mut hold: Hold,
     ) -> Verdict {
+        let is_kept = match self.may_keep(standing, opened).await {
+            Ok(is_kept) => is_kept,
+            Err(error) => {
+                tracing::warn!(error = %error, "what is allowed to the sender of an event could not be looked up");
+                return Verdict::STORE_UNAVAILABLE;
+            }
+        };
         let (outline, seal) = match opened {
             Ok(sealed) => (Outline::from(&sealed.envelope), Some(sealed.seal)),
             Err(unreadable) => ((*unreadable.outline).clone(), None),
         };
-        self.keep(self.entry(sender, standing, body, outline, seal, &hold), hold).await
+        // A stranger's computer is not told what a person allows.
+        if !is_kept && !matches!(standing, Standing::Machine(facts) if facts.is_outsider()) {
+            hold.detail.push_str("; its payload was not kept");
+        }
+        let waiting = Waiting { body, outline, seal, is_kept };
+        let mut entry = self.entry(sender, standing, waiting, &hold);
+        if let (false, Err(unreadable)) = (is_kept, opened) {
+            // What was found there may quote what was sent.
+            entry.detail = format!("{} at {}", unreadable.fault.reason, unreadable.fault.path);
+        }
+        self.keep(entry, hold).await
     }
 
-    fn entry(
-        &self,
-        sender: &Sender,
-        standing: &Standing,
-        body: &Bytes,
-        outline: Outline,
-        seal: Option<Digest>,
-        hold: &Hold,
-    ) -> NewHeld {
+    /// Whether what persons set allows that the body is stored. An account's event that names none of its computers may be of any.
+    async fn may_keep(&self, standing: &Standing, opened: &Result<Sealed, Unreadable>) -> Result<bool, StoreError> {
+        let rules: Vec<ConsentRule>;
+        let (rules, machine): (&[ConsentRule], _) = match standing {
+            Standing::Nobody => (&[], None),
+            Standing::Machine(facts) => (&facts.consent, Some(facts.machine_uuid)),
+            Standing::Account { account, named: Some(facts) } if facts.account.as_ref() == Some(account) => {
+                (&facts.consent, Some(facts.machine_uuid))
+            }
+            Standing::Account { account, .. } => {
+                let records = self.store.consent_of_account(account).await?;
+                rules = records.into_iter().map(|record| record.rule).collect();
+                (&rules, None)
+            }
+        };
+        Ok(may_keep(opened, rules, machine, &self.registry))
+    }
+
+    fn entry(&self, sender: &Sender, standing: &Standing, waiting: Waiting<'_>, hold: &Hold) -> NewHeld {
         let now = self.clock.now();
-        // What a person did not consent to is not stored, anywhere.
-        let kept = (hold.reason != HoldReason::ConsentExceeded).then(|| body.to_vec());
+        let Waiting { body, outline, seal, is_kept } = waiting;
         NewHeld {
             id: self.chance.uuid_v7(now).into(),
             sender: sender.as_held(),
@@ -189,7 +223,8 @@ impl Desk {
             outline,
             reason: hold.reason,
             detail: hold.detail.clone(),
-            body: kept,
+            // What a person did not consent to is not stored, anywhere.
+            body: is_kept.then(|| body.to_vec()),
             body_sha256: Digest::of(body),
             body_bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
             seal,
@@ -210,11 +245,30 @@ impl Desk {
                 metrics::counter!("attache_events_held_total", "reason" => hold.reason.as_str()).increment(1);
                 Verdict::Held { warning: hold.warning() }
             }
-            Ok(Ok(HeldOutcome::QuotaExceeded)) => Verdict::Unavailable { reason: "held_quota_exceeded" },
-            Ok(Err(_)) => Verdict::Unavailable { reason: "store_unavailable" },
-            Err(refusal) => Verdict::Unavailable { reason: refusal.reason() },
+            Ok(Ok(HeldOutcome::QuotaExceeded { retry_after })) => {
+                let retry_after = retry_after.to_std().unwrap_or_default();
+                Verdict::Unavailable { reason: "held_quota_exceeded", retry_after }
+            }
+            Ok(Err(_)) => Verdict::STORE_UNAVAILABLE,
+            Err(refusal) => refusal.into(),
         }
     }
+}
+
+/// An event that is to wait.
+struct Waiting<'b> {
+    body: &'b Bytes,
+    outline: Outline,
+    seal: Option<Digest>,
+    is_kept: bool,
+}
+
+/// The pause that the statistics service asks for, within reason.
+fn pause(why: &Unavailable, now: Timestamp) -> Duration {
+    const PAUSE_MAX: Duration = Duration::from_hours(1);
+    let Unavailable::Status { retry_after: Some(value), .. } = why else { return SOON };
+    let asked = value.to_str().ok().and_then(|value| retry_after(value, now));
+    asked.map_or(SOON, |asked| asked.clamp(SOON, PAUSE_MAX))
 }
 
 impl Sender {
@@ -228,7 +282,15 @@ impl Sender {
     }
 }
 
+impl From<crate::handle::Unavailable> for Verdict {
+    fn from(refusal: crate::handle::Unavailable) -> Self {
+        Self::Unavailable { reason: refusal.reason(), retry_after: refusal.retry_after() }
+    }
+}
+
 impl Verdict {
+    const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Forwarded(_) => "forwarded",

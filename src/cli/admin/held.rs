@@ -115,7 +115,9 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
             let body = String::from_utf8_lossy(&answer.body);
             Err(Failure::refused(format!("the statistics service answered {}: {body}", answer.status)))
         }
-        Verdict::Unavailable { reason } => Err(Failure::refused(format!("it could not be sent: {reason}; try again"))),
+        Verdict::Unavailable { reason, .. } => {
+            Err(Failure::refused(format!("it could not be sent: {reason}; try again")))
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 //! 1. `SendMessage` is answered with a message; its parameters do not matter.
 //! 2. Everything else, requests that cannot be read included, is 200 with error −32601.
 
-use axum::extract::State;
-use serde_json::{Value, json};
+use std::borrow::Cow;
 
-use super::rpc::{self, RpcError};
+use axum::extract::State;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::rpc::{self, Members, RpcError};
 use crate::house::House;
 use crate::http::body::RawBody;
 use crate::http::error::Answer;
@@ -14,7 +17,7 @@ use crate::http::error::Answer;
 /// `POST /api/v1/a2a`
 pub async fn answer(State(house): State<House>, RawBody(body): RawBody) -> Answer {
     let Request { id, method } = read(&body);
-    let outcome = if method.as_deref() == Some("SendMessage") {
+    let outcome = if method.is_some_and(|method| method == "SendMessage") {
         Ok(json!({ "message": {
             "messageId": house.chance.uuid_v7(house.clock.now()).to_string(),
             "role": "ROLE_AGENT",
@@ -23,24 +26,22 @@ pub async fn answer(State(house): State<House>, RawBody(body): RawBody) -> Answe
     } else {
         Err(RpcError::METHOD_NOT_FOUND)
     };
-    Ok(rpc::answer(&id, outcome))
+    Ok(rpc::answer(id.unwrap_or(RawValue::NULL), outcome))
 }
 
 /// What is read of a request; without a method when it is none of those that the specification describes.
-#[derive(Debug, Default, PartialEq)]
-struct Request {
-    id: Value,
-    method: Option<String>,
+#[derive(Debug, Default)]
+struct Request<'b> {
+    id: Option<&'b RawValue>,
+    method: Option<Cow<'b, str>>,
 }
 
-fn read(body: &[u8]) -> Request {
-    let Ok(Value::Object(mut members)) = serde_json::from_slice(body) else { return Request::default() };
-    let id = members.remove("id").unwrap_or_default();
-    if !matches!(id, Value::String(_) | Value::Number(_) | Value::Null) {
-        return Request::default();
+fn read(body: &[u8]) -> Request<'_> {
+    let members = serde_json::from_slice(body).ok().and_then(Members::of).unwrap_or_default();
+    match (members.get("id").map(RawValue::get), members.id()) {
+        (None | Some("null"), id) | (_, id @ Some(_)) => Request { id, method: members.text("method") },
+        (Some(_), None) => Request::default(),
     }
-    let Some(Value::String(method)) = members.remove("method") else { return Request { id, method: None } };
-    Request { id, method: Some(method) }
 }
 
 #[cfg(test)]
@@ -49,18 +50,19 @@ mod tests {
 
     #[test]
     fn an_id_is_given_back_even_when_the_rest_is_invalid() {
-        let request = |id: Value, method: Option<&str>| Request { id, method: method.map(Into::into) };
-        for (body, expected) in [
-            (r#"{"id": "a", "method": "SendMessage"}"#, request(json!("a"), Some("SendMessage"))),
-            (r#"{"id": 1.5, "method": 5}"#, request(json!(1.5), None)),
-            (r#"{"id": 7}"#, request(json!(7), None)),
-            (r#"{"method": "SendMessage"}"#, request(Value::Null, Some("SendMessage"))),
-            (r#"{"id": [1], "method": "SendMessage"}"#, request(Value::Null, None)),
-            ("[]", request(Value::Null, None)),
-            ("{", request(Value::Null, None)),
-            ("", request(Value::Null, None)),
+        for (body, id, method) in [
+            (r#"{"id": "a", "method": "SendMessage"}"#, Some(r#""a""#), Some("SendMessage")),
+            (r#"{"id": 1.50, "method": 5}"#, Some("1.50"), None),
+            (r#"{"id": 7}"#, Some("7"), None),
+            (r#"{"id": null, "method": "SendMessage"}"#, None, Some("SendMessage")),
+            (r#"{"method": "SendMessage"}"#, None, Some("SendMessage")),
+            (r#"{"id": [1], "method": "SendMessage"}"#, None, None),
+            ("[]", None, None),
+            ("{", None, None),
+            ("", None, None),
         ] {
-            assert_eq!(read(body.as_bytes()), expected, "{body}");
+            let request = read(body.as_bytes());
+            assert_eq!((request.id.map(RawValue::get), request.method.as_deref()), (id, method), "{body}");
         }
     }
 }

@@ -9,13 +9,16 @@
 //!    that we are older;
 //! 5. `MCP-Protocol-Version`, when it is sent, has to be ours: 400.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::rpc::{self, RpcError};
+use super::rpc::{self, Members, RpcError};
 use crate::house::House;
 use crate::http::body::RawBody;
 use crate::http::error::{Answer, ApiError, Code};
@@ -31,14 +34,14 @@ pub async fn answer(State(house): State<House>, headers: HeaderMap, RawBody(body
     own_origin(&headers, &house)?;
     Ok(match read(&body) {
         Ok(Message::Request { id, method, params }) => {
-            rpc::answer(&id, respond(&method, &params, version(&headers), &house))
+            rpc::answer(id, respond(&method, params, version(&headers), &house))
         }
         Ok(Message::Silent) => StatusCode::ACCEPTED.into_response(),
-        Err((id, error)) => rpc::answer(&id, Err(error)),
+        Err((id, error)) => rpc::answer(id.unwrap_or(RawValue::NULL), Err(error)),
     })
 }
 
-fn respond(method: &str, params: &Value, version: Option<&str>, house: &House) -> Result<Value, RpcError> {
+fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, house: &House) -> Result<Value, RpcError> {
     let method = Method::named(method).ok_or(RpcError::METHOD_NOT_FOUND)?;
     if let Some(version) = version.filter(|version| *version != PROTOCOL_VERSION) {
         return Err(RpcError::unsupported_version(version, PROTOCOL_VERSION));
@@ -59,7 +62,7 @@ fn respond(method: &str, params: &Value, version: Option<&str>, house: &House) -
             "inputSchema": { "type": "object", "properties": {} },
             "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
         }]})),
-        Method::CallTool => match params.get("name").and_then(Value::as_str) {
+        Method::CallTool => match params.and_then(Members::of).unwrap_or_default().text("name").as_deref() {
             Some(TOOL) => {
                 Ok(json!({ "content": [{ "type": "text", "text": house.guides.short() }], "isError": false }))
             }
@@ -91,30 +94,26 @@ impl Method {
 }
 
 /// What a client sends.
-#[derive(Debug, PartialEq)]
-enum Message {
+#[derive(Debug)]
+enum Message<'b> {
     Request {
-        id: Value,
-        method: String,
-        params: Value,
+        id: &'b RawValue,
+        method: Cow<'b, str>,
+        params: Option<&'b RawValue>,
     },
     /// A notification, or an answer to a request that we never made.
     Silent,
 }
 
-fn read(body: &[u8]) -> Result<Message, (Value, RpcError)> {
-    let message = serde_json::from_slice(body).map_err(|_| (Value::Null, RpcError::PARSE))?;
-    let Value::Object(mut members) = message else { return Err((Value::Null, RpcError::INVALID_REQUEST)) };
-    let is_response = members.contains_key("result") || members.contains_key("error");
-    let params = members.remove("params").unwrap_or_default();
-    match (members.remove("method"), members.remove("id")) {
-        (Some(Value::String(method)), Some(id @ (Value::String(_) | Value::Number(_)))) => {
-            Ok(Message::Request { id, method, params })
-        }
-        (Some(Value::String(_)), None) => Ok(Message::Silent),
-        (None, _) if is_response => Ok(Message::Silent),
-        (_, Some(id @ (Value::String(_) | Value::Number(_)))) => Err((id, RpcError::INVALID_REQUEST)),
-        _ => Err((Value::Null, RpcError::INVALID_REQUEST)),
+fn read(body: &[u8]) -> Result<Message<'_>, (Option<&RawValue>, RpcError)> {
+    let message = serde_json::from_slice(body).map_err(|_| (None, RpcError::PARSE))?;
+    let Some(members) = Members::of(message) else { return Err((None, RpcError::INVALID_REQUEST)) };
+    let is_response = members.get("result").or(members.get("error")).is_some();
+    match (members.get("method"), members.text("method"), members.get("id"), members.id()) {
+        (_, Some(method), _, Some(id)) => Ok(Message::Request { id, method, params: members.get("params") }),
+        (_, Some(_), None, _) => Ok(Message::Silent),
+        (None, ..) if is_response => Ok(Message::Silent),
+        (.., id) => Err((id, RpcError::INVALID_REQUEST)),
     }
 }
 
@@ -135,31 +134,37 @@ mod tests {
 
     #[test]
     fn a_message_is_a_request_or_silent_or_wrong() {
-        let code = |body: &str| read(body.as_bytes()).map_err(|(id, error)| (id, error == RpcError::PARSE));
-        let request = |id: Value| Ok(Message::Request { id, method: "ping".into(), params: Value::Null });
-        assert_eq!(code(r#"{"id": 1, "method": "ping"}"#), request(json!(1)));
-        assert_eq!(code(r#"{"id": "a", "method": "ping", "extra": 1}"#), request(json!("a")));
+        let id = |body: &str| match read(body.as_bytes()) {
+            Ok(Message::Request { id, method, .. }) if method == "ping" => id.get().to_owned(),
+            other => panic!("{body}: {other:?}"),
+        };
+        assert_eq!(id(r#"{"id": 1, "method": "ping"}"#), "1");
+        assert_eq!(id(r#"{"id": "a", "method": "p\u0069ng", "extra": 1}"#), r#""a""#);
         for silent in [
             r#"{"method": "notifications/initialized"}"#,
             r#"{"method": "ping"}"#,
             r#"{"id": 1, "result": {}}"#,
             r#"{"id": 1, "error": {"code": 1, "message": "no"}}"#,
         ] {
-            assert_eq!(code(silent), Ok(Message::Silent), "{silent}");
+            assert!(matches!(read(silent.as_bytes()), Ok(Message::Silent)), "{silent}");
         }
+        let refused = |body: &str| {
+            let (id, error) = read(body.as_bytes()).unwrap_err();
+            (id.map(|id| id.get().to_owned()), error == RpcError::PARSE)
+        };
         for (wrong, id) in [
-            ("[]", Value::Null),
-            ("1", Value::Null),
-            ("{}", Value::Null),
-            (r#"{"id": null, "method": "ping"}"#, Value::Null),
-            (r#"{"id": [], "method": "ping"}"#, Value::Null),
-            (r#"{"id": 1}"#, json!(1)),
-            (r#"{"id": 1, "method": 2, "result": {}}"#, json!(1)),
+            ("[]", None),
+            ("1", None),
+            ("{}", None),
+            (r#"{"id": null, "method": "ping"}"#, None),
+            (r#"{"id": [], "method": "ping"}"#, None),
+            (r#"{"id": 1}"#, Some("1")),
+            (r#"{"id": 1, "method": 2, "result": {}}"#, Some("1")),
         ] {
-            assert_eq!(code(wrong), Err((id, false)), "{wrong}");
+            assert_eq!(refused(wrong), (id.map(str::to_owned), false), "{wrong}");
         }
         for garbage in ["", "{", "{} x", "\u{feff}{}"] {
-            assert_eq!(code(garbage), Err((Value::Null, true)), "{garbage}");
+            assert_eq!(refused(garbage), (None, true), "{garbage}");
         }
     }
 }

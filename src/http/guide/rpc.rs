@@ -1,7 +1,14 @@
 //! JSON-RPC 2.0 as both guide endpoints answer it.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// An error of JSON-RPC, with the status under which it is answered.
@@ -38,16 +45,103 @@ impl RpcError {
     }
 }
 
-/// The answer to the request with this id.
-pub fn answer(id: &Value, outcome: Result<Value, RpcError>) -> Response {
-    match outcome {
-        Ok(result) => axum::Json(json!({ "jsonrpc": "2.0", "id": id, "result": result })).into_response(),
+/// The answer to the request with this id, which is given back as it was written.
+pub fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Response {
+    let (status, result, error) = match outcome {
+        Ok(result) => (StatusCode::OK, Some(result), None),
         Err(RpcError { status, code, message, data }) => {
             let mut error = json!({ "code": code, "message": message });
             if let Some(data) = data {
                 error["data"] = data;
             }
-            (status, axum::Json(json!({ "jsonrpc": "2.0", "id": id, "error": error }))).into_response()
+            (status, None, Some(error))
         }
+    };
+    (status, axum::Json(Reply { error, id, jsonrpc: "2.0", result })).into_response()
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    id: &'a RawValue,
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+}
+
+/// The members of an object, each as it was written; of several with one name the last. Nothing is read of those that nobody asks
+/// for, so that numbers beyond any type, halves of characters and depths without end do no harm there.
+#[derive(Debug, Default)]
+pub struct Members<'b>(BTreeMap<Vec<u8>, &'b RawValue>);
+
+impl<'b> Members<'b> {
+    /// `None`: something else than an object.
+    pub fn of(text: &'b RawValue) -> Option<Self> {
+        serde_json::from_str(text.get()).ok()
+    }
+
+    /// A member, whatever it is.
+    pub fn get(&self, name: &str) -> Option<&'b RawValue> {
+        self.0.get(name.as_bytes()).copied()
+    }
+
+    /// A member that is a text. One that no character set can hold is none that anybody here asks for, and given as it was written.
+    pub fn text(&self, name: &str) -> Option<Cow<'b, str>> {
+        let written = self.get(name)?.get();
+        let read = || serde_json::from_str(written).map_or(Cow::Borrowed(written), Cow::Owned);
+        written.starts_with('"').then(read)
+    }
+
+    /// `id`, if it may be one.
+    pub fn id(&self) -> Option<&'b RawValue> {
+        self.get("id").filter(|id| id.get().starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9')))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = BTreeMap::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    members.insert(name, value);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(Each)
+    }
+}
+
+/// A member's name: its bytes, since not every name that JSON can write is a text.
+struct Name(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+
+        impl Visitor<'_> for Bytes {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Name, E> {
+                Ok(Name(name.to_vec()))
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
     }
 }

@@ -49,6 +49,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .query("from", "Leaves of the smaller tree.", &size())
             .query("to", "Leaves of the larger tree; the newest when absent.", &size())
             .answers::<Anything>(200, "The proof that the smaller tree is a beginning of the larger.", Value::Null)
+            .refuses(&[Code::InvalidRequest])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/keys", "logKeys", "The log's public keys")
             .answers::<LogKeys>(200, "The keys that sign checkpoints, or did.", json!({ "keys": [key] }))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use domain::Timestamp;
 use domain::envelope::Lane;
@@ -16,7 +16,7 @@ use store::held::{HeldScope, Unclassified};
 
 use super::Owner;
 use crate::house::House;
-use crate::web::{Answer, Frame, Moment, Trouble, page};
+use crate::web::{Answer, Frame, Moment, PageQuery, Trouble, page};
 
 /// Events of a page.
 const EVENTS: u16 = 25;
@@ -91,7 +91,7 @@ struct Event {
 }
 
 /// `GET /account/activity`
-pub async fn show(State(house): State<House>, owner: Owner, Query(filter): Query<Filter>) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, PageQuery(filter): PageQuery<Filter>) -> Answer {
     let now = house.clock.now();
     let trouble = Trouble::store(&house);
     let lane = filter.lane.as_deref().and_then(|lane| lane.parse::<Lane>().ok());

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::consent::{ConsentLevel, ConsentRule};
@@ -20,7 +20,7 @@ use store::machine::Computer;
 use super::{COMPUTERS_MAX, Owner};
 use crate::house::House;
 use crate::http::consent::set;
-use crate::web::{Answer, Frame, PageForm, Shown, Trouble, page};
+use crate::web::{Answer, Frame, PageForm, PageQuery, Shown, Trouble, page};
 
 /// How the column for all lanes is named in a form.
 const ALL_LANES: &str = "all";
@@ -66,7 +66,7 @@ pub struct Told {
 }
 
 /// `GET /account/consent`
-pub async fn show(State(house): State<House>, owner: Owner, Query(told): Query<Told>) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, PageQuery(told): PageQuery<Told>) -> Answer {
     let matrix = Matrix::load(&house, &owner).await?;
     let everywhere = Scope::Everywhere;
     let rows = std::iter::once((everywhere, "All computers".to_owned()))

@@ -1,7 +1,7 @@
 //! The search box on top of everything else; results take the place of the rest while somebody searches.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use domain::space::{AccessType, Space};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::house::House;
 use crate::http::knowledge::search::{Asked, find};
 use crate::http::knowledge::spaces::SPACES_LISTED_MAX;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Moment, Trouble, page};
+use crate::web::{Answer, Frame, Moment, PageQuery, Trouble, page};
 
 /// Batches that are listed.
 const BATCHES_LISTED: usize = 8;
@@ -82,7 +82,7 @@ pub struct Asking {
 }
 
 /// `GET /knowledge`
-pub async fn show(State(house): State<House>, owner: Owner, Query(asking): Query<Asking>) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, PageQuery(asking): PageQuery<Asking>) -> Answer {
     let draft = Draft { space: asking.space.clone().unwrap_or_default(), ..Draft::default() };
     draw(&house, &owner, StatusCode::OK, asking, draft).await
 }
@@ -92,7 +92,7 @@ pub async fn search(
     State(house): State<House>,
     owner: Owner,
     headers: HeaderMap,
-    Query(asking): Query<Asking>,
+    PageQuery(asking): PageQuery<Asking>,
 ) -> Answer {
     if !headers.contains_key(PART) {
         return draw(&house, &owner, StatusCode::OK, asking, Draft::default()).await;

@@ -2,7 +2,7 @@
 
 use actors::ingest::Feed;
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use bytes::Bytes;
 use domain::batch::{Message, Outcome};
@@ -18,7 +18,7 @@ use crate::http::knowledge::batch::join_as;
 use crate::http::knowledge::stream::{Place, event, streamed};
 use crate::http::named::Named;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Trouble};
+use crate::web::{Answer, Frame, PageQuery, Trouble};
 
 #[derive(Template)]
 #[template(path = "knowledge/item.html")]
@@ -51,7 +51,7 @@ pub async fn stream(
     State(house): State<House>,
     owner: Owner,
     Named(id): Named,
-    Query(from): Query<From>,
+    PageQuery(from): PageQuery<From>,
     headers: HeaderMap,
 ) -> Answer {
     let place = Place::take(&house).map_err(|error| Trouble::api(&house, &error))?;

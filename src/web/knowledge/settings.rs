@@ -1,7 +1,7 @@
 //! What new content has to be, and what was left out because of it.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::filter::{
@@ -14,7 +14,7 @@ use super::{TAB, capitalised};
 use crate::house::House;
 use crate::http::knowledge::settings::set;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+use crate::web::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, page};
 
 /// Verdicts that are listed.
 const VERDICTS_LISTED: usize = 50;
@@ -66,7 +66,7 @@ pub struct Told {
 }
 
 /// `GET /knowledge/settings`
-pub async fn show(State(house): State<House>, owner: Owner, Query(told): Query<Told>) -> Answer {
+pub async fn show(State(house): State<House>, owner: Owner, PageQuery(told): PageQuery<Told>) -> Answer {
     let settings = house.store.filter_settings(&owner.account).await.map_err(Trouble::store(&house))?;
     let warnings = settings.warnings(house.has_language_model()).into_iter().map(in_words).collect();
     let form = SettingsForm {

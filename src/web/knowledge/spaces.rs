@@ -1,7 +1,7 @@
 //! Spaces: made, named, opened to others, marked.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use domain::ids::SpaceId;
@@ -16,7 +16,7 @@ use crate::house::House;
 use crate::http::knowledge::spaces::{change_as, make as make_space};
 use crate::http::named::Named;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+use crate::web::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, page};
 
 const NAME_FAULT: &str = "Give it a name of 1 to 100 characters, in one line.";
 
@@ -78,7 +78,12 @@ pub async fn make(State(house): State<House>, owner: Owner, PageForm(form): Page
 }
 
 /// `GET /knowledge/spaces/{id}`
-pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named, Query(told): Query<Told>) -> Answer {
+pub async fn show(
+    State(house): State<House>,
+    owner: Owner,
+    Named(id): Named,
+    PageQuery(told): PageQuery<Told>,
+) -> Answer {
     let space = seen(&house, &owner, &id).await?;
     let saved = told.saved.as_deref().map(|saved| match saved {
         "made" => "The space is made. What you add to it, your agents find as well.",

@@ -9,7 +9,7 @@
 
 mod provider;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header::{LOCATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -26,7 +26,7 @@ use crate::http::client::ClientAddress;
 use crate::http::named::Named;
 use crate::web::cookie::Cookie;
 use crate::web::visitor::quoted;
-use crate::web::{Answer, Shown, Trouble};
+use crate::web::{Answer, PageQuery, Shown, Trouble};
 
 /// What the browser keeps while its person is at the provider.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub async fn begin(
     State(house): State<House>,
     ClientAddress(address): ClientAddress,
     Named(name): Named,
-    Query(wish): Query<Wish>,
+    PageQuery(wish): PageQuery<Wish>,
 ) -> Answer {
     house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
     let next = ours(wish.next.as_deref());
@@ -85,7 +85,7 @@ pub async fn callback(
     OwnBrowser(browser): OwnBrowser,
     Named(name): Named,
     headers: HeaderMap,
-    Query(returned): Query<Returned>,
+    PageQuery(returned): PageQuery<Returned>,
 ) -> Answer {
     house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
     let provider = house.providers.named(&name).ok_or_else(|| denied(&house, Denial::Unknown))?;

@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 
 use chrono::TimeDelta;
-use domain::Digest;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
+use domain::{Digest, Timestamp};
 use sqlx::QueryBuilder;
 use uuid::Uuid;
 
@@ -24,7 +24,8 @@ impl Store {
     /// one entry as long as it is held. What exceeds a quota is refused by itself, the others are held.
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
         const AGENT: &str = "SELECT r.account_id, (SELECT CAST(COALESCE(SUM(h.charged_bytes), 0) AS BIGINT)
-                FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2)
+                FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2),
+                (SELECT MIN(h.received_at) FROM held_events h WHERE h.registration_id = r.id AND h.received_at > $2)
             FROM registrations r WHERE r.id = $1";
         if new.is_empty() {
             return Ok(Vec::new());
@@ -42,8 +43,8 @@ impl Store {
                 if ledger.agents.contains_key(agent) {
                     continue;
                 }
-                let since = held.received_at - TimeDelta::days(1);
-                let row: Option<(Option<String>, i64)> =
+                let since = held.received_at - SHARE_WINDOW;
+                let row: Option<AgentRow> =
                     sqlx::query_as(AGENT).bind(agent.as_uuid()).bind(since).fetch_optional(&mut *tx).await?;
                 ledger.agents.insert(*agent, Agent::of(row)?);
             }
@@ -162,18 +163,29 @@ fn clamped(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
+/// The window of [`HeldQuotas::registration_bytes_per_day`].
+const SHARE_WINDOW: TimeDelta = TimeDelta::days(1);
+
+/// Nobody knows when an operator makes room, or a resend does.
+const ROOM_AFTER: TimeDelta = TimeDelta::minutes(5);
+
+/// Account, bytes of the window, its oldest entry.
+type AgentRow = (Option<String>, i64, Option<Timestamp>);
+
 /// An agent whose events come without an account.
 struct Agent {
     /// It was claimed a moment ago.
     account: Option<UserAccountId>,
     /// What its entries of the last 24 hours count.
     spent: i64,
+    /// When the oldest of them came.
+    since: Option<Timestamp>,
 }
 
 impl Agent {
-    fn of(row: Option<(Option<String>, i64)>) -> Result<Self, Corrupt> {
-        let (account, spent) = row.unwrap_or((None, 0));
-        Ok(Self { account: parsed_opt("registrations.account_id", account.as_deref())?, spent })
+    fn of(row: Option<AgentRow>) -> Result<Self, Corrupt> {
+        let (account, spent, since) = row.unwrap_or_default();
+        Ok(Self { account: parsed_opt("registrations.account_id", account.as_deref())?, spent, since })
     }
 }
 
@@ -220,14 +232,15 @@ impl<'a> Ledger<'a> {
         }
         let charge = charge(held);
         if self.total.saturating_add(charge) > self.total_bytes_max {
-            return HeldOutcome::QuotaExceeded;
+            return HeldOutcome::QuotaExceeded { retry_after: ROOM_AFTER };
         }
         if let (Sender::Registration(agent), None) = (&held.sender, &held.account)
             && let Some(agent) = self.agents.get_mut(agent)
             && agent.account.is_none()
         {
             if agent.spent.saturating_add(charge) > self.registration_bytes_max {
-                return HeldOutcome::QuotaExceeded;
+                let since = agent.since.unwrap_or(held.received_at);
+                return HeldOutcome::QuotaExceeded { retry_after: since + SHARE_WINDOW - held.received_at };
             }
             agent.spent += charge;
         }

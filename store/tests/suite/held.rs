@@ -1,5 +1,6 @@
 //! Events that were acknowledged but not forwarded.
 
+use chrono::TimeDelta;
 use domain::envelope::Outline;
 use domain::held::HoldReason;
 use domain::ids::{MachineUuid, RegistrationId};
@@ -156,13 +157,15 @@ laws! {
         let outcomes = store.held_insert(&batch, &quotas).await.unwrap();
         let held = |outcome: &HeldOutcome| matches!(outcome, HeldOutcome::Held(_));
         assert!(outcomes[..4].iter().all(held));
-        assert_eq!(outcomes[4], HeldOutcome::QuotaExceeded);
+        let in_a_day = HeldOutcome::QuotaExceeded { retry_after: TimeDelta::days(1) };
+        assert_eq!(outcomes[4], in_a_day);
         assert!(held(&outcomes[5]), "another agent's share is its own");
         let again = store.held_insert(&[new(agent, 0, 60)], &quotas).await.unwrap();
         assert_eq!(again, [HeldOutcome::AlreadyHeld(batch[0].id)], "a repeated body costs nothing");
         store.held_discard(batch[0].id, at(60)).await.unwrap();
         let discarded = store.held_insert(&[new(agent, 5, 60)], &quotas).await.unwrap();
-        assert_eq!(discarded, [HeldOutcome::QuotaExceeded], "what was given up was taken all the same");
+        let a_minute_less = HeldOutcome::QuotaExceeded { retry_after: TimeDelta::days(1) - TimeDelta::minutes(1) };
+        assert_eq!(discarded, [a_minute_less], "what was given up was taken all the same");
         let day = 24 * 60 * 60;
         assert!(held(&store.held_insert(&[new(agent, 5, day)], &quotas).await.unwrap()[0]));
         // Nothing is so small that it costs nothing.
@@ -179,7 +182,8 @@ laws! {
         let batch = [new("a", 1000), new("b", 1000), new("c", 600), new("d", 48)];
         let outcomes = store.held_insert(&batch, &quotas).await.unwrap();
         let expected = |i: usize| HeldOutcome::Held(batch[i].id);
-        assert_eq!(outcomes, [expected(0), expected(1), HeldOutcome::QuotaExceeded, HeldOutcome::QuotaExceeded]);
+        assert_eq!(outcomes[..2], [expected(0), expected(1)]);
+        assert!(outcomes[2..].iter().all(|outcome| matches!(outcome, HeldOutcome::QuotaExceeded { .. })));
         assert_eq!(store.held_bytes().await.unwrap(), 2000);
         assert!(store.held_release(batch[0].id, world.receipt(), now()).await.unwrap());
         assert_eq!(store.held_bytes().await.unwrap(), 1000);

@@ -63,6 +63,17 @@ laws! {
         assert_eq!(store.purge(at(DAY + 1), &hasty).await.unwrap().attempts, 1);
     }
 
+    async fn a_registration_that_can_still_be_claimed_stays(world: &World) {
+        let store = &world.store;
+        let id = world.registration().await;
+        let attempt = world.new_attempt(id, at(DAY - 1));
+        store.attempt_start(&attempt, 10, TimeDelta::hours(1), at(DAY - 1)).await.unwrap();
+        let hasty = PurgeSettings { unclaimed_kept: std::time::Duration::ZERO, ..PurgeSettings::default() };
+        assert_eq!(store.purge(at(DAY + 1), &hasty).await.unwrap().registrations, 0);
+        assert!(store.attempt_owner(&attempt.token).await.unwrap().is_some());
+        assert_eq!(store.purge(at(2 * DAY), &hasty).await.unwrap().registrations, 1);
+    }
+
     async fn batches_can_be_joined_for_a_day_and_verdicts_be_read_for_a_month(world: &World) {
         let (store, settings) = (&world.store, PurgeSettings::default());
         let ada = world.account("ada@example.com").await;

@@ -1,0 +1,110 @@
+//! Whether the body of a held event may be stored. What a person did not consent to is not, whatever the reason to hold is: a
+//! wrong hash or an unknown type makes no consent.
+
+use crate::consent::{ConsentLevel, ConsentRule, explicit_level};
+use crate::envelope::{Lane, Sealed, Unreadable};
+use crate::ids::MachineUuid;
+use crate::registry::Registry;
+
+/// Whether the body may be kept, where `rules` are what persons set for the sender: for the identity of `machine`, or for all
+/// identities of an account that speaks for none of its computers.
+pub fn may_keep(
+    opened: &Result<Sealed, Unreadable>,
+    rules: &[ConsentRule],
+    machine: Option<MachineUuid>,
+    registry: &Registry,
+) -> bool {
+    let lowest = |lanes: &[Lane]| lanes.iter().filter_map(|lane| level(rules, machine, *lane)).min();
+    let Ok(Sealed { envelope, .. }) = opened else {
+        // It may belong to any lane, and anything in it may be content.
+        return lowest(&Lane::ALL).is_none_or(|level| level == ConsentLevel::Full);
+    };
+    if registry.forbidden_content(envelope).is_some() {
+        return false;
+    }
+    let of_type = registry.lane_of(&envelope.event_type).unwrap_or(envelope.lane);
+    let has_no_content = || envelope.payload.is_empty() || registry.judge(envelope).is_ok();
+    lowest(&[envelope.lane, of_type]).is_none_or(|level| {
+        // What the registry does not take may have its content anywhere.
+        level == ConsentLevel::Full || (level >= envelope.consent_level && has_no_content())
+    })
+}
+
+fn level(rules: &[ConsentRule], machine: Option<MachineUuid>, lane: Lane) -> Option<ConsentLevel> {
+    match machine {
+        Some(machine) => explicit_level(rules, machine, lane),
+        None => rules.iter().filter(|rule| rule.lane.is_none_or(|only| only == lane)).map(|rule| rule.level).min(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::envelope::AgentKinds;
+
+    fn kept(level: Option<ConsentLevel>, machine: Option<MachineUuid>, change: impl FnOnce(&mut Value)) -> bool {
+        let vectors: Value = serde_json::from_slice(include_bytes!("../../../tests/vectors/chain.json")).unwrap();
+        let mut event = vectors["chain"][0]["event"].clone();
+        event["consent_level"] = json!("full");
+        event["payload"] = json!({ "memory_id": "m1", "content": "what was learned" });
+        change(&mut event);
+        let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
+        let rules: Vec<ConsentRule> =
+            level.into_iter().map(|level| ConsentRule { machine: None, lane: None, level }).collect();
+        may_keep(&opened, &rules, machine, &Registry::built_in().unwrap())
+    }
+
+    fn both(level: Option<ConsentLevel>, change: impl Fn(&mut Value)) -> bool {
+        let machine = crate::Chance::seeded(1).uuid_v7(crate::Timestamp::UNIX_EPOCH).into();
+        let (one, other) = (kept(level, None, &change), kept(level, Some(machine), &change));
+        assert_eq!(one, other);
+        one
+    }
+
+    #[test]
+    fn a_level_that_a_person_set_holds_for_whatever_is_held() {
+        let lower = [ConsentLevel::Off, ConsentLevel::MetadataOnly];
+        let faults: [fn(&mut Value); 5] = [
+            |_| {},
+            |event| event["event_type"] = json!("memory.dreamt"),
+            |event| event["lane"] = json!("llm"),
+            |event| event["payload"]["content"] = json!(1),
+            |event| event["seq"] = json!("first"),
+        ];
+        for fault in faults {
+            for level in lower {
+                assert!(!both(Some(level), fault));
+            }
+            assert!(both(Some(ConsentLevel::Full), fault) && both(None, fault));
+        }
+    }
+
+    #[test]
+    fn what_declares_no_more_than_is_allowed_and_has_no_content_is_kept() {
+        let metadata = |event: &mut Value| {
+            event["consent_level"] = json!("metadata-only");
+            event["payload"] = json!({ "memory_id": "m1" });
+        };
+        assert!(both(Some(ConsentLevel::MetadataOnly), metadata) && both(None, metadata));
+        assert!(!both(Some(ConsentLevel::Off), metadata));
+        // Of an unknown type nobody knows what is content.
+        let unknown = |event: &mut Value| {
+            metadata(event);
+            event["event_type"] = json!("memory.dreamt");
+        };
+        assert!(!both(Some(ConsentLevel::MetadataOnly), unknown) && both(None, unknown));
+    }
+
+    #[test]
+    fn content_that_the_declared_level_forbids_is_never_kept() {
+        for lane in ["memory", "llm"] {
+            let forbidden = |event: &mut Value| {
+                event["consent_level"] = json!("metadata-only");
+                event["lane"] = json!(lane);
+            };
+            assert!(!both(None, forbidden) && !both(Some(ConsentLevel::Full), forbidden));
+        }
+    }
+}
