@@ -1,7 +1,7 @@
 //! `chromedriver`, and the browser that it starts.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder};
@@ -9,6 +9,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+/// How often a chromedriver is started that ends at once.
+const STARTS_MAX: usize = 5;
 
 /// A chromedriver of one's own, killed when dropped. The browser hangs on a pipe to it and ends with it, whatever ends
 /// it: a test that is killed leaves nothing behind.
@@ -22,6 +25,18 @@ pub struct Driver {
 impl Driver {
     /// `None`, and a word on standard error, when there is no chromedriver; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
     pub fn start() -> Option<Self> {
+        // It takes any free port of IPv4, wants the same of IPv6, and ends when somebody has that one.
+        for _ in 0..STARTS_MAX {
+            match Self::begin()? {
+                Ok(driver) => return Some(driver),
+                Err(ended) => eprintln!("chromedriver ended before it was ready ({ended}); once more"),
+            }
+        }
+        panic!("chromedriver ended {STARTS_MAX} times before it was ready")
+    }
+
+    /// `None` when there is no chromedriver, and how it ended when it did before it was ready.
+    fn begin() -> Option<Result<Self, ExitStatus>> {
         let folder = tempfile::tempdir().unwrap();
         let started = Command::new("chromedriver")
             .arg("--port=0")
@@ -41,8 +56,10 @@ impl Driver {
         };
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let port = lines.find_map(|line| line.strip_suffix('.')?.split_once("successfully on port ")?.1.parse().ok());
-        let port = port.unwrap_or_else(|| panic!("chromedriver ended before it was ready: {:?}", process.wait()));
-        Some(Self { process, port, folder })
+        Some(match port {
+            Some(port) => Ok(Self { process, port, folder }),
+            None => Err(process.wait().unwrap()),
+        })
     }
 
     /// A browser window.

@@ -1,6 +1,7 @@
 //! What new content has to be, and what was left out.
 
 use domain::filter::{FilterSettings, Verdict, VerdictBy};
+use tokio::task::JoinSet;
 
 use crate::world::{World, at, laws, now};
 
@@ -16,6 +17,27 @@ laws! {
         store.filter_settings_set(&ada, &second, at(1)).await.unwrap();
         assert_eq!(store.filter_settings(&ada).await.unwrap(), second);
         assert_eq!(store.filter_settings(&bob).await.unwrap(), FilterSettings::default());
+    }
+
+    async fn changes_at_once_are_all_kept_and_a_refused_one_changes_nothing(world: &World) {
+        let ada = world.account("ada@example.com").await;
+        let second = world.second().await;
+        let mut changing = JoinSet::new();
+        for round in 0..8 {
+            let (store, ada) = (if round % 2 == 0 { &world.store } else { &second }.clone(), ada.clone());
+            changing.spawn(async move {
+                let add = |mut known: FilterSettings| {
+                    known.categories.push(format!("category {round}"));
+                    Ok::<_, ()>(known)
+                };
+                store.filter_settings_change(&ada, add, at(round)).await.unwrap().unwrap()
+            });
+        }
+        changing.join_all().await;
+        assert_eq!(world.store.filter_settings(&ada).await.unwrap().categories.len(), 8);
+        let refused = world.store.filter_settings_change(&ada, |_| Err("no"), at(9)).await.unwrap();
+        assert_eq!(refused, Err("no"));
+        assert_eq!(world.store.filter_settings(&ada).await.unwrap().categories.len(), 8);
     }
 
     async fn verdicts_are_listed_newest_first_for_their_account(world: &World) {

@@ -8,6 +8,7 @@ mod balance;
 mod batches;
 mod completeness;
 mod connections;
+mod copies;
 mod devices;
 mod filters;
 mod held;

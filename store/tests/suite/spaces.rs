@@ -5,6 +5,7 @@ use domain::space::{AccessType, SpaceName};
 use store::space::{SpaceChange, SpaceCreate};
 use tokio::task::JoinSet;
 
+use crate::memories::Draft;
 use crate::world::{World, at, laws, now};
 
 fn name(text: &str) -> SpaceName {
@@ -59,6 +60,20 @@ laws! {
         let seen = store.spaces_of_account(&ada, 10).await.unwrap().remove(0);
         assert_eq!((seen.name.as_str(), seen.is_public, seen.is_favorite), ("Journeys", true, true));
         assert!(store.spaces_readable(&[id], &bob).await.unwrap()[0].name.as_str() == "Journeys");
+    }
+
+    async fn a_memory_is_seen_where_a_space_is_public(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let (private, public) = (space(world, &ada, "Trips", false).await, space(world, &ada, "Recipes", true).await);
+        let mut draft = Draft::new(world, &ada, "page", &["text"]);
+        draft.spaces = vec![private];
+        let hidden = draft.id;
+        draft.put(store, 9).await;
+        assert_eq!(store.spaces_public_of(hidden).await.unwrap(), []);
+        draft.spaces = vec![public];
+        draft.put(store, 9).await;
+        assert_eq!(store.spaces_public_of(hidden).await.unwrap(), [public]);
     }
 
     async fn an_account_has_one_default_space_and_it_comes_first(world: &World) {
