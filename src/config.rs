@@ -86,6 +86,24 @@ pub struct DataSettings {
     pub dir: PathBuf,
 }
 
+impl DataSettings {
+    /// The name of the embedded database with the facts.
+    pub const FACTS: &str = "attache.db";
+
+    /// The name of that with the log.
+    pub const LOG: &str = "statistics.db";
+
+    /// The embedded database with the facts.
+    pub fn facts(&self) -> PathBuf {
+        self.dir.join(Self::FACTS)
+    }
+
+    /// That with the log.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join(Self::LOG)
+    }
+}
+
 impl Default for DataSettings {
     fn default() -> Self {
         Self { dir: PathBuf::from("data") }

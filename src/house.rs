@@ -163,7 +163,7 @@ pub enum BuildError {
 
 /// Opens the main database and brings it to the newest schema.
 pub async fn open_store(settings: &Settings) -> Result<Store, BuildError> {
-    let store = Store::open(&settings.database, &settings.data.dir.join("attache.db")).await?;
+    let store = Store::open(&settings.database, &settings.data.facts()).await?;
     store.migrate().await?;
     Ok(store)
 }
@@ -173,7 +173,7 @@ pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) 
     if settings.upstream.url.is_some() {
         return Ok(Upstream::External(Client::new(&settings.upstream, chance)?));
     }
-    let pool = Pool::open(&settings.database, &settings.data.dir.join("statistics.db"), Some("statistics")).await?;
+    let pool = Pool::open(&settings.database, &settings.data.log(), Some("statistics")).await?;
     let log = Log::open(pool, &settings.log.origin, clock, chance).await?;
     let append = Handle::new("append", settings.actors.of("append"));
     Ok(Upstream::Embedded { append, log })

@@ -6,6 +6,7 @@ mod database;
 mod upstream;
 
 use clap::Args;
+use domain::Clock;
 use serde::Serialize;
 use serde_json::json;
 
@@ -72,9 +73,10 @@ impl Finding {
 /// Looks; what is bad ends it with 1.
 pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     let mut findings = data::look(settings);
-    findings.extend(database::look(settings, arguments.deep).await);
-    findings.extend(upstream::look(settings, arguments.deep).await);
-    findings.push(clock::look(settings).await);
+    let mut witnesses = Vec::new();
+    findings.extend(database::look(settings, arguments.deep, &mut witnesses).await);
+    findings.extend(upstream::look(settings, arguments.deep, &mut witnesses).await);
+    findings.push(clock::judge(Clock::system().now(), &witnesses));
     let bad = findings.iter().filter(|finding| finding.state == State::Bad).count();
     let told = || findings.iter().map(Finding::told).collect::<Vec<_>>().join("\n");
     output::show(arguments.json, &json!({ "well": bad == 0, "findings": findings }), told);

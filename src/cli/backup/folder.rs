@@ -8,12 +8,13 @@ use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Failure;
+use crate::config::DataSettings;
 
 /// The database with the facts.
-pub const FACTS: &str = "attache.db";
+pub const FACTS: &str = DataSettings::FACTS;
 
 /// The database with the log.
-pub const LOG: &str = "statistics.db";
+pub const LOG: &str = DataSettings::LOG;
 
 const MANIFEST: &str = "manifest.json";
 

@@ -3,13 +3,14 @@
 use store::{Store, StoreError};
 
 use super::Finding;
+use super::clock::Witness;
 use crate::cli::reasons;
 use crate::config::Settings;
 
 const DATABASE: &str = "database";
 
-pub(super) async fn look(settings: &Settings, deep: bool) -> Vec<Finding> {
-    let path = settings.data.dir.join("attache.db");
+pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
+    let path = settings.data.facts();
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} is not there yet", path.display());
         return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` makes it")];
@@ -24,6 +25,9 @@ pub(super) async fn look(settings: &Settings, deep: bool) -> Vec<Finding> {
             return vec![Finding::bad(DATABASE, reasons(&error), "is it running, and is database.url right?")];
         }
     };
+    if let Ok(Some(now)) = store.pool().now().await {
+        witnesses.push(Witness::of_the_present("the database", now));
+    }
     let found = of_store(&store, deep).await;
     store.close().await;
     found

@@ -10,16 +10,17 @@ use statistics::log::{Audited, Log};
 use store::Pool;
 
 use super::Finding;
+use super::clock::Witness;
 use crate::cli::reasons;
 use crate::config::Settings;
 
 const STATISTICS: &str = "statistics";
 const LOG: &str = "log";
 
-pub(super) async fn look(settings: &Settings, deep: bool) -> Vec<Finding> {
+pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
     match &settings.upstream.url {
         Some(url) => vec![external(settings, url).await],
-        None => embedded(settings, deep).await,
+        None => embedded(settings, deep, witnesses).await,
     }
 }
 
@@ -50,8 +51,8 @@ async fn external(settings: &Settings, url: &str) -> Finding {
     }
 }
 
-async fn embedded(settings: &Settings, deep: bool) -> Vec<Finding> {
-    let path = settings.data.dir.join("statistics.db");
+async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
+    let path = settings.data.log();
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} is not there yet", path.display());
         return vec![Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` makes it")];
@@ -67,6 +68,7 @@ async fn embedded(settings: &Settings, deep: bool) -> Vec<Finding> {
     };
     let mut findings = vec![match log.signed_at().await {
         Ok((size, at)) => {
+            witnesses.push(Witness::of_the_past("the log's last signature", at));
             Finding::good(STATISTICS, format!("embedded: the tree of {size} was signed {}", date_time(at)))
         }
         Err(error) => Finding::bad(STATISTICS, reasons(&error), "look into the database's log"),
