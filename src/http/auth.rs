@@ -136,23 +136,17 @@ impl FromRequestParts<House> for Caller {
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, ApiError> {
         let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
         let challenge = Challenge { accepts, house };
-        // Of two credentials nobody knows which one was meant.
-        if parts.headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
-            return Err(challenge.to(Code::Unauthorized));
-        }
-        let caller = match parts.headers.get(AUTHORIZATION) {
-            Some(header) => {
-                let secret = bearer_token(header).ok_or_else(|| challenge.to_none())?;
-                bearer(&secret, &challenge).await?
-            }
+        let caller = match Authorization::of(&parts.headers) {
+            Authorization::Bearer(secret) => bearer(&secret, &challenge).await?,
+            Authorization::Several => return Err(challenge.to(Code::Unauthorized)),
             // Browsers send the cookie everywhere: where it does not do, nobody presented it.
-            None if accepts.includes(Accepts::SESSION) => {
+            Authorization::Nothing if accepts.includes(Accepts::SESSION) => {
                 let secret = session_cookie(&parts.headers, &house.settings.http.auth_name);
                 let caller = session(&secret.ok_or_else(|| challenge.to_none())?, &challenge).await?;
                 same_site(parts, house)?;
                 caller
             }
-            None => return Err(challenge.to_none()),
+            Authorization::Nothing | Authorization::Other => return Err(challenge.to_none()),
         };
         if accepts.includes(caller.kind()) { Ok(caller) } else { Err(challenge.to(Code::Unauthorized)) }
     }
@@ -201,8 +195,32 @@ async fn api_key(secret: &Secret, house: &House) -> Result<Option<ApiKey>, ApiEr
     Ok(Some(key))
 }
 
-/// The token of an `Authorization: Bearer` header.
-pub fn bearer_token(header: &HeaderValue) -> Option<Secret> {
+/// What the header `Authorization` of a request presents.
+#[derive(Debug)]
+pub enum Authorization {
+    /// It is not there.
+    Nothing,
+    /// A token.
+    Bearer(Secret),
+    /// Something else, or no token behind the word.
+    Other,
+    /// It stands there more than once, and nobody knows which one was meant.
+    Several,
+}
+
+impl Authorization {
+    /// That of these headers.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut sent = headers.get_all(AUTHORIZATION).iter();
+        match (sent.next(), sent.next()) {
+            (None, _) => Self::Nothing,
+            (Some(header), None) => bearer_token(header).map_or(Self::Other, Self::Bearer),
+            (Some(_), Some(_)) => Self::Several,
+        }
+    }
+}
+
+fn bearer_token(header: &HeaderValue) -> Option<Secret> {
     let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| Secret::presented(token))

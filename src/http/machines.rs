@@ -1,7 +1,6 @@
 //! Computers register and are detached (decisions, section 3).
 
 use axum::extract::State;
-use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::ids::MachineUuid;
@@ -10,7 +9,7 @@ use store::machine::{NewMachine, Register};
 use wire::Done;
 use wire::device::{MachineRequest, MachineResult};
 
-use super::auth::{Caller, bearer_token, unauthorized};
+use super::auth::{Authorization, Caller, unauthorized};
 use super::body::{self, JsonBody};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
@@ -54,8 +53,10 @@ fn may_register(headers: &HeaderMap, house: &House) -> Result<(), ApiError> {
         MachineRegistration::Open => Ok(()),
         MachineRegistration::Off => Err(Code::RegistrationClosed.into()),
         MachineRegistration::Key => {
-            let mut sent = headers.get_all(AUTHORIZATION).iter();
-            let presented = sent.next().and_then(bearer_token).filter(|_| sent.next().is_none());
+            let presented = match Authorization::of(headers) {
+                Authorization::Bearer(token) => Some(token),
+                _ => None,
+            };
             let wanted = house.settings.machines.enrolment_key.as_deref().map(|key| Secret::presented(key).hash());
             // Hashes of what is compared tell nothing by their timing.
             let right = presented.as_ref().map(Secret::hash) == wanted && wanted.is_some();
