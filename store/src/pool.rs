@@ -13,6 +13,7 @@
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
 //! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
 
+mod file;
 mod postgres;
 mod schema;
 mod settings;
@@ -23,6 +24,7 @@ use std::path::Path;
 pub use sqlx::postgres::{PgPool, Postgres};
 pub use sqlx::sqlite::{Sqlite, SqlitePool};
 
+pub use self::file::SqliteFile;
 pub use self::settings::DatabaseSettings;
 use crate::error::{During, StoreError};
 
@@ -35,6 +37,8 @@ pub enum Pool {
         writer: SqlitePool,
         /// Connections that cannot write.
         reader: SqlitePool,
+        /// Opens connections that a thread owns.
+        file: SqliteFile,
     },
     /// A server.
     Postgres(PgPool),
@@ -104,7 +108,7 @@ impl Pool {
     pub async fn close(&self) {
         match self {
             // The writer goes last: the last connection to a file removes the log beside it.
-            Self::Sqlite { writer, reader } => {
+            Self::Sqlite { writer, reader, .. } => {
                 reader.close().await;
                 writer.close().await;
             }
@@ -115,7 +119,9 @@ impl Pool {
     /// Connections that are open and idle, for metrics.
     pub fn idle(&self) -> (u32, usize) {
         match self {
-            Self::Sqlite { writer, reader } => (writer.size() + reader.size(), writer.num_idle() + reader.num_idle()),
+            Self::Sqlite { writer, reader, .. } => {
+                (writer.size() + reader.size(), writer.num_idle() + reader.num_idle())
+            }
             Self::Postgres(pool) => (pool.size(), pool.num_idle()),
         }
     }

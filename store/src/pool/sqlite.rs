@@ -5,13 +5,13 @@ use std::path::Path;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
-use super::{DatabaseSettings, Pool};
+use super::{DatabaseSettings, Pool, SqliteFile};
 use crate::error::{During, StoreError};
 
 /// Rows that `PRAGMA optimize` looks at per index: enough for the planner, and closing stays quick.
 const ANALYSIS_ROWS_MAX: u32 = 400;
 /// The log beside the file shrinks back to this after a burst.
-const LOG_BYTES_MAX: &str = "67108864";
+pub(super) const LOG_BYTES_MAX: &str = "67108864";
 
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
@@ -28,14 +28,15 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     let writer = connect(settings, path, options.clone().optimize_on_close(true, ANALYSIS_ROWS_MAX), 1).await?;
     check_durable(&writer).await?;
     let reader = connect(settings, path, options.pragma("query_only", "ON"), settings.readers_max.max(1)).await?;
-    Ok(Pool::Sqlite { writer, reader })
+    Ok(Pool::Sqlite { writer, reader, file: SqliteFile::new(settings, path, false) })
 }
 
 /// A file that nobody writes to. It is opened as one that cannot change, so that no log is made beside it.
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
-    let reader = connect(&DatabaseSettings::default(), path, options, 1).await?;
-    Ok(Pool::Sqlite { writer: reader.clone(), reader })
+    let settings = DatabaseSettings::default();
+    let reader = connect(&settings, path, options, 1).await?;
+    Ok(Pool::Sqlite { writer: reader.clone(), reader, file: SqliteFile::new(&settings, path, true) })
 }
 
 /// `VACUUM INTO`: one read of all that is committed. The file holds what the original holds, keys included, so only its owner may read

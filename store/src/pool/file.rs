@@ -1,0 +1,118 @@
+//! Connections to an SQLite file that a thread owns outright, beside the pooled ones.
+//!
+//! The pooled connections of the driver live on threads of their own, and each statement travels there and back. A thread that owns
+//! its connection runs a whole transaction, or a short read, without a hop. Both kinds are of the same library, so they share its
+//! locks, and they have the same settings.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::DatabaseSettings;
+
+/// An SQLite file, and how connections to it are opened. Clones name the same file.
+#[derive(Debug, Clone)]
+pub struct SqliteFile {
+    path: Arc<Path>,
+    busy_timeout: Duration,
+    cache_kib: u32,
+    statements_max: usize,
+    /// A copy that nobody writes to, such as a backup.
+    is_immutable: bool,
+}
+
+impl SqliteFile {
+    pub(super) fn new(settings: &DatabaseSettings, path: &Path, is_immutable: bool) -> Self {
+        Self {
+            path: path.into(),
+            busy_timeout: settings.busy_timeout,
+            cache_kib: settings.cache_kib,
+            statements_max: settings.statements_max,
+            is_immutable,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A connection that may write; commits are durable when they return (`synchronous=FULL`).
+    pub fn writer(&self) -> rusqlite::Result<Connection> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", "ON")?;
+        connection.pragma_update(None, "journal_size_limit", super::sqlite::LOG_BYTES_MAX)?;
+        Ok(connection)
+    }
+
+    /// A connection that cannot write.
+    pub fn reader(&self) -> rusqlite::Result<Connection> {
+        let flags =
+            if self.is_immutable { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let connection = self.open(flags)?;
+        connection.pragma_update(None, "query_only", "ON")?;
+        Ok(connection)
+    }
+
+    /// Every connection is used by one thread at a time, so the library's own mutex is left out. The file exists already: a missing
+    /// one is an error instead of an empty database.
+    fn open(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = if self.is_immutable {
+            Connection::open_with_flags(immutable_uri(&self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
+        } else {
+            Connection::open_with_flags(&self.path, flags)?
+        };
+        connection.busy_timeout(self.busy_timeout)?;
+        connection.pragma_update(None, "cache_size", -i64::from(self.cache_kib))?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        connection.set_prepared_statement_cache_capacity(self.statements_max);
+        Ok(connection)
+    }
+}
+
+/// A path as a URI filename (sqlite.org/uri.html): `%`, `?` and `#` are escaped.
+fn immutable_uri(path: &Path) -> PathBuf {
+    let path = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    PathBuf::from(format!("file:{path}?immutable=1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    #[tokio::test]
+    async fn an_owned_connection_has_the_settings_of_the_pooled_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("100% of it?.db");
+        let pool = Pool::open(&DatabaseSettings::default(), &path, None).await.unwrap();
+        let Pool::Sqlite { file, .. } = &pool else { unreachable!() };
+        let writer = file.writer().unwrap();
+        let read = |connection: &Connection, name: &str| -> String {
+            let value = |row: &rusqlite::Row<'_>| row.get::<_, rusqlite::types::Value>(0);
+            match connection.pragma_query_value(None, name, value).unwrap() {
+                rusqlite::types::Value::Integer(number) => number.to_string(),
+                rusqlite::types::Value::Text(text) => text,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(read(&writer, "journal_mode"), "wal");
+        assert_eq!(read(&writer, "synchronous"), "2");
+        assert_eq!(read(&writer, "foreign_keys"), "1");
+        assert_eq!(read(&writer, "busy_timeout"), "5000");
+        writer.execute_batch("CREATE TABLE facts (fact TEXT); INSERT INTO facts VALUES ('one')").unwrap();
+        let reader = file.reader().unwrap();
+        assert_eq!(reader.query_row("SELECT fact FROM facts", [], |row| row.get::<_, String>(0)).unwrap(), "one");
+        assert!(reader.execute("DELETE FROM facts", []).is_err());
+        drop((reader, writer));
+        pool.close().await;
+
+        let Pool::Sqlite { file, .. } = Pool::open_copy(&path).await.unwrap() else { unreachable!() };
+        let fact = file.reader().unwrap().query_row("SELECT fact FROM facts", [], |row| row.get::<_, String>(0));
+        assert_eq!(fact.unwrap(), "one");
+    }
+}
