@@ -23,8 +23,6 @@ pub enum Role {
     Singleton,
     /// A supervisor of one actor per key.
     Family,
-    /// A ractor factory with its workers.
-    Factory,
 }
 
 /// One child of the root.
