@@ -15,7 +15,7 @@ use serde_json::{Map, Number, Value};
 pub const DEPTH_MAX: usize = 32;
 
 /// 2^53 − 1: beyond it a double no longer tells neighbouring integers apart (RFC 7493, section 2.2).
-const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
+pub(crate) const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
 /// From here on RFC 8785 writes an exponent, and the canonical text no longer looks like an integer.
 const EXPONENT_FORM_MIN: f64 = 1e21;

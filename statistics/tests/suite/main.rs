@@ -7,3 +7,4 @@ mod log;
 mod tree;
 mod usage;
 mod world;
+mod writer;
