@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
+use store::pool::Undo;
 use store::{DatabaseSettings, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
 
 use crate::world::{World, email, laws, now};
@@ -233,10 +234,10 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
         DatabaseSettings { busy_timeout: std::time::Duration::from_millis(20), ..DatabaseSettings::default() };
     let hasty = Store::open(&settings, &world.path()).await.unwrap();
     let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
-    let holder = writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let holder = writer.begin(Undo::Whole).await.unwrap();
     assert!(hasty.writable().await.unwrap_err().is_unavailable());
     let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.chance).await;
     assert!(found.unwrap_err().is_unavailable());
-    holder.rollback().await.unwrap();
+    drop(holder);
     hasty.writable().await.unwrap();
 }
