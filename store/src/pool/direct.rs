@@ -326,7 +326,8 @@ impl TransactionManager for Savepoints {
     }
 
     fn start_rollback(connection: &mut DirectConnection) {
-        let rolled_back = Self::run(connection, "ROLLBACK TO nested").and_then(|()| Self::run(connection, "RELEASE nested"));
+        let rolled_back =
+            Self::run(connection, "ROLLBACK TO nested").and_then(|()| Self::run(connection, "RELEASE nested"));
         match rolled_back {
             Ok(()) => connection.depth -= 1,
             // The transaction around it is rolled back, and the connection closed.

@@ -72,9 +72,7 @@ async fn cleaned(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
 }
 
 /// Begins a transaction on a connection that is given back with [`Settled::leave`].
-pub async fn begin(
-    connection: &mut PoolConnection<Postgres>,
-) -> Result<sqlx::Transaction<'_, Postgres>, sqlx::Error> {
+pub async fn begin(connection: &mut PoolConnection<Postgres>) -> Result<sqlx::Transaction<'_, Postgres>, sqlx::Error> {
     Connection::begin(&mut **connection).await
 }
 

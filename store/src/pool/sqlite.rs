@@ -90,9 +90,10 @@ pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreErro
         let (original, path) = (original.clone(), path.to_string_lossy().into_owned());
         tokio::task::spawn_blocking(move || original.writer()?.execute("VACUUM INTO ?1", [path]))
     };
-    let copied = copied.await.map_err(|_| sqlx::Error::WorkerCrashed).and_then(|copied| {
-        copied.map_err(|error| sqlx::Error::Database(Box::new(DirectError::from(&error))))
-    });
+    let copied = copied
+        .await
+        .map_err(|_| sqlx::Error::WorkerCrashed)
+        .and_then(|copied| copied.map_err(|error| sqlx::Error::Database(Box::new(DirectError::from(&error)))));
     copied.during("copy the database")?;
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(cannot)

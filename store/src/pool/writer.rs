@@ -6,7 +6,7 @@
 //! 1. The first member of a group begins a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
 //! 2. The next turn joins the same transaction, its body in a savepoint. A body that fails or is refused is rolled back to its savepoint,
 //!    and its neighbours stay. A single statement needs no savepoint: SQLite undoes a statement that fails.
-//! 3. When no turn waits, or the group is full, or has been open for [`GROUP_OPEN_MAX`], the transaction is committed on the writer's
+//! 3. When no turn waits, or the group is full, or has been open for some milliseconds, the transaction is committed on the writer's
 //!    thread. Then every member gets its answer: also one that was refused, because what it read may be another member's work. When the
 //!    commit fails, every member gets the error.
 //!
@@ -16,6 +16,8 @@
 //! the file, is closed, the members of its group get that error, and the next turn opens a new one. A body that is dropped before its end is
 //! rolled back at once.
 
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use std::collections::VecDeque;
@@ -32,10 +34,16 @@ use super::SqliteFile;
 use super::direct::{DirectConnection, DirectError};
 use crate::error::is_unavailable;
 
-/// Most members of a group.
-const GROUP_MEMBERS_MAX: usize = 256;
-/// A transaction that has been open for this long takes no more members.
-const GROUP_OPEN_MAX: Duration = Duration::from_millis(5);
+/// When a group takes no more members.
+#[derive(Debug, Clone, Copy)]
+struct GroupLimits {
+    members_max: usize,
+    /// Since its first member ended.
+    open_max: Duration,
+}
+
+/// A reader of the same file does not wait for a group; those in it do.
+const GROUP_LIMITS: GroupLimits = GroupLimits { members_max: 256, open_max: Duration::from_millis(5) };
 
 /// The writer of an SQLite file. Clones share it.
 #[derive(Clone)]
@@ -45,6 +53,7 @@ struct Shared {
     file: SqliteFile,
     /// Longest wait for a turn.
     wait_max: Duration,
+    limits: GroupLimits,
     queue: Mutex<Queue>,
     thread: WriterThread,
     commits: AtomicU64,
@@ -112,9 +121,14 @@ enum Begun {
 impl Writer {
     /// Starts the thread; the first turn opens the file.
     pub(super) fn start(file: SqliteFile, wait_max: Duration) -> std::io::Result<Self> {
+        Self::start_within(file, wait_max, GROUP_LIMITS)
+    }
+
+    fn start_within(file: SqliteFile, wait_max: Duration, limits: GroupLimits) -> std::io::Result<Self> {
         Ok(Self(Arc::new(Shared {
             file,
             wait_max,
+            limits,
             queue: Mutex::new(Queue { desk: Some(Desk::default()), ..Queue::default() }),
             thread: WriterThread::start()?,
             commits: AtomicU64::new(0),
@@ -220,7 +234,7 @@ impl Shared {
                 let mut queue = self.queue();
                 let commits = match &desk.group {
                     None => false,
-                    Some(group) => group.is_full() || queue.waiting.is_empty(),
+                    Some(group) => group.is_full(self.limits) || queue.waiting.is_empty(),
                 };
                 if commits {
                     break;
@@ -272,8 +286,8 @@ impl Shared {
 }
 
 impl Group {
-    fn is_full(&self) -> bool {
-        self.members.len() >= GROUP_MEMBERS_MAX || self.opened.elapsed() >= GROUP_OPEN_MAX
+    fn is_full(&self, limits: GroupLimits) -> bool {
+        self.members.len() >= limits.members_max || self.opened.elapsed() >= limits.open_max
     }
 }
 
@@ -287,9 +301,14 @@ struct Answers {
 impl Answers {
     fn give(self) {
         let Some(outcome) = self.outcome else { return };
+        let is_alone = self.members.len() == 1;
         for member in self.members {
+            let outcome = match &outcome {
+                Err(error) if !is_alone => Err(error.of_a_neighbour()),
+                outcome => outcome.clone(),
+            };
             // One that went away needs no answer.
-            let _gone = member.send(outcome.clone());
+            let _gone = member.send(outcome);
         }
     }
 }
@@ -397,7 +416,9 @@ impl Turn {
             match begun {
                 Ok(()) => self.begun = Begun::Transaction,
                 Err(error) if self.desk.connection.is_none() || error.is_busy() => {
-                    self = self.on_thread(|mut turn| turn.open().and_then(|()| turn.wait_and_begin()).map(|()| turn)).await?;
+                    self = self
+                        .on_thread(|mut turn| turn.open().and_then(|()| turn.wait_and_begin()).map(|()| turn))
+                        .await?;
                 }
                 Err(error) => {
                     self.desk.connection = None;

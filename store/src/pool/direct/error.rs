@@ -22,6 +22,16 @@ impl DirectError {
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: "the transaction was rolled back by the database".into() }
     }
 
+    /// The failure as those learn of it whose work was undone with it. What one of them did wrong is not the others' fault: they may
+    /// try again.
+    pub(in crate::pool) fn of_a_neighbour(&self) -> Self {
+        if self.is_of_the_file() || self.is_busy() {
+            return self.clone();
+        }
+        let message = format!("the transaction was rolled back for another member's sake: {}", self.message);
+        Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: message.into() }
+    }
+
     /// Whether it is of the file, the disk or the memory, after which a connection is opened again.
     pub(in crate::pool) fn is_of_the_file(&self) -> bool {
         matches!(
