@@ -84,7 +84,7 @@ impl DirectConnection {
         &mut self,
         work: impl FnOnce(&mut rusqlite::Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
-        aside(|| work(&mut self.connection)).map_err(|error| self.failed(error))
+        aside(|| work(&mut self.connection)).map_err(|error| self.failed(&error))
     }
 
     /// Runs a statement without parameters or rows.
@@ -111,11 +111,11 @@ impl DirectConnection {
         }
     }
 
-    fn failed(&mut self, error: rusqlite::Error) -> Error {
+    fn failed(&mut self, error: &rusqlite::Error) -> Error {
         if error.sqlite_error().is_none() {
             return Error::InvalidArgument(error.to_string());
         }
-        let error = DirectError::from(&error);
+        let error = DirectError::from(error);
         if error.is_of_the_file() && self.fault.is_none() {
             self.fault = Some(error.clone());
         }
@@ -137,7 +137,7 @@ impl DirectConnection {
         if !is_long && is_persistent && begun.elapsed() > IN_PLACE_MAX {
             self.slow.insert(sql.into());
         }
-        outcome.map_err(|error| self.failed(error))
+        outcome.map_err(|error| self.failed(&error))
     }
 }
 
@@ -245,7 +245,7 @@ impl<'c> Executor<'c> for &'c mut DirectConnection {
             let prepared = prepared.map(|statement| (statement.parameter_count(), row::columns(&statement)));
             match prepared {
                 Ok((parameters, columns)) => Ok(DirectStatement::new(sql, parameters, columns)),
-                Err(error) => Err(self.failed(error)),
+                Err(error) => Err(self.failed(&error)),
             }
         })
     }

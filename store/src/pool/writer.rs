@@ -239,13 +239,11 @@ impl Shared {
                 if commits {
                     break;
                 }
-                match queue.waiting.pop_front() {
-                    Some(next) => next,
-                    None => {
-                        queue.desk = Some(desk);
-                        return;
-                    }
-                }
+                let Some(next) = queue.waiting.pop_front() else {
+                    queue.desk = Some(desk);
+                    return;
+                };
+                next
             };
             // Outside of the lock: a receiver that is gone gives the turn back, or drops it.
             match next.send(Turn::new(Arc::clone(self), desk)) {

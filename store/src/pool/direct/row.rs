@@ -74,7 +74,7 @@ impl DirectDone {
     }
 
     /// Rows inserted, updated or deleted.
-    pub fn rows_affected(&self) -> u64 {
+    pub fn rows_affected(self) -> u64 {
         self.rows_affected
     }
 }
