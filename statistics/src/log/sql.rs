@@ -356,6 +356,27 @@ impl Dialect for sqlx::Sqlite {
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
 /// cached while the tables were empty would otherwise read them whole for ever.
+/// The same text, for what is written.
+impl Dialect for store::pool::Direct {
+    const HEADS: &'static str = <sqlx::Sqlite as Dialect>::HEADS;
+    const KNOWN: &'static str = <sqlx::Sqlite as Dialect>::KNOWN;
+    const SOURCES_ADD: &'static str = <sqlx::Sqlite as Dialect>::SOURCES_ADD;
+    const SOURCES: &'static str = <sqlx::Sqlite as Dialect>::SOURCES;
+    const EVENTS_ADD: &'static str = <sqlx::Sqlite as Dialect>::EVENTS_ADD;
+    const HEADS_MOVE: &'static str = <sqlx::Sqlite as Dialect>::HEADS_MOVE;
+    const STATE: &'static str = <sqlx::Sqlite as Dialect>::STATE;
+    const LEASE: &'static str = <sqlx::Sqlite as Dialect>::LEASE;
+    const WAITING: &'static str = <sqlx::Sqlite as Dialect>::WAITING;
+    const PLACE: &'static str = <sqlx::Sqlite as Dialect>::PLACE;
+    const LEAVES_FROM: &'static str = <sqlx::Sqlite as Dialect>::LEAVES_FROM;
+    const TILES: &'static str = <sqlx::Sqlite as Dialect>::TILES;
+    const TILES_PUT: &'static str = <sqlx::Sqlite as Dialect>::TILES_PUT;
+    const ACTIVITY: [&'static str; 2] = <sqlx::Sqlite as Dialect>::ACTIVITY;
+    const PROOF: [&'static str; 2] = <sqlx::Sqlite as Dialect>::PROOF;
+    const USAGE: &'static str = <sqlx::Sqlite as Dialect>::USAGE;
+    const USAGE_BEYOND: &'static str = <sqlx::Sqlite as Dialect>::USAGE_BEYOND;
+}
+
 impl Dialect for sqlx::Postgres {
     const EVENTS_AFTER: &'static str = concat!(
         "SELECT e.id, ",
