@@ -1,10 +1,10 @@
 //! The main database: whether it opens, keeps what it acknowledges, has the tables of this version, and takes writes.
 
+use domain::reasons;
 use store::{Store, StoreError};
 
 use super::Finding;
 use super::clock::Witness;
-use crate::cli::reasons;
 use crate::config::Settings;
 
 const DATABASE: &str = "database";

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use domain::clock::date_time;
-use domain::{Chance, Clock};
+use domain::{Chance, Clock, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, Scope};
 use statistics::log::{Audited, Log};
@@ -11,7 +11,6 @@ use store::Pool;
 
 use super::Finding;
 use super::clock::Witness;
-use crate::cli::reasons;
 use crate::config::Settings;
 
 const STATISTICS: &str = "statistics";
