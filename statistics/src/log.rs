@@ -12,6 +12,7 @@
 
 mod append;
 mod audit;
+mod health;
 mod read;
 mod sequence;
 mod sql;
@@ -28,10 +29,12 @@ use uuid::Uuid;
 
 pub use append::{Append, AppendOutcome};
 pub use audit::{AuditFault, Audited};
+pub use health::Standing;
 pub use sequence::Sequenced;
 
 use crate::checkpoint::{NotAName, SignerKey};
 use crate::merkle::{self, TreeFault};
+use health::Appends;
 use sql::Dialect;
 
 static SQLITE: Migrator = sqlx::migrate!("../migrations/statistics/sqlite");
@@ -50,6 +53,8 @@ pub struct Log {
     sources: Arc<DashMap<Source, i64>>,
     /// Who this process is in the lease of the sequencer.
     holder: Uuid,
+    /// Whether the last append of this process failed.
+    appends: Arc<Appends>,
 }
 
 /// Why the log cannot answer.
@@ -133,7 +138,14 @@ impl Log {
 
     fn over(pool: Pool, clock: &Clock, chance: &Chance) -> Self {
         let holder = chance.uuid_v7(clock.now());
-        Self { pool, clock: clock.clone(), chance: chance.clone(), sources: Arc::new(DashMap::new()), holder }
+        Self {
+            pool,
+            clock: clock.clone(),
+            chance: chance.clone(),
+            sources: Arc::default(),
+            holder,
+            appends: Arc::default(),
+        }
     }
 
     /// Makes the key and signs the empty tree, once, whoever comes first.
@@ -159,6 +171,11 @@ impl Log {
         })
         .during("begin the log")?;
         if begun == origin { Ok(()) } else { Err(LogError::OtherOrigin { begun, asked: origin.to_owned() }) }
+    }
+
+    /// The connections, for metrics.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Gives the lease back, so that another process need not wait for its end, and closes the connections.

@@ -44,6 +44,15 @@ pub enum Pool {
     Postgres(PgPool),
 }
 
+/// How many connections to one database there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// Those that are open.
+    pub open: u64,
+    /// Those of them that nobody uses.
+    pub idle: u64,
+}
+
 impl Pool {
     /// Connects, and refuses a database that would lose what it acknowledged.
     ///
@@ -116,13 +125,14 @@ impl Pool {
         }
     }
 
-    /// Connections that are open and idle, for metrics.
-    pub fn idle(&self) -> (u32, usize) {
+    /// How many connections there are, for metrics.
+    pub fn connections(&self) -> Connections {
+        let of = |open: u32, idle: usize| Connections { open: u64::from(open), idle: idle as u64 };
         match self {
             Self::Sqlite { writer, reader, .. } => {
-                (writer.size() + reader.size(), writer.num_idle() + reader.num_idle())
+                of(writer.size() + reader.size(), writer.num_idle() + reader.num_idle())
             }
-            Self::Postgres(pool) => (pool.size(), pool.num_idle()),
+            Self::Postgres(pool) => of(pool.size(), pool.num_idle()),
         }
     }
 

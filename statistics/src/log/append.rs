@@ -99,6 +99,12 @@ struct Plan {
 impl Log {
     /// Takes a group of events; one outcome per event, in order. Either all that is new is durable when it returns, or nothing is.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
+        let appended = self.append_group(group).await;
+        self.note(&appended);
+        appended
+    }
+
+    async fn append_group(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let sources = self.sources(group).await?;
         let mut attempts = 1;
         loop {

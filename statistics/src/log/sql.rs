@@ -186,6 +186,9 @@ pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
     WHERE id = 1 AND size = $6 AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8)";
 
+/// Writes a row, to learn whether the database takes writes. It must change: SQLite writes no page whose bytes stay the same. A lease
+/// that lasts a millisecond longer changes nothing for its holder.
+pub const WRITE: &str = "UPDATE sequencer SET held_until_ms = held_until_ms + 1 WHERE id = 1";
 /// Ends our own lease: holder.
 pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";
 
@@ -207,6 +210,8 @@ pub trait Dialect: sqlx::Database {
     const STATE: &'static str;
     /// Takes or renews the lease, unless another holds it: holder, milliseconds. Gives the fence.
     const LEASE: &'static str;
+    /// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it.
+    const STANDING: &'static str;
     /// `(event, leaf_hash)` of those that wait, in the order of commits, at most `$1`.
     const WAITING: &'static str;
     /// Gives events (`$1`: their ids) their places in the tree, from leaf `$2` on.
@@ -416,6 +421,10 @@ impl Dialect for sqlx::Sqlite {
         "SELECT 1 FROM events WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves)"
     );
     const LEASE: &'static str = lease!("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
+    // Ids have no gap, so no row of the events is counted.
+    const STANDING: &'static str =
+        "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
+        FROM tree WHERE id = 1";
     const WAITING: &'static str = "SELECT id, leaf_hash FROM events
         WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves) ORDER BY id LIMIT $1";
     const PLACE: &'static str =
@@ -473,6 +482,8 @@ impl Dialect for sqlx::Postgres {
     const STATE: &'static str =
         state!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", "SELECT 1 FROM unsequenced");
     const LEASE: &'static str = lease!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)");
+    const STANDING: &'static str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced
+        FROM tree WHERE id = 1";
     const WAITING: &'static str = "SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT $1";
     const PLACE: &'static str = "WITH r AS (SELECT event::BIGINT AS event, place - 1 AS place
             FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),

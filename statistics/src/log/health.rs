@@ -1,0 +1,58 @@
+//! How the log is: whether it takes writes, whether appends fail, and how far signing is behind.
+
+use std::sync::{Mutex, PoisonError};
+
+use domain::Timestamp;
+use store::{in_transaction, on_reader};
+
+use super::sql::{self, Dialect};
+use super::{During, Log, LogError};
+
+/// What the log's tables say of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Leaves in the signed tree.
+    pub tree_size: u64,
+    /// When the last checkpoint was signed.
+    pub signed_at: Timestamp,
+    /// Events that were taken and have no place in the tree yet.
+    pub unplaced: u64,
+}
+
+/// The failure of the last append of this process; nothing when that succeeded.
+#[derive(Debug, Default)]
+pub(super) struct Appends(Mutex<Option<(Timestamp, String)>>);
+
+impl Log {
+    /// Writes and commits a row, to learn whether the database takes writes.
+    pub async fn writable(&self) -> Result<(), LogError> {
+        let written: u64 =
+            in_transaction!(&self.pool, |tx| Ok(sqlx::query(sql::WRITE).execute(&mut *tx).await?.rows_affected()))
+                .during("write a row of the log")?;
+        if written == 1 { Ok(()) } else { Err(LogError::Corrupt("sequencer")) }
+    }
+
+    /// Tree, last signature, and events that wait for their place.
+    pub async fn standing(&self) -> Result<Standing, LogError> {
+        let (size, signed_at, unplaced): (i64, Timestamp, i64) =
+            on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::STANDING).fetch_one(db))
+                .during("read how far the log is signed")?;
+        let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
+        Ok(Standing { tree_size: number(size, "tree.size")?, signed_at, unplaced: number(unplaced, "events.id")? })
+    }
+
+    /// When and why the last append of this process failed; `None` when it succeeded.
+    pub fn append_failure(&self) -> Option<(Timestamp, String)> {
+        self.appends.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes how an append ended. A group that was refused for what it holds says nothing of the log.
+    pub(super) fn note<T>(&self, appended: &Result<T, LogError>) {
+        let failure = match appended {
+            Ok(_) => None,
+            Err(error) if error.is_unavailable() => Some((self.clock.now(), domain::reasons(error))),
+            Err(_) => return,
+        };
+        *self.appends.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+}
