@@ -12,7 +12,12 @@
 //! | `attache_events_total` | counter | `outcome` | events forwarded, held, passed through, unavailable |
 //! | `attache_events_held_total` | counter | `reason` | events held |
 //! | `attache_log_tree_size` | gauge | – | leaves in the embedded log's tree |
+//! | `attache_log_checkpoint_age_seconds` | gauge | – | since the last checkpoint was signed; it grows while no event comes |
+//! | `attache_log_unplaced_events` | gauge | – | events of the embedded log that have no place in its tree yet |
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
+//! | `attache_database_connections` | gauge | `database` | open connections to `facts` and to `log` |
+//! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |
+//! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
 //! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |
 //! | `attache_actor_live` | gauge | `kind` | living actors |

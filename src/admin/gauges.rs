@@ -46,6 +46,9 @@ impl Gauges {
 fn show(database: &'static str, connections: Connections) {
     metrics::gauge!("attache_database_connections", "database" => database).set(as_f64(connections.open));
     metrics::gauge!("attache_database_connections_idle", "database" => database).set(as_f64(connections.idle));
+    if let Some(waiting) = connections.waiting {
+        metrics::gauge!("attache_database_writes_waiting", "database" => database).set(as_f64(waiting));
+    }
 }
 
 fn age_seconds(signed_at: Timestamp, now: Timestamp) -> f64 {

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use crate::pool::DirectError;
+
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -140,10 +142,9 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
         E::Database(error) => {
             let code = error.code();
             let code = code.as_deref().unwrap_or_default();
-            match error.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
-                Some(_) => sqlite_is_unavailable(code),
-                None => postgres_is_unavailable(code),
-            }
+            let is_sqlite = error.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some()
+                || error.try_downcast_ref::<DirectError>().is_some();
+            if is_sqlite { sqlite_is_unavailable(code) } else { postgres_is_unavailable(code) }
         }
         _ => false,
     }
@@ -151,13 +152,17 @@ pub fn is_unavailable(error: &sqlx::Error) -> bool {
 
 /// <https://www.sqlite.org/rescode.html>; the primary code is the low byte of the extended one.
 fn sqlite_is_unavailable(code: &str) -> bool {
+    const ABORT: u32 = 4;
     const BUSY: u32 = 5;
     const LOCKED: u32 = 6;
+    const NO_MEMORY: u32 = 7;
     const READ_ONLY: u32 = 8;
     const IO: u32 = 10;
     const FULL: u32 = 13;
     const CANNOT_OPEN: u32 = 14;
-    code.parse::<u32>().is_ok_and(|code| matches!(code & 0xff, BUSY | LOCKED | READ_ONLY | IO | FULL | CANNOT_OPEN))
+    code.parse::<u32>().is_ok_and(|code| {
+        matches!(code & 0xff, ABORT | BUSY | LOCKED | NO_MEMORY | READ_ONLY | IO | FULL | CANNOT_OPEN)
+    })
 }
 
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_database_that_is_away_busy_or_full_is_unavailable() {
-        for code in ["5", "6", "10", "13", "14", "261", "517", "778"] {
+        for code in ["4", "5", "6", "7", "10", "13", "14", "261", "516", "517", "778"] {
             assert!(sqlite_is_unavailable(code), "{code}");
         }
         for code in ["", "1", "11", "19", "2067", "1555"] {

@@ -96,10 +96,10 @@ impl Store {
         self.pool.check_schema(&SQLITE, &POSTGRES).await
     }
 
-    /// Writes and commits a row, to learn whether the database takes writes.
+    /// Writes a row in a transaction of its own and commits it, to learn whether the database takes writes.
     pub async fn writable(&self) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
-        on_writer!(&self.pool, |db| async { sqlx::query(SQL).execute(db).await.map(drop) }).during("write a heartbeat")
+        in_transaction!(&self.pool, |tx| sqlx::query(SQL).execute(&mut *tx).await.map(drop)).during("write a heartbeat")
     }
 
     /// The connections, for metrics.

@@ -13,19 +13,23 @@
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
 //! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
 
+mod direct;
 mod file;
 mod postgres;
 mod schema;
 mod settings;
 mod sqlite;
+mod writer;
 
 use std::path::Path;
 
 pub use sqlx::postgres::{PgPool, Postgres};
 pub use sqlx::sqlite::{Sqlite, SqlitePool};
 
+pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
 pub use self::settings::DatabaseSettings;
+pub use self::writer::{Turn, Undo, Writer, WriterCounts};
 use crate::error::{During, StoreError};
 
 /// Connections to one database.
@@ -33,8 +37,8 @@ use crate::error::{During, StoreError};
 pub enum Pool {
     /// A file.
     Sqlite {
-        /// The one connection that writes: SQLite takes one writer at a time, and queueing here is fair and cheap.
-        writer: SqlitePool,
+        /// The one connection that writes: SQLite takes one writer at a time, and those that write at the same time share a commit.
+        writer: Writer,
         /// Connections that cannot write.
         reader: SqlitePool,
         /// Opens connections that a thread owns.
@@ -49,8 +53,10 @@ pub enum Pool {
 pub struct Connections {
     /// Those that are open.
     pub open: u64,
-    /// Those of them that nobody uses.
+    /// Those of them that are not in use.
     pub idle: u64,
+    /// Writes that wait for their turn; unknown for PostgreSQL.
+    pub waiting: Option<u64>,
 }
 
 impl Pool {
@@ -79,7 +85,7 @@ impl Pool {
     /// PostgreSQL, which has tools of its own for that.
     pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
         match self {
-            Self::Sqlite { writer, .. } => sqlite::copy_to(writer, path).await.map(|()| true),
+            Self::Sqlite { file, .. } => sqlite::copy_to(file, path).await.map(|()| true),
             Self::Postgres(_) => Ok(false),
         }
     }
@@ -119,7 +125,7 @@ impl Pool {
             // The writer goes last: the last connection to a file removes the log beside it.
             Self::Sqlite { writer, reader, .. } => {
                 reader.close().await;
-                writer.close().await;
+                sqlite::close(writer).await;
             }
             Self::Postgres(pool) => pool.close().await,
         }
@@ -127,12 +133,33 @@ impl Pool {
 
     /// How many connections there are, for metrics.
     pub fn connections(&self) -> Connections {
-        let of = |open: u32, idle: usize| Connections { open: u64::from(open), idle: idle as u64 };
         match self {
-            Self::Sqlite { writer, reader, .. } => {
-                of(writer.size() + reader.size(), writer.num_idle() + reader.num_idle())
+            Self::Sqlite { writer, reader, .. } => Connections {
+                open: 1 + u64::from(reader.size()),
+                idle: u64::from(writer.is_idle()) + reader.num_idle() as u64,
+                waiting: Some(writer.counts().waiting as u64),
+            },
+            Self::Postgres(pool) => {
+                Connections { open: u64::from(pool.size()), idle: pool.num_idle() as u64, waiting: None }
             }
-            Self::Postgres(pool) => of(pool.size(), pool.num_idle()),
+        }
+    }
+
+    /// Commits a write, to learn whether the database takes any; it changes nothing that is read. The tables are those of
+    /// [`Self::migrate`].
+    pub async fn probe_write(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite { writer, .. } => sqlite::probe_write(writer).await,
+            Self::Postgres(_) => postgres::probe_write(self).await,
+        }
+        .during("write to the database")
+    }
+
+    /// Counts of the writer, for metrics; `None` for PostgreSQL, whose transactions are committed one by one.
+    pub fn writer_counts(&self) -> Option<WriterCounts> {
+        match self {
+            Self::Sqlite { writer, .. } => Some(writer.counts()),
+            Self::Postgres(_) => None,
         }
     }
 
@@ -164,16 +191,24 @@ macro_rules! on_reader {
     };
 }
 
-/// Runs one statement that writes, on either database, committed by itself; otherwise as [`on_reader!`].
+/// Runs one statement that writes, on either database, committed before the macro gives its outcome; otherwise as [`on_reader!`].
+///
+/// On SQLite it may share its commit with others that write at the same time.
 #[macro_export]
 macro_rules! on_writer {
     ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
         match $pool {
-            $crate::Pool::Sqlite { writer, .. } => {
-                $(type $Db = $crate::pool::Sqlite;)?
-                let $db = writer;
-                $body.await
-            }
+            $crate::Pool::Sqlite { writer, .. } => match writer.begin($crate::pool::Undo::Statement).await {
+                Ok(mut turn) => {
+                    $(type $Db = $crate::pool::Direct;)?
+                    let outcome = match turn.connection() {
+                        Ok($db) => $crate::pool::driver_errors($body).await,
+                        Err(error) => Err(error),
+                    };
+                    turn.settle(outcome, |_| true).await
+                }
+                Err(error) => Err(error),
+            },
             $crate::Pool::Postgres(pool) => {
                 $(type $Db = $crate::pool::Postgres;)?
                 let $db = pool;
@@ -190,7 +225,8 @@ macro_rules! on_writer {
 /// the macro. `Err` rolls back. A refusal is no error: with `commit if |value| …` at the end, a value that does not satisfy
 /// the condition is given all the same, but nothing is written.
 ///
-/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits. PostgreSQL
+/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits; bodies that run one
+/// after the other may share one commit, and each is given its outcome after it ([`pool::Writer`](crate::pool::Writer)). PostgreSQL
 /// reads what was last committed, statement by statement: change a row first (that locks it), then look.
 #[macro_export]
 macro_rules! in_transaction {
@@ -199,21 +235,29 @@ macro_rules! in_transaction {
     };
     ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr, commit if $good:expr) => {
         match $pool {
-            $crate::Pool::Sqlite { writer, .. } => match writer.begin_with("BEGIN IMMEDIATE").await {
-                Ok(mut transaction) => {
-                    $(type $Db = $crate::pool::Sqlite;)?
-                    let $tx = &mut *transaction;
-                    let outcome = $crate::pool::driver_errors(async { $body }).await;
-                    $crate::pool::settle(transaction, outcome, $good).await
+            $crate::Pool::Sqlite { writer, .. } => match writer.begin($crate::pool::Undo::Whole).await {
+                Ok(mut turn) => {
+                    $(type $Db = $crate::pool::Direct;)?
+                    let outcome = match turn.connection() {
+                        Ok($tx) => $crate::pool::driver_errors(async { $body }).await,
+                        Err(error) => Err(error),
+                    };
+                    turn.settle(outcome, $good).await
                 }
                 Err(error) => Err(error),
             },
-            $crate::Pool::Postgres(pool) => match pool.begin().await {
-                Ok(mut transaction) => {
+            $crate::Pool::Postgres(pool) => match pool.acquire().await {
+                Ok(mut connection) => {
                     $(type $Db = $crate::pool::Postgres;)?
-                    let $tx = &mut *transaction;
-                    let outcome = $crate::pool::driver_errors(async { $body }).await;
-                    $crate::pool::settle(transaction, outcome, $good).await
+                    let settled = match $crate::pool::begin(&mut connection).await {
+                        Ok(mut transaction) => {
+                            let $tx = &mut *transaction;
+                            let outcome = $crate::pool::driver_errors(async { $body }).await;
+                            $crate::pool::settle(transaction, outcome, $good).await
+                        }
+                        Err(error) => $crate::pool::Settled::broken(Err(error)),
+                    };
+                    settled.leave(connection)
                 }
                 Err(error) => Err(error),
             },
@@ -227,18 +271,5 @@ pub fn driver_errors<T, F: Future<Output = Result<T, sqlx::Error>>>(body: F) -> 
     body
 }
 
-/// Commits an outcome that is good and rolls back every other. That a roll-back failed too would only hide its reason, and
-/// nobody gets the connection again before it is rolled back or closed.
 #[doc(hidden)]
-pub async fn settle<T, DB: sqlx::Database>(
-    transaction: sqlx::Transaction<'_, DB>,
-    outcome: Result<T, sqlx::Error>,
-    good: impl FnOnce(&T) -> bool,
-) -> Result<T, sqlx::Error> {
-    if outcome.as_ref().is_ok_and(good) {
-        transaction.commit().await?;
-    } else if let Err(second) = transaction.rollback().await {
-        tracing::debug!(%second, "a transaction could not be rolled back at once");
-    }
-    outcome
-}
+pub use self::postgres::{Settled, begin, settle};

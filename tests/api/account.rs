@@ -13,11 +13,8 @@ const COMPUTERS: &str = "/api/v1/account/computers";
 
 /// Runs a statement that no server would ever run.
 async fn tamper(world: &World, sql: &'static str) {
-    match world.server.house.store.pool() {
-        Pool::Sqlite { writer, .. } => sqlx::raw_sql(sql).execute(writer).await.map(drop),
-        Pool::Postgres(pool) => sqlx::raw_sql(sql).execute(pool).await.map(drop),
-    }
-    .unwrap();
+    let pool = world.server.house.store.pool();
+    store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
 }
 
 fn members(value: &Value) -> Vec<&str> {

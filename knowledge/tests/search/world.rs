@@ -12,7 +12,7 @@ use harness::postgres::TestDatabase;
 use knowledge::index::database::Upkeep;
 use knowledge::search::{Answer, Embed, Query, Search, Settings};
 use store::memory::{ChunkPut, MemoryPut, Put, Scope};
-use store::{DatabaseSettings, Pool, Store};
+use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
 /// A vector has a place for each of the first letters of stems: texts whose words begin alike are similar.
@@ -136,16 +136,9 @@ impl World {
         const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
             VALUES ($1, $2, 'space', $3, $3, $4)";
         let id = self.chance.uuid_v7(now());
-        match self.store.pool() {
-            Pool::Sqlite { writer, .. } => {
-                let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
-                query.execute(writer).await.map(drop)
-            }
-            Pool::Postgres(pool) => {
-                let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
-                query.execute(pool).await.map(drop)
-            }
-        }
+        store::on_writer!(self.store.pool(), |db| async {
+            sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
+        })
         .unwrap();
         id.into()
     }

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use domain::Timestamp;
-use store::{in_transaction, on_reader};
+use store::on_reader;
 
-use super::sql::{self, Dialect};
+use super::sql::Dialect;
 use super::{During, Log, LogError};
 
 /// What the log's tables say of it.
@@ -24,12 +24,9 @@ pub struct Standing {
 pub(super) struct Appends(Mutex<Option<(Timestamp, String)>>);
 
 impl Log {
-    /// Writes and commits a row, to learn whether the database takes writes.
+    /// Commits a write, to learn whether the database takes any.
     pub async fn writable(&self) -> Result<(), LogError> {
-        let written: u64 =
-            in_transaction!(&self.pool, |tx| Ok(sqlx::query(sql::WRITE).execute(&mut *tx).await?.rows_affected()))
-                .during("write a row of the log")?;
-        if written == 1 { Ok(()) } else { Err(LogError::Corrupt("sequencer")) }
+        Ok(self.pool.probe_write().await?)
     }
 
     /// Tree, last signature, and events that wait for their place.

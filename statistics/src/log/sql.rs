@@ -186,9 +186,6 @@ pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
     WHERE id = 1 AND size = $6 AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8)";
 
-/// Writes a row, to learn whether the database takes writes. It must change: SQLite writes no page whose bytes stay the same. A lease
-/// that lasts a millisecond longer changes nothing for its holder.
-pub const WRITE: &str = "UPDATE sequencer SET held_until_ms = held_until_ms + 1 WHERE id = 1";
 /// Ends our own lease: holder.
 pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";
 
@@ -449,6 +446,27 @@ impl Dialect for sqlx::Sqlite {
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
 /// cached while the tables were empty would otherwise read them whole for ever.
+/// The same text, for what is written.
+impl Dialect for store::pool::Direct {
+    const HEADS: &'static str = <sqlx::Sqlite as Dialect>::HEADS;
+    const KNOWN: &'static str = <sqlx::Sqlite as Dialect>::KNOWN;
+    const SOURCES_ADD: &'static str = <sqlx::Sqlite as Dialect>::SOURCES_ADD;
+    const SOURCES: &'static str = <sqlx::Sqlite as Dialect>::SOURCES;
+    const EVENTS_ADD: &'static str = <sqlx::Sqlite as Dialect>::EVENTS_ADD;
+    const HEADS_MOVE: &'static str = <sqlx::Sqlite as Dialect>::HEADS_MOVE;
+    const STATE: &'static str = <sqlx::Sqlite as Dialect>::STATE;
+    const LEASE: &'static str = <sqlx::Sqlite as Dialect>::LEASE;
+    const WAITING: &'static str = <sqlx::Sqlite as Dialect>::WAITING;
+    const PLACE: &'static str = <sqlx::Sqlite as Dialect>::PLACE;
+    const LEAVES_FROM: &'static str = <sqlx::Sqlite as Dialect>::LEAVES_FROM;
+    const TILES: &'static str = <sqlx::Sqlite as Dialect>::TILES;
+    const TILES_PUT: &'static str = <sqlx::Sqlite as Dialect>::TILES_PUT;
+    const ACTIVITY: [&'static str; 2] = <sqlx::Sqlite as Dialect>::ACTIVITY;
+    const PROOF: [&'static str; 2] = <sqlx::Sqlite as Dialect>::PROOF;
+    const USAGE: &'static str = <sqlx::Sqlite as Dialect>::USAGE;
+    const USAGE_BEYOND: &'static str = <sqlx::Sqlite as Dialect>::USAGE_BEYOND;
+}
+
 impl Dialect for sqlx::Postgres {
     // The keys come sorted, and are locked in that order.
     const HEADS: &'static str = "SELECT h.* FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT)

@@ -48,6 +48,22 @@ impl SqliteFile {
         Ok(connection)
     }
 
+    /// The connection of the pool's own writer. It makes the file keep a log, and never waits for another process of its own accord:
+    /// that is done where it holds up nobody. Of a copy it can only read.
+    pub(super) fn own_writer(&self) -> rusqlite::Result<Connection> {
+        if self.is_immutable {
+            return self.reader();
+        }
+        let connection = self.writer()?;
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(connection)
+    }
+
+    pub(super) fn busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+
     /// A connection that cannot write.
     pub fn reader(&self) -> rusqlite::Result<Connection> {
         let flags =

@@ -4,12 +4,13 @@
 //! next user of the connection would work inside it and lose everything. So every connection is rolled back,
 //! unconditionally, between two users. That happens when it is given back, in the background, where it costs nobody a
 //! round trip; a connection that then lay idle is rolled back once more before it is used, which also shows whether the
-//! server still hears us.
+//! server still hears us. A connection whose `BEGIN`, `COMMIT` or `ROLLBACK` failed is closed instead.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions, Postgres};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 
 use super::{DatabaseSettings, Pool};
@@ -41,9 +42,9 @@ pub async fn open(settings: &DatabaseSettings, url: &str, schema: Option<&'stati
             let greeting = AssertSqlSafe(greeting.clone());
             Box::pin(async move { sqlx::raw_sql(greeting).execute(connection).await.map(drop) })
         })
-        .after_release(|connection, _| Box::pin(roll_back(connection)))
+        .after_release(|connection, _| Box::pin(cleaned(connection)))
         .before_acquire(|connection, idle| {
-            Box::pin(async move { if idle.idle_for < TRIED_AFTER { Ok(true) } else { roll_back(connection).await } })
+            Box::pin(async move { if idle.idle_for < TRIED_AFTER { Ok(true) } else { cleaned(connection).await } })
         })
         .connect_with(options)
         .await
@@ -63,9 +64,69 @@ fn greeting(settings: &DatabaseSettings, schema: Option<&str>) -> String {
     )
 }
 
-async fn roll_back(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    sqlx::raw_sql("ROLLBACK").execute(connection).await?;
-    Ok(true)
+/// Rolls back, and says whether the connection is one that the next user may have: the driver must not believe that it is still in a
+/// transaction, or it would begin the next one as a savepoint.
+async fn cleaned(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
+    Ok(!connection.is_in_transaction())
+}
+
+/// Begins a transaction on a connection that is given back with [`Settled::leave`].
+pub async fn begin(connection: &mut PoolConnection<Postgres>) -> Result<sqlx::Transaction<'_, Postgres>, sqlx::Error> {
+    Connection::begin(&mut **connection).await
+}
+
+/// What a transaction gave, and whether its connection may be used again.
+#[derive(Debug)]
+pub struct Settled<T> {
+    outcome: Result<T, sqlx::Error>,
+    is_broken: bool,
+}
+
+impl<T> Settled<T> {
+    /// `BEGIN`, `COMMIT` or `ROLLBACK` failed.
+    pub fn broken(outcome: Result<T, sqlx::Error>) -> Self {
+        Self { outcome, is_broken: true }
+    }
+
+    /// Gives the connection back, or closes it.
+    pub fn leave(self, connection: PoolConnection<Postgres>) -> Result<T, sqlx::Error> {
+        if self.is_broken {
+            // Without a farewell, for which a server that is gone would be waited for.
+            drop(connection.detach());
+        }
+        self.outcome
+    }
+}
+
+/// Commits an outcome that is good and rolls back every other. That a roll-back failed too would only hide its reason; the connection is
+/// closed then, which rolls back as well.
+pub async fn settle<T>(
+    transaction: sqlx::Transaction<'_, Postgres>,
+    outcome: Result<T, sqlx::Error>,
+    good: impl FnOnce(&T) -> bool,
+) -> Settled<T> {
+    if outcome.as_ref().is_ok_and(good) {
+        match transaction.commit().await {
+            Ok(()) => Settled { outcome, is_broken: false },
+            Err(error) => Settled::broken(Err(error)),
+        }
+    } else {
+        match transaction.rollback().await {
+            Ok(()) => Settled { outcome, is_broken: false },
+            Err(second) => {
+                tracing::debug!(%second, "a transaction could not be rolled back");
+                Settled::broken(outcome)
+            }
+        }
+    }
+}
+
+/// Commits a new version of a row that every database of this program has, with the values that it had.
+pub async fn probe_write(pool: &Pool) -> Result<(), sqlx::Error> {
+    const SQL: &str = "UPDATE _sqlx_migrations SET success = success
+        WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
+    crate::in_transaction!(pool, |tx| sqlx::query(SQL).execute(&mut *tx).await.map(drop))
 }
 
 /// A server that does not wait for its disk would lose what it acknowledged.

@@ -12,11 +12,9 @@ impl Pool {
     /// lock keeps the second waiting, on SQLite the write lock, under which all migrations are one transaction.
     pub async fn migrate(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite { writer, .. } => {
+            Self::Sqlite { writer, file, .. } => {
                 refuse_newer(self.schema_version().await?, sqlite)?;
-                let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.during(ASK)?;
-                sqlite.run_direct(None, &mut *transaction, false).await?;
-                transaction.commit().await.during("commit the migrations")?;
+                super::sqlite::migrate(writer, file, sqlite).await?;
             }
             Self::Postgres(pool) => {
                 refuse_newer(self.schema_version().await?, postgres)?;

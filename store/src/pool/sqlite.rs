@@ -2,33 +2,30 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection};
 
-use super::{DatabaseSettings, Pool, SqliteFile};
+use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
 use crate::error::{During, StoreError};
 
-/// Rows that `PRAGMA optimize` looks at per index: enough for the planner, and closing stays quick.
-const ANALYSIS_ROWS_MAX: u32 = 400;
+/// Run before the writer is closed. Rows that `PRAGMA optimize` looks at per index: enough for the planner, and closing stays quick.
+const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 /// The log beside the file shrinks back to this after a burst.
 pub(super) const LOG_BYTES_MAX: &str = "67108864";
 
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .busy_timeout(settings.busy_timeout)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .pragma("cache_size", format!("-{}", settings.cache_kib))
-        .pragma("journal_size_limit", LOG_BYTES_MAX)
-        .pragma("temp_store", "MEMORY")
-        .statement_cache_capacity(settings.statements_max);
-    let writer = connect(settings, path, options.clone().optimize_on_close(true, ANALYSIS_ROWS_MAX), 1).await?;
+    let file = SqliteFile::new(settings, path, false);
+    let writer = start(settings, &file)?;
+    let cannot = |source: sqlx::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
+    drop(writer.alone().await.map_err(cannot)?);
     check_durable(&writer).await?;
-    let reader = connect(settings, path, options.pragma("query_only", "ON"), settings.readers_max.max(1)).await?;
-    Ok(Pool::Sqlite { writer, reader, file: SqliteFile::new(settings, path, false) })
+    let options = options(path, settings.busy_timeout, settings).pragma("query_only", "ON");
+    let reader = connect(settings, path, options, settings.readers_max.max(1)).await?;
+    Ok(Pool::Sqlite { writer, reader, file })
 }
 
 /// A file that nobody writes to. It is opened as one that cannot change, so that no log is made beside it.
@@ -36,29 +33,91 @@ pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let options = SqliteConnectOptions::new().filename(path).read_only(true).immutable(true);
     let settings = DatabaseSettings::default();
     let reader = connect(&settings, path, options, 1).await?;
-    Ok(Pool::Sqlite { writer: reader.clone(), reader, file: SqliteFile::new(&settings, path, true) })
+    let file = SqliteFile::new(&settings, path, true);
+    Ok(Pool::Sqlite { writer: start(&settings, &file)?, reader, file })
+}
+
+fn start(settings: &DatabaseSettings, file: &SqliteFile) -> Result<Writer, StoreError> {
+    let cannot = |source: std::io::Error| StoreError::Open { what: "a thread".to_owned(), source: source.into() };
+    Writer::start(file.clone(), settings.acquire_timeout).map_err(cannot)
+}
+
+fn options(path: &Path, busy_timeout: Duration, settings: &DatabaseSettings) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .busy_timeout(busy_timeout)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .pragma("cache_size", format!("-{}", settings.cache_kib))
+        .pragma("journal_size_limit", LOG_BYTES_MAX)
+        .pragma("temp_store", "MEMORY")
+        .statement_cache_capacity(settings.statements_max)
+}
+
+/// All migrations that are missing in one transaction, on a connection of the driver, which knows how to; nobody else of this process
+/// writes meanwhile.
+pub async fn migrate(writer: &Writer, file: &SqliteFile, migrator: &Migrator) -> Result<(), StoreError> {
+    const DO: &str = "migrate the database";
+    let turn = writer.alone().await.during(DO)?;
+    let options = options(file.path(), file.busy_timeout(), &DatabaseSettings::default());
+    let mut connection = options.connect().await.during(DO)?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.during(DO)?;
+    migrator.run_direct(None, &mut *transaction, false).await?;
+    transaction.commit().await.during("commit the migrations")?;
+    connection.close().await.during(DO)?;
+    drop(turn);
+    Ok(())
+}
+
+/// Commits a change of the file: `PRAGMA user_version` writes its page also when the number stays, and no schema is needed.
+pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
+    let mut turn = writer.begin(Undo::Whole).await?;
+    let probe = |connection: &mut rusqlite::Connection| {
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        connection.pragma_update(None, "user_version", version)
+    };
+    let written = turn.connection().and_then(|connection| connection.visit(probe));
+    turn.settle(written, |()| true).await
 }
 
 /// `VACUUM INTO`: one read of all that is committed. The file holds what the original holds, keys included, so only its owner may read
-/// it; it is on the disk when this returns.
-pub async fn copy_to(pool: &SqlitePool, path: &Path) -> Result<(), StoreError> {
+/// it; it is on the disk when this returns. It has a connection of its own, so others go on writing meanwhile.
+pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreError> {
     // It writes into an empty file too, which has the rights that it is to have.
     make_file(path)?;
-    let name = path.to_string_lossy();
-    sqlx::query("VACUUM INTO $1").bind(&*name).execute(pool).await.during("copy the database")?;
+    let copied = {
+        let (original, path) = (original.clone(), path.to_string_lossy().into_owned());
+        tokio::task::spawn_blocking(move || original.writer()?.execute("VACUUM INTO ?1", [path]))
+    };
+    let copied = copied
+        .await
+        .map_err(|_| sqlx::Error::WorkerCrashed)
+        .and_then(|copied| copied.map_err(|error| sqlx::Error::Database(Box::new(DirectError::from(&error)))));
+    copied.during("copy the database")?;
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     fs::File::open(path).and_then(|file| file.sync_all()).map_err(cannot)
 }
 
 /// Version, settings and size.
-pub async fn describe(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
+pub async fn describe(writer: &Writer) -> Result<Vec<String>, StoreError> {
     const SQL: &str = "SELECT 'SQLite ' || sqlite_version() || ', journal_mode ' || j.journal_mode || ', synchronous ' ||
             CASE s.synchronous WHEN 2 THEN 'full' WHEN 3 THEN 'extra' ELSE s.synchronous END || ', foreign_keys ' ||
             CASE f.foreign_keys WHEN 1 THEN 'on' ELSE 'off' END || ', ' ||
             ROUND(c.page_count * z.page_size / 1e6, 1) || ' MB'
         FROM pragma_journal_mode j, pragma_synchronous s, pragma_foreign_keys f, pragma_page_count c, pragma_page_size z";
-    let line: String = sqlx::query_scalar(SQL).fetch_one(pool).await.during("describe the database")?;
-    Ok(vec![line])
+    Ok(vec![asked(writer, SQL).await.during("describe the database")?])
+}
+
+/// One value, as text, asked of the writer outside of any transaction.
+async fn asked(writer: &Writer, sql: &'static str) -> Result<String, sqlx::Error> {
+    let mut turn = writer.alone().await?;
+    sqlx::query_scalar(sql).fetch_one(turn.connection()?).await
+}
+
+/// Closes the writer. SQLite updates its statistics first.
+pub async fn close(writer: &Writer) {
+    writer.close(LAST_WORDS).await;
 }
 
 /// What `PRAGMA integrity_check` and `foreign_key_check` find.
@@ -107,19 +166,17 @@ async fn connect(
 }
 
 /// Asks the connection what it really does: a network disk or a read-only file may refuse the log without an error.
-async fn check_durable(writer: &SqlitePool) -> Result<(), StoreError> {
-    const ASK: &str = "read the settings of the database";
-    let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(writer).await.during(ASK)?;
-    if mode != "wal" {
-        return Err(StoreError::Unsafe { setting: "journal_mode", found: mode, needed: "wal" });
-    }
-    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(writer).await.during(ASK)?;
-    if synchronous < 2 {
-        return Err(StoreError::Unsafe { setting: "synchronous", found: synchronous.to_string(), needed: "2 (FULL)" });
-    }
-    let foreign_keys: bool = sqlx::query_scalar("PRAGMA foreign_keys").fetch_one(writer).await.during(ASK)?;
-    if !foreign_keys {
-        return Err(StoreError::Unsafe { setting: "foreign_keys", found: "off".to_owned(), needed: "on" });
+async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
+    const NEEDED: [(&str, &str, &[&str], &str); 3] = [
+        ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode", &["wal"], "wal"),
+        ("synchronous", "SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous", &["2", "3"], "2 (FULL)"),
+        ("foreign_keys", "SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", &["1"], "1 (ON)"),
+    ];
+    for (setting, sql, good, needed) in NEEDED {
+        let found = asked(writer, sql).await.during("read the settings of the database")?;
+        if !good.contains(&found.as_str()) {
+            return Err(StoreError::Unsafe { setting, found, needed });
+        }
     }
     Ok(())
 }

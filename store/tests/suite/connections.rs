@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use store::{DatabaseSettings, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
+use store::pool::Undo;
+use store::{DatabaseSettings, During, Pool, Store, StoreError, in_transaction, on_reader, on_writer};
 
 use crate::world::{World, email, laws, now};
 
@@ -14,6 +15,25 @@ laws! {
         let open = world.store.pool().connections().open;
         assert!(open >= 1);
         assert_eq!(world.store.pool().is_postgres(), world.settings.url.is_some());
+    }
+
+    /// Also where the tables are somebody else's.
+    async fn a_probe_is_committed_and_changes_nothing(world: &World) {
+        let pool = world.store.pool();
+        let observer = match pool {
+            Pool::Sqlite { file, .. } => Some(file.reader().unwrap()),
+            Pool::Postgres(_) => None,
+        };
+        let version = || observer.as_ref().map(|reader| {
+            reader.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).unwrap()
+        });
+        let before = version();
+        pool.probe_write().await.unwrap();
+        assert!(before.is_none() || version() > before, "nothing was written");
+        assert_eq!(beats_of(pool).await, 0);
+        world.store.check_schema().await.unwrap();
+        world.store.close().await;
+        assert!(pool.probe_write().await.unwrap_err().is_unavailable());
     }
 
     async fn facts_outlive_the_connections(world: &World) {
@@ -134,6 +154,63 @@ async fn beats_of(pool: &Pool) -> i64 {
     on_reader!(pool, |db| sqlx::query_scalar("SELECT beats FROM heartbeat").fetch_one(db)).unwrap()
 }
 
+/// SQLite then ends the transaction on its own, and the driver must not believe that it is still open.
+#[tokio::test]
+async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
+    let world = World::sqlite().await;
+    let pool = world.store.pool();
+    for _ in 0..3 {
+        let filled: Result<(), sqlx::Error> = in_transaction!(pool, |tx| {
+            sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut *tx).await?;
+            let letter = "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES (x'00', hex(zeroblob(1000000)), '', '', $1, $1)";
+            sqlx::query(letter).bind(now()).execute(&mut *tx).await.map(drop)
+        });
+        let error = filled.during("fill the file").unwrap_err();
+        assert!(error.is_unavailable(), "{error:?}");
+        world.store.writable().await.unwrap();
+    }
+    assert_eq!(beats_of(pool).await, 3);
+    world.person("ada@example.com").await;
+}
+
+#[tokio::test]
+async fn writes_at_the_same_time_share_commits() {
+    let world = World::sqlite().await;
+    let pool = world.store.pool();
+    let Pool::Sqlite { writer, .. } = pool else { unreachable!() };
+    let before = pool.writer_counts().unwrap();
+    let holder = writer.begin(Undo::Whole).await.unwrap();
+    let writes = futures_util::future::join_all((0..50).map(|_| world.store.writable()));
+    let (held, written) = tokio::join!(holder.settle(Ok(()), |()| true), writes);
+    held.unwrap();
+    written.into_iter().collect::<Result<(), _>>().unwrap();
+    assert_eq!(beats_of(pool).await, 50);
+    let after = pool.writer_counts().unwrap();
+    assert_eq!(after.members - before.members, 51);
+    assert!(after.commits - before.commits < 51, "{after:?}");
+}
+
+#[tokio::test]
+async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
+    let Some(world) = World::postgres().await else { return };
+    world.tamper("CREATE TABLE strict (id BIGINT UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
+    let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
+    let store = Store::open(&settings, &world.path()).await.unwrap();
+    let backend = || async {
+        on_reader!(store.pool(), |db| sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(db)).unwrap()
+    };
+    // The commit finds the second row, or there is nobody to commit to.
+    let wrong = ["INSERT INTO strict VALUES (1), (1)", "SELECT pg_terminate_backend(pg_backend_pid())"];
+    for sql in wrong {
+        let before = backend().await;
+        let done: Result<(), sqlx::Error> =
+            in_transaction!(store.pool(), |tx| sqlx::raw_sql(sql).execute(&mut *tx).await.map(drop));
+        assert!(done.is_err(), "{sql}");
+        store.writable().await.unwrap();
+        assert_ne!(backend().await, before, "{sql}");
+    }
+}
+
 #[tokio::test]
 async fn a_reader_of_a_file_cannot_write() {
     let world = World::sqlite().await;
@@ -233,10 +310,10 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
         DatabaseSettings { busy_timeout: std::time::Duration::from_millis(20), ..DatabaseSettings::default() };
     let hasty = Store::open(&settings, &world.path()).await.unwrap();
     let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
-    let holder = writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+    let holder = writer.begin(Undo::Whole).await.unwrap();
     assert!(hasty.writable().await.unwrap_err().is_unavailable());
     let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.chance).await;
     assert!(found.unwrap_err().is_unavailable());
-    holder.rollback().await.unwrap();
+    drop(holder);
     hasty.writable().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use domain::Clock;
 use store::inventory::Inventory;
-use store::{Store, StoreError};
+use store::{Pool, Store, StoreError};
 
 use crate::world::{World, laws};
 
@@ -30,6 +30,7 @@ laws! {
         assert_eq!(copy.inventory().await.unwrap().accounts, 1, "what came later is not in it");
         assert_eq!(copy.pool().faults().await.unwrap(), [""; 0]);
         assert!(copy.writable().await.is_err());
+        assert!(copy.pool().probe_write().await.is_err());
         copy.close().await;
         let beside = std::fs::read_dir(world.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         assert!(beside.filter(|name| name.to_string_lossy().starts_with("copy.db")).eq(["copy.db"]));
@@ -55,7 +56,8 @@ laws! {
 async fn what_is_wrong_with_a_file_is_said() {
     let world = World::sqlite().await;
     let account = world.account("ada@example.com").await;
-    world.tamper("PRAGMA foreign_keys = OFF; DELETE FROM accounts").await;
+    let Pool::Sqlite { file, .. } = world.store.pool() else { unreachable!() };
+    file.writer().unwrap().execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM accounts").unwrap();
     let faults = world.store.pool().faults().await.unwrap();
     assert!(faults.iter().any(|fault| fault.contains("rows refer to others")), "{account}: {faults:?}");
 }

@@ -4,7 +4,7 @@ use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use store::memory::{ChunkPut, MemoryPut, Put, Scope};
-use store::{Pool, Store};
+use store::{Pool, Store, on_writer};
 
 use crate::world::{World, at, laws_of_vectors, now};
 
@@ -67,16 +67,9 @@ pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
     const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
         VALUES ($1, $2, 'space', $3, $3, $4)";
     let id = world.chance.uuid_v7(now());
-    match world.store.pool() {
-        Pool::Sqlite { writer, .. } => {
-            let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
-            query.execute(writer).await.map(drop)
-        }
-        Pool::Postgres(pool) => {
-            let query = sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now());
-            query.execute(pool).await.map(drop)
-        }
-    }
+    on_writer!(world.store.pool(), |db| async {
+        sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
+    })
     .unwrap();
     id.into()
 }

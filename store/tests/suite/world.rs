@@ -15,7 +15,7 @@ use store::machine::{Attach, NewMachine, Register};
 use store::mail::QueuedLetter;
 use store::passage::near::prepare::Prepared;
 use store::session::NewSession;
-use store::{DatabaseSettings, Pool, Store};
+use store::{DatabaseSettings, Store, on_writer};
 use tempfile::TempDir;
 
 pub use harness::{laws, laws_of_vectors};
@@ -76,11 +76,7 @@ impl World {
 
     /// Runs a statement that the store would never run.
     pub async fn tamper(&self, sql: &'static str) {
-        match self.store.pool() {
-            Pool::Sqlite { writer, .. } => sqlx::raw_sql(sql).execute(writer).await.map(drop),
-            Pool::Postgres(pool) => sqlx::raw_sql(sql).execute(pool).await.map(drop),
-        }
-        .unwrap();
+        on_writer!(self.store.pool(), |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
     }
 
     pub fn secret(&self) -> SecretHash {

@@ -1,0 +1,379 @@
+//! SQLite without a thread between a statement and its caller.
+//!
+//! The driver's own SQLite connections live on a thread each, and every statement is a message there and another one back. [`Direct`] is
+//! a database for the same queries (`sqlx::query`, `query_as`, `QueryBuilder`, `FromRow`) that runs a statement where it is polled. Values
+//! are encoded as the driver encodes them, so both read what the other wrote.
+//!
+//! - A statement runs from its beginning to its end in one poll. A future that is dropped is therefore never dropped in the middle of a
+//!   statement, and its connection can be rolled back at once.
+//! - A statement that takes long would hold up its worker thread of the runtime. A caller that has been running for longer than
+//!   [`IN_PLACE_MAX`], or that runs a statement which took longer the last time, gives the other tasks of that thread away first.
+//! - Only the writer uses it ([`super::writer`]). `BEGIN IMMEDIATE`, which may wait for another process, and `COMMIT`, which waits for the
+//!   disk, run on the writer's thread.
+
+mod arguments;
+mod error;
+mod row;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use rusqlite::fallible_iterator::FallibleIterator;
+use sqlx::{ConnectOptions, Connection, Database, Either, Error, Execute, Executor, SqlStr};
+use sqlx_core::transaction::TransactionManager;
+
+pub use self::arguments::{DirectArguments, Values};
+pub use self::error::DirectError;
+pub use self::row::{DirectColumn, DirectDone, DirectRow, DirectStatement, DirectType, DirectValue, DirectValueRef};
+use super::{DatabaseSettings, SqliteFile};
+
+/// Longest time that a caller runs statements without giving the other tasks of its thread away.
+const IN_PLACE_MAX: Duration = Duration::from_millis(1);
+
+/// SQLite, each statement run where it is polled.
+#[derive(Debug)]
+pub struct Direct;
+
+impl Database for Direct {
+    type Connection = DirectConnection;
+    type TransactionManager = Savepoints;
+    type Row = DirectRow;
+    type QueryResult = DirectDone;
+    type Column = DirectColumn;
+    type TypeInfo = DirectType;
+    type Value = DirectValue;
+    type ValueRef<'r> = DirectValueRef<'r>;
+    type Arguments = DirectArguments;
+    type ArgumentBuffer = Values;
+    type Statement = DirectStatement;
+
+    const NAME: &'static str = "SQLite";
+    const URL_SCHEMES: &'static [&'static str] = &["sqlite"];
+}
+
+/// A connection whose statements run where they are polled.
+pub struct DirectConnection {
+    connection: rusqlite::Connection,
+    /// The first failure that is not the statement's own, such as a full disk.
+    fault: Option<DirectError>,
+    /// Transactions within transactions.
+    depth: usize,
+    /// Statements that took longer than [`IN_PLACE_MAX`].
+    slow: HashSet<Box<str>>,
+    /// Since when the present user runs statements.
+    since: Instant,
+}
+
+impl DirectConnection {
+    pub(super) fn new(connection: rusqlite::Connection) -> Self {
+        Self { connection, fault: None, depth: 0, slow: HashSet::new(), since: Instant::now() }
+    }
+
+    /// The connection itself, for statements that are prepared once and run for many rows.
+    pub fn raw(&mut self) -> &mut rusqlite::Connection {
+        &mut self.connection
+    }
+
+    /// Runs `work` on the connection itself; see [`Self::raw`]. Other tasks of this thread do not wait for it.
+    pub fn visit<T>(
+        &mut self,
+        work: impl FnOnce(&mut rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        aside(|| work(&mut self.connection)).map_err(|error| self.failed(error))
+    }
+
+    /// Runs a statement without parameters or rows.
+    pub(super) fn command(&mut self, sql: &str) -> Result<(), DirectError> {
+        let done = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        match done {
+            Ok(_) | Err(rusqlite::Error::ExecuteReturnedResults) => Ok(()),
+            Err(error) => Err(DirectError::from(&error)),
+        }
+    }
+
+    /// A new user of the connection begins.
+    pub(super) fn begin_use(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Why the connection is not to be used again: a failure of the file or of the memory, or a transaction that SQLite has rolled back on
+    /// its own.
+    pub(super) fn broken(&self) -> Option<DirectError> {
+        match &self.fault {
+            Some(fault) => Some(fault.clone()),
+            None if self.connection.is_autocommit() => Some(DirectError::rolled_back()),
+            None => None,
+        }
+    }
+
+    fn failed(&mut self, error: rusqlite::Error) -> Error {
+        if error.sqlite_error().is_none() {
+            return Error::InvalidArgument(error.to_string());
+        }
+        let error = DirectError::from(&error);
+        if error.is_of_the_file() && self.fault.is_none() {
+            self.fault = Some(error.clone());
+        }
+        Error::Database(Box::new(error))
+    }
+
+    fn run<'q>(&mut self, mut query: impl Execute<'q, Direct>, rows_max: usize) -> Result<Outcome, Error> {
+        let arguments = query.take_arguments().map_err(Error::Encode)?;
+        let is_persistent = query.persistent();
+        let sql = query.sql();
+        let sql = sql.as_str();
+        let begun = Instant::now();
+        let is_long = begun.saturating_duration_since(self.since) > IN_PLACE_MAX || self.slow.contains(sql);
+        let work = || match &arguments {
+            Some(arguments) => one(&self.connection, sql, arguments, is_persistent, rows_max),
+            None => many(&self.connection, sql, rows_max),
+        };
+        let outcome = if is_long { aside(work) } else { work() };
+        if !is_long && is_persistent && begun.elapsed() > IN_PLACE_MAX {
+            self.slow.insert(sql.into());
+        }
+        outcome.map_err(|error| self.failed(error))
+    }
+}
+
+impl fmt::Debug for DirectConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectConnection").field("fault", &self.fault).finish_non_exhaustive()
+    }
+}
+
+/// Rows, and rows changed.
+struct Outcome {
+    rows: Vec<DirectRow>,
+    done: DirectDone,
+}
+
+/// Gives the other tasks of this worker thread to another one before it runs something long.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+fn one(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    arguments: &DirectArguments,
+    is_persistent: bool,
+    rows_max: usize,
+) -> rusqlite::Result<Outcome> {
+    let mut rows = Vec::new();
+    if is_persistent {
+        let mut statement = connection.prepare_cached(sql)?;
+        arguments.bind(&mut statement)?;
+        row::collect(&mut statement, rows_max, &mut rows)?;
+    } else {
+        let mut statement = connection.prepare(sql)?;
+        arguments.bind(&mut statement)?;
+        row::collect(&mut statement, rows_max, &mut rows)?;
+    }
+    Ok(Outcome { rows, done: DirectDone::new(connection.changes()) })
+}
+
+/// Statements without parameters, one after the other.
+fn many(connection: &rusqlite::Connection, sql: &str, rows_max: usize) -> rusqlite::Result<Outcome> {
+    let mut rows = Vec::new();
+    let before = connection.total_changes();
+    let mut statements = rusqlite::Batch::new(connection, sql);
+    while let Some(mut statement) = statements.next()? {
+        row::collect(&mut statement, rows_max.saturating_sub(rows.len()), &mut rows)?;
+    }
+    Ok(Outcome { rows, done: DirectDone::new(connection.total_changes().saturating_sub(before)) })
+}
+
+impl<'c> Executor<'c> for &'c mut DirectConnection {
+    type Database = Direct;
+
+    fn execute<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<DirectDone, Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Direct>,
+    {
+        Box::pin(async move { self.run(query, usize::MAX).map(|outcome| outcome.done) })
+    }
+
+    fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Either<DirectDone, DirectRow>, Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Direct>,
+    {
+        let all = stream::once(async move { self.run(query, usize::MAX) }).map_ok(|Outcome { rows, done }| {
+            let rows = rows.into_iter().map(Either::Right);
+            stream::iter(rows.chain([Either::Left(done)]).map(Ok))
+        });
+        all.try_flatten().boxed()
+    }
+
+    fn fetch_all<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Vec<DirectRow>, Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Direct>,
+    {
+        Box::pin(async move { self.run(query, usize::MAX).map(|outcome| outcome.rows) })
+    }
+
+    fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Option<DirectRow>, Error>>
+    where
+        'c: 'e,
+        E: 'q + Execute<'q, Direct>,
+    {
+        Box::pin(async move { self.run(query, 1).map(|outcome| outcome.rows.into_iter().next()) })
+    }
+
+    fn prepare_with<'e>(
+        self,
+        sql: SqlStr,
+        _parameters: &'e [DirectType],
+    ) -> BoxFuture<'e, Result<DirectStatement, Error>>
+    where
+        'c: 'e,
+    {
+        Box::pin(async move {
+            let prepared = self.connection.prepare_cached(sql.as_str());
+            let prepared = prepared.map(|statement| (statement.parameter_count(), row::columns(&statement)));
+            match prepared {
+                Ok((parameters, columns)) => Ok(DirectStatement::new(sql, parameters, columns)),
+                Err(error) => Err(self.failed(error)),
+            }
+        })
+    }
+
+    fn describe<'e>(self, _sql: SqlStr) -> BoxFuture<'e, Result<sqlx::Describe<Direct>, Error>>
+    where
+        'c: 'e,
+    {
+        // Only the macros that check a query while they compile it ask for this.
+        Box::pin(async { Err(Error::InvalidArgument("a statement is not described".to_owned())) })
+    }
+}
+
+impl Connection for DirectConnection {
+    type Database = Direct;
+    type Options = DirectOptions;
+
+    async fn close(self) -> Result<(), Error> {
+        self.connection.close().map_err(|(_, error)| Error::Database(Box::new(DirectError::from(&error))))
+    }
+
+    async fn close_hard(self) -> Result<(), Error> {
+        self.close().await
+    }
+
+    async fn ping(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn begin(&mut self) -> impl Future<Output = Result<sqlx::Transaction<'_, Direct>, Error>> + Send + '_ {
+        sqlx::Transaction::begin(self, None)
+    }
+
+    fn shrink_buffers(&mut self) {}
+
+    async fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn should_flush(&self) -> bool {
+        false
+    }
+}
+
+/// Transactions within the transaction of the writer.
+#[derive(Debug)]
+pub struct Savepoints;
+
+impl Savepoints {
+    fn run(connection: &mut DirectConnection, sql: &str) -> Result<(), Error> {
+        connection.command(sql).map_err(|error| Error::Database(Box::new(error)))
+    }
+}
+
+impl TransactionManager for Savepoints {
+    type Database = Direct;
+
+    async fn begin(connection: &mut DirectConnection, statement: Option<SqlStr>) -> Result<(), Error> {
+        if statement.is_some() {
+            return Err(Error::InvalidSavePointStatement);
+        }
+        Self::run(connection, "SAVEPOINT nested")?;
+        connection.depth += 1;
+        Ok(())
+    }
+
+    async fn commit(connection: &mut DirectConnection) -> Result<(), Error> {
+        Self::run(connection, "RELEASE nested")?;
+        connection.depth -= 1;
+        Ok(())
+    }
+
+    async fn rollback(connection: &mut DirectConnection) -> Result<(), Error> {
+        Self::run(connection, "ROLLBACK TO nested")?;
+        Self::run(connection, "RELEASE nested")?;
+        connection.depth -= 1;
+        Ok(())
+    }
+
+    fn start_rollback(connection: &mut DirectConnection) {
+        let rolled_back =
+            Self::run(connection, "ROLLBACK TO nested").and_then(|()| Self::run(connection, "RELEASE nested"));
+        match rolled_back {
+            Ok(()) => connection.depth -= 1,
+            // The transaction around it is rolled back, and the connection closed.
+            Err(error) => {
+                tracing::debug!(%error, "a transaction could not be rolled back");
+                connection.fault.get_or_insert_with(DirectError::rolled_back);
+            }
+        }
+    }
+
+    fn get_transaction_depth(connection: &DirectConnection) -> usize {
+        connection.depth
+    }
+}
+
+/// The file of a connection of its own. The writer opens its connections without it.
+#[derive(Debug, Clone)]
+pub struct DirectOptions(SqliteFile);
+
+impl FromStr for DirectOptions {
+    type Err = Error;
+
+    fn from_str(path: &str) -> Result<Self, Error> {
+        Ok(Self(SqliteFile::new(&DatabaseSettings::default(), Path::new(path), false)))
+    }
+}
+
+impl ConnectOptions for DirectOptions {
+    type Connection = DirectConnection;
+
+    fn from_url(url: &sqlx_core::Url) -> Result<Self, Error> {
+        url.path().parse()
+    }
+
+    async fn connect(&self) -> Result<DirectConnection, Error> {
+        let opened = self.0.writer();
+        opened.map(DirectConnection::new).map_err(|error| Error::Database(Box::new(DirectError::from(&error))))
+    }
+
+    /// Statements are not logged.
+    fn log_statements(self, _level: log::LevelFilter) -> Self {
+        self
+    }
+
+    /// Statements are not logged.
+    fn log_slow_statements(self, _level: log::LevelFilter, _duration: Duration) -> Self {
+        self
+    }
+}

@@ -1,0 +1,116 @@
+//! Failures of SQLite, by its own codes.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use rusqlite::ffi;
+use sqlx::error::{DatabaseError, ErrorKind};
+
+/// A failure of SQLite. Clones tell every member of a group of the same one.
+#[derive(Debug, Clone)]
+pub struct DirectError {
+    /// <https://www.sqlite.org/rescode.html>, extended.
+    code: i32,
+    message: Arc<str>,
+}
+
+impl DirectError {
+    /// A transaction that is gone although nobody ended it.
+    pub(in crate::pool) fn rolled_back() -> Self {
+        Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: "the transaction was rolled back by the database".into() }
+    }
+
+    /// The failure as those learn of it whose work was undone with it. What one of them did wrong is not the others' fault: they may
+    /// try again.
+    pub(in crate::pool) fn of_a_neighbour(&self) -> Self {
+        if self.is_of_the_file() || self.is_busy() {
+            return self.clone();
+        }
+        let message = format!("the transaction was rolled back for another member's sake: {}", self.message);
+        Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: message.into() }
+    }
+
+    /// Whether it is of the file, the disk or the memory, after which a connection is opened again.
+    pub(in crate::pool) fn is_of_the_file(&self) -> bool {
+        matches!(
+            self.primary(),
+            ffi::SQLITE_NOMEM
+                | ffi::SQLITE_READONLY
+                | ffi::SQLITE_IOERR
+                | ffi::SQLITE_CORRUPT
+                | ffi::SQLITE_FULL
+                | ffi::SQLITE_CANTOPEN
+                | ffi::SQLITE_PROTOCOL
+                | ffi::SQLITE_NOTADB
+        )
+    }
+
+    /// Whether another connection holds the lock.
+    pub(in crate::pool) fn is_busy(&self) -> bool {
+        self.primary() == ffi::SQLITE_BUSY
+    }
+
+    fn primary(&self) -> i32 {
+        self.code & 0xff
+    }
+}
+
+impl From<&rusqlite::Error> for DirectError {
+    fn from(error: &rusqlite::Error) -> Self {
+        match error {
+            rusqlite::Error::SqliteFailure(failure, message) => Self {
+                code: failure.extended_code,
+                message: match message {
+                    Some(message) => message.as_str().into(),
+                    None => ffi::code_to_str(failure.extended_code).into(),
+                },
+            },
+            other => Self {
+                code: other.sqlite_error().map_or(ffi::SQLITE_ERROR, |failure| failure.extended_code),
+                message: other.to_string().into(),
+            },
+        }
+    }
+}
+
+impl fmt::Display for DirectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "(code: {}) {}", self.code, self.message)
+    }
+}
+
+impl StdError for DirectError {}
+
+impl DatabaseError for DirectError {
+    fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn code(&self) -> Option<Cow<'_, str>> {
+        Some(self.code.to_string().into())
+    }
+
+    fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
+        self
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self.code {
+            ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY => ErrorKind::UniqueViolation,
+            ffi::SQLITE_CONSTRAINT_FOREIGNKEY => ErrorKind::ForeignKeyViolation,
+            ffi::SQLITE_CONSTRAINT_NOTNULL => ErrorKind::NotNullViolation,
+            ffi::SQLITE_CONSTRAINT_CHECK => ErrorKind::CheckViolation,
+            _ => ErrorKind::Other,
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! The one connection of this process that writes to an SQLite file.
+//!
+//! SQLite has one writer at a time, and a commit waits for the disk. So the writers of a process take turns, first come, first served, and
+//! those that come while another one writes share its commit:
+//!
+//! 1. The first member of a group begins a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
+//! 2. The next turn joins the same transaction, its body in a savepoint. A body that fails or is refused is rolled back to its savepoint,
+//!    and its neighbours stay. A single statement needs no savepoint: SQLite undoes a statement that fails.
+//! 3. When no turn waits, or the group is full, or has been open for some milliseconds, the transaction is committed on the writer's
+//!    thread. Then every member gets its answer: also one that was refused, because what it read may be another member's work. When the
+//!    commit fails, every member gets the error.
+//!
+//! A writer alone pays for no group: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
+//!
+//! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported a failure of
+//! the file, is closed, the members of its group get that error, and the next turn opens a new one. A body that is dropped before its end is
+//! rolled back at once.
+
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::Error;
+use tokio::sync::oneshot;
+
+use self::thread::WriterThread;
+use super::SqliteFile;
+use super::direct::{DirectConnection, DirectError};
+use crate::error::is_unavailable;
+
+/// When a group takes no more members.
+#[derive(Debug, Clone, Copy)]
+struct GroupLimits {
+    members_max: usize,
+    /// Since its first member ended.
+    open_max: Duration,
+}
+
+/// A reader of the same file does not wait for a group; those in it do.
+const GROUP_LIMITS: GroupLimits = GroupLimits { members_max: 256, open_max: Duration::from_millis(5) };
+
+/// The writer of an SQLite file. Clones share it.
+#[derive(Clone)]
+pub struct Writer(Arc<Shared>);
+
+struct Shared {
+    file: SqliteFile,
+    /// Longest wait for a turn.
+    wait_max: Duration,
+    limits: GroupLimits,
+    queue: Mutex<Queue>,
+    thread: WriterThread,
+    commits: AtomicU64,
+    members: AtomicU64,
+    opened: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Present while nobody has the turn.
+    desk: Option<Desk>,
+    waiting: VecDeque<oneshot::Sender<Turn>>,
+    is_closed: bool,
+}
+
+/// What the one whose turn it is holds.
+#[derive(Default)]
+struct Desk {
+    /// `None`: not opened yet, or closed after a failure.
+    connection: Option<DirectConnection>,
+    /// The transaction that is open.
+    group: Option<Group>,
+}
+
+/// Bodies that are committed together.
+struct Group {
+    members: Vec<oneshot::Sender<Result<(), DirectError>>>,
+    opened: Instant,
+}
+
+/// Counts since the file was opened, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterCounts {
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Bodies that were committed in them.
+    pub members: u64,
+    /// Connections that were opened: more than one means that one failed.
+    pub opened: u64,
+    /// Bodies that wait for their turn now.
+    pub waiting: usize,
+}
+
+/// How a body is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undo {
+    /// All of its statements, or none.
+    Whole,
+    /// It is one statement, which SQLite undoes if it fails.
+    Statement,
+}
+
+/// What there is to undo when a turn ends early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    Nothing,
+    /// The transaction is this turn's own.
+    Transaction,
+    /// A savepoint in the transaction of a group.
+    Savepoint,
+    /// One statement in the transaction of a group.
+    Statement,
+}
+
+impl Writer {
+    /// Starts the thread; the first turn opens the file.
+    pub(super) fn start(file: SqliteFile, wait_max: Duration) -> std::io::Result<Self> {
+        Self::start_within(file, wait_max, GROUP_LIMITS)
+    }
+
+    fn start_within(file: SqliteFile, wait_max: Duration, limits: GroupLimits) -> std::io::Result<Self> {
+        Ok(Self(Arc::new(Shared {
+            file,
+            wait_max,
+            limits,
+            queue: Mutex::new(Queue { desk: Some(Desk::default()), ..Queue::default() }),
+            thread: WriterThread::start()?,
+            commits: AtomicU64::new(0),
+            members: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+        })))
+    }
+
+    /// Waits for a turn in a transaction; end it with [`Turn::settle`].
+    pub async fn begin(&self, undo: Undo) -> Result<Turn, Error> {
+        let turn = self.turn().await?;
+        turn.enter(undo).await
+    }
+
+    /// Waits for a turn outside of any transaction, on an open connection.
+    pub(super) async fn alone(&self) -> Result<Turn, Error> {
+        let mut turn = self.turn().await?;
+        if turn.desk.group.is_some() || turn.desk.connection.is_none() {
+            turn = turn
+                .on_thread(|mut turn| {
+                    turn.shared.commit(&mut turn.desk);
+                    turn.open().map(|()| turn)
+                })
+                .await?;
+        }
+        Ok(turn)
+    }
+
+    /// Ends the connection, after `last` was run on it; whoever comes later gets an error.
+    pub(super) async fn close(&self, last: &'static str) {
+        let Ok(turn) = self.turn().await else { return };
+        self.0.queue().is_closed = true;
+        let closed = turn
+            .on_thread(move |mut turn| {
+                turn.shared.commit(&mut turn.desk);
+                if let Some(mut connection) = turn.desk.connection.take() {
+                    let done = connection.raw().execute_batch(last);
+                    if let Err(error) = done {
+                        tracing::debug!(%error, "the statistics of the database could not be updated");
+                    }
+                }
+                Ok(turn)
+            })
+            .await;
+        drop(closed);
+    }
+
+    /// Counts since the file was opened.
+    pub fn counts(&self) -> WriterCounts {
+        WriterCounts {
+            commits: self.0.commits.load(Ordering::Relaxed),
+            members: self.0.members.load(Ordering::Relaxed),
+            opened: self.0.opened.load(Ordering::Relaxed),
+            waiting: self.0.queue().waiting.iter().filter(|waiting| !waiting.is_closed()).count(),
+        }
+    }
+
+    /// Whether nobody writes now.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.queue().desk.is_some()
+    }
+
+    async fn turn(&self) -> Result<Turn, Error> {
+        let waiting = {
+            let mut queue = self.0.queue();
+            if queue.is_closed {
+                return Err(Error::PoolClosed);
+            }
+            if let Some(desk) = queue.desk.take() {
+                return Ok(Turn::new(Arc::clone(&self.0), desk));
+            }
+            let (sender, waiting) = oneshot::channel();
+            queue.waiting.push_back(sender);
+            waiting
+        };
+        match tokio::time::timeout(self.0.wait_max, waiting).await {
+            Err(_) => Err(Error::PoolTimedOut),
+            Ok(Err(_)) => Err(Error::PoolClosed),
+            Ok(Ok(turn)) if self.0.queue().is_closed => {
+                drop(turn);
+                Err(Error::PoolClosed)
+            }
+            Ok(Ok(turn)) => Ok(turn),
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("file", &self.0.file.path()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the desk to the next in the queue. If nobody waits, or the group is to take no more, its transaction is committed first.
+    fn pass_on(self: &Arc<Self>, mut desk: Desk) {
+        loop {
+            let next = {
+                let mut queue = self.queue();
+                let commits = match &desk.group {
+                    None => false,
+                    Some(group) => group.is_full(self.limits) || queue.waiting.is_empty(),
+                };
+                if commits {
+                    break;
+                }
+                match queue.waiting.pop_front() {
+                    Some(next) => next,
+                    None => {
+                        queue.desk = Some(desk);
+                        return;
+                    }
+                }
+            };
+            // Outside of the lock: a receiver that is gone gives the turn back, or drops it.
+            match next.send(Turn::new(Arc::clone(self), desk)) {
+                Ok(()) => return,
+                Err(mut turn) => desk = turn.take_desk(),
+            }
+        }
+        let mut turn = Turn::new(Arc::clone(self), desk);
+        self.thread.run(move || {
+            let answers = turn.shared.finish(&mut turn.desk);
+            // The next group begins while the members of this one learn of their commit.
+            drop(turn);
+            answers.give();
+        });
+    }
+
+    /// Commits a group, if there is one, and answers its members.
+    fn commit(&self, desk: &mut Desk) {
+        self.finish(desk).give();
+    }
+
+    /// Commits a group, if there is one.
+    fn finish(&self, desk: &mut Desk) -> Answers {
+        let Some(group) = desk.group.take() else { return Answers::default() };
+        let committed = match &mut desk.connection {
+            Some(connection) => connection.command("COMMIT"),
+            None => Err(DirectError::rolled_back()),
+        };
+        match &committed {
+            Ok(()) => {
+                self.commits.fetch_add(1, Ordering::Relaxed);
+                self.members.fetch_add(group.members.len() as u64, Ordering::Relaxed);
+            }
+            Err(_) => desk.connection = None,
+        }
+        Answers { members: group.members, outcome: Some(committed) }
+    }
+}
+
+impl Group {
+    fn is_full(&self, limits: GroupLimits) -> bool {
+        self.members.len() >= limits.members_max || self.opened.elapsed() >= limits.open_max
+    }
+}
+
+/// What became of a group, for its members.
+#[derive(Default)]
+struct Answers {
+    members: Vec<oneshot::Sender<Result<(), DirectError>>>,
+    outcome: Option<Result<(), DirectError>>,
+}
+
+impl Answers {
+    fn give(self) {
+        let Some(outcome) = self.outcome else { return };
+        let is_alone = self.members.len() == 1;
+        for member in self.members {
+            let outcome = match &outcome {
+                Err(error) if !is_alone => Err(error.of_a_neighbour()),
+                outcome => outcome.clone(),
+            };
+            // One that went away needs no answer.
+            let _gone = member.send(outcome);
+        }
+    }
+}
+
+impl Desk {
+    /// Closes the connection, which undoes what is not committed, and tells the members why.
+    fn fail(&mut self, error: &DirectError) -> Answers {
+        self.connection = None;
+        let members = self.group.take().map(|group| group.members).unwrap_or_default();
+        Answers { members, outcome: Some(Err(error.clone())) }
+    }
+
+    fn command(&mut self, sql: &str) -> Result<(), DirectError> {
+        match &mut self.connection {
+            Some(connection) => connection.command(sql),
+            None => Err(DirectError::rolled_back()),
+        }
+    }
+}
+
+/// The right to use the writer's connection. The next one gets it when this is settled or dropped; dropped, it undoes what was done.
+pub struct Turn {
+    shared: Arc<Shared>,
+    desk: Desk,
+    begun: Begun,
+    /// The desk was handed on.
+    is_over: bool,
+}
+
+impl Turn {
+    fn new(shared: Arc<Shared>, desk: Desk) -> Self {
+        Self { shared, desk, begun: Begun::Nothing, is_over: false }
+    }
+
+    /// The connection, within the transaction.
+    pub fn connection(&mut self) -> Result<&mut DirectConnection, Error> {
+        self.desk.connection.as_mut().ok_or(Error::WorkerCrashed)
+    }
+
+    /// Commits an outcome that is good, with the group, and undoes every other; gives it once it is on the disk.
+    pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
+        let keep = outcome.as_ref().is_ok_and(good);
+        match self.end(keep) {
+            Ended::Alone => outcome,
+            Ended::InGroup(committed) => match committed.await {
+                Ok(Ok(())) => outcome,
+                // Also in place of an error of its own: that may come from a neighbour's work, which is undone now.
+                Ok(Err(error)) => Err(Error::Database(Box::new(error))),
+                Err(_) => Err(Error::WorkerCrashed),
+            },
+            Ended::Failed(error) => match outcome {
+                // The failure that ended the transaction, with the statement that met it.
+                Err(own) if is_unavailable(&own) => Err(own),
+                _ => Err(Error::Database(Box::new(error))),
+            },
+        }
+    }
+
+    fn end(mut self, keep: bool) -> Ended {
+        let begun = std::mem::replace(&mut self.begun, Begun::Nothing);
+        let broken = match &self.desk.connection {
+            Some(connection) => connection.broken(),
+            None => Some(DirectError::rolled_back()),
+        };
+        let ended = match (broken, begun) {
+            (Some(error), _) => Err(error),
+            (None, Begun::Transaction) if !keep => match self.desk.command("ROLLBACK") {
+                // Nobody else's work was in it, so nothing that it read can be undone.
+                Ok(()) => return Ended::Alone,
+                Err(error) => Err(error),
+            },
+            (None, Begun::Savepoint) if keep => self.desk.command(RELEASE),
+            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+            (None, Begun::Transaction | Begun::Statement | Begun::Nothing) => Ok(()),
+        };
+        if let Err(error) = ended {
+            self.desk.fail(&error).give();
+            return Ended::Failed(error);
+        }
+        let (member, committed) = oneshot::channel();
+        let group = self.desk.group.get_or_insert_with(|| Group { members: Vec::new(), opened: Instant::now() });
+        group.members.push(member);
+        Ended::InGroup(committed)
+    }
+
+    /// Joins the transaction that is open, or begins one.
+    async fn enter(mut self, undo: Undo) -> Result<Self, Error> {
+        if self.desk.group.is_some() {
+            match undo {
+                Undo::Statement => self.begun = Begun::Statement,
+                Undo::Whole => match self.desk.command(SAVEPOINT) {
+                    Ok(()) => self.begun = Begun::Savepoint,
+                    Err(error) => {
+                        self.desk.fail(&error).give();
+                        return Err(Error::Database(Box::new(error)));
+                    }
+                },
+            }
+        } else {
+            let begun = match &mut self.desk.connection {
+                Some(connection) => connection.command(BEGIN),
+                // Opening a file is not for a thread of the runtime.
+                None => Err(DirectError::rolled_back()),
+            };
+            match begun {
+                Ok(()) => self.begun = Begun::Transaction,
+                Err(error) if self.desk.connection.is_none() || error.is_busy() => {
+                    self = self
+                        .on_thread(|mut turn| turn.open().and_then(|()| turn.wait_and_begin()).map(|()| turn))
+                        .await?;
+                }
+                Err(error) => {
+                    self.desk.connection = None;
+                    return Err(Error::Database(Box::new(error)));
+                }
+            }
+        }
+        if let Some(connection) = &mut self.desk.connection {
+            connection.begin_use();
+        }
+        Ok(self)
+    }
+
+    /// Opens the connection if there is none.
+    fn open(&mut self) -> Result<(), Error> {
+        if self.desk.connection.is_none() {
+            let opened = self.shared.file.own_writer();
+            let connection = opened.map_err(|error| Error::Database(Box::new(DirectError::from(&error))))?;
+            self.shared.opened.fetch_add(1, Ordering::Relaxed);
+            self.desk.connection = Some(DirectConnection::new(connection));
+        }
+        Ok(())
+    }
+
+    /// `BEGIN IMMEDIATE` that waits for another process.
+    fn wait_and_begin(&mut self) -> Result<(), Error> {
+        let begun = match &mut self.desk.connection {
+            None => Err(DirectError::rolled_back()),
+            Some(connection) => {
+                let waits = |connection: &mut DirectConnection, longest: Duration| {
+                    connection.raw().busy_timeout(longest).map_err(|error| DirectError::from(&error))
+                };
+                waits(connection, self.shared.file.busy_timeout())
+                    .and_then(|()| connection.command(BEGIN))
+                    .and_then(|()| waits(connection, Duration::ZERO))
+            }
+        };
+        match begun {
+            Ok(()) => self.begun = Begun::Transaction,
+            Err(error) => {
+                self.desk.connection = None;
+                return Err(Error::Database(Box::new(error)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `work` on the writer's thread. If the caller goes away meanwhile, the turn ends when `work` does.
+    async fn on_thread(self, work: impl FnOnce(Self) -> Result<Self, Error> + Send + 'static) -> Result<Self, Error> {
+        let (sender, done) = oneshot::channel();
+        let thread = Arc::clone(&self.shared);
+        thread.thread.run(move || {
+            let _gone = sender.send(work(self));
+        });
+        done.await.map_err(|_| Error::WorkerCrashed)?
+    }
+
+    fn take_desk(&mut self) -> Desk {
+        self.is_over = true;
+        std::mem::take(&mut self.desk)
+    }
+
+    /// Undoes what was done in this turn and not settled.
+    fn undo(&mut self) {
+        let undone = match std::mem::replace(&mut self.begun, Begun::Nothing) {
+            Begun::Nothing | Begun::Statement => return,
+            Begun::Transaction => self.desk.command("ROLLBACK"),
+            Begun::Savepoint => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+        };
+        if let Err(error) = undone {
+            self.desk.fail(&error).give();
+        }
+    }
+}
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const SAVEPOINT: &str = "SAVEPOINT member";
+const RELEASE: &str = "RELEASE member";
+const UNDO: &str = "ROLLBACK TO member";
+
+/// How a turn ended.
+enum Ended {
+    /// It is rolled back, and nobody else was concerned.
+    Alone,
+    /// It is in the group, which is committed later.
+    InGroup(oneshot::Receiver<Result<(), DirectError>>),
+    /// The transaction is lost.
+    Failed(DirectError),
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.undo();
+        let desk = self.take_desk();
+        self.shared.pass_on(desk);
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("begun", &self.begun).finish_non_exhaustive()
+    }
+}
