@@ -5,8 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use domain::Timestamp;
 use store::on_reader;
 
-use super::sql::Dialect;
-use super::{During, Log, LogError};
+use super::{During, Log, LogError, sql};
 
 /// What the log's tables say of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +30,9 @@ impl Log {
 
     /// Tree, last signature, and events that wait for their place.
     pub async fn standing(&self) -> Result<Standing, LogError> {
+        let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
         let (size, signed_at, unplaced): (i64, Timestamp, i64) =
-            on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::STANDING).fetch_one(db))
-                .during("read how far the log is signed")?;
+            on_reader!(&self.pool, |db| sqlx::query_as(sql).fetch_one(db)).during("read how far the log is signed")?;
         let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
         Ok(Standing { tree_size: number(size, "tree.size")?, signed_at, unplaced: number(unplaced, "events.id")? })
     }

@@ -177,8 +177,13 @@ pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
 /// `(size, root, checkpoint, vkey)` of what was signed last.
 pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
-/// `(size, signed_at)` of what was signed last.
-pub const SIGNED_AT: &str = "SELECT size, signed_at FROM tree WHERE id = 1";
+/// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it. Ids of SQLite have no gap, so no row is
+/// counted.
+pub const STANDING_SQLITE: &str = "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
+    FROM tree WHERE id = 1";
+/// The same on PostgreSQL.
+pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced
+    FROM tree WHERE id = 1";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// Signs the next tree, if the last one is still the one that was read and the lease is still ours: size, root,
@@ -207,8 +212,6 @@ pub trait Dialect: sqlx::Database {
     const STATE: &'static str;
     /// Takes or renews the lease, unless another holds it: holder, milliseconds. Gives the fence.
     const LEASE: &'static str;
-    /// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it.
-    const STANDING: &'static str;
     /// `(event, leaf_hash)` of those that wait, in the order of commits, at most `$1`.
     const WAITING: &'static str;
     /// Gives events (`$1`: their ids) their places in the tree, from leaf `$2` on.
@@ -418,10 +421,6 @@ impl Dialect for sqlx::Sqlite {
         "SELECT 1 FROM events WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves)"
     );
     const LEASE: &'static str = lease!("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
-    // Ids have no gap, so no row of the events is counted.
-    const STANDING: &'static str =
-        "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
-        FROM tree WHERE id = 1";
     const WAITING: &'static str = "SELECT id, leaf_hash FROM events
         WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves) ORDER BY id LIMIT $1";
     const PLACE: &'static str =
@@ -500,8 +499,6 @@ impl Dialect for sqlx::Postgres {
     const STATE: &'static str =
         state!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", "SELECT 1 FROM unsequenced");
     const LEASE: &'static str = lease!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)");
-    const STANDING: &'static str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced
-        FROM tree WHERE id = 1";
     const WAITING: &'static str = "SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT $1";
     const PLACE: &'static str = "WITH r AS (SELECT event::BIGINT AS event, place - 1 AS place
             FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),
