@@ -1,10 +1,15 @@
 //! The operator's listener: health, metrics, the living actors. It asks for no credential; keep it on loopback or a closed network.
 //!
 //! - `GET /healthz`: the process answers. No IO.
-//! - `GET /readyz`: 200 `{status: "ready", …}` while the store takes writes, the actors live and nothing is draining; otherwise 503.
-//!   An external statistics service that fails is a degradation and named, never a reason to be taken out of service.
+//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works ([`readiness`]) and nothing is draining;
+//!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
+//!   a reason to be taken out of service.
 //! - `GET /metrics`: Prometheus text.
 //! - `GET /actors`: the tree of living actors, with restarts and the last failure of each.
+
+mod coalesced;
+mod gauges;
+mod readiness;
 
 use std::time::Duration;
 
@@ -17,16 +22,20 @@ use axum::routing::get;
 use serde_json::json;
 use tokio::sync::watch;
 
+use self::gauges::Gauges;
+use self::readiness::Readiness;
 use crate::house::House;
 use crate::telemetry;
 
-/// How long a health check may take.
+/// How long the supervisor may take to show what lives.
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 struct Desk {
     house: House,
     stopping: watch::Receiver<bool>,
+    readiness: Readiness,
+    gauges: Gauges,
 }
 
 /// The operator's service.
@@ -34,27 +43,31 @@ pub fn router(house: House, stopping: watch::Receiver<bool>) -> Router {
     Router::new()
         .route("/healthz", get(async || axum::Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
-        .route("/metrics", get(async || ([(CONTENT_TYPE, "text/plain; version=0.0.4")], telemetry::metrics_text())))
+        .route("/metrics", get(metrics))
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
-        .with_state(Desk { house, stopping })
+        .with_state(Desk { house, stopping, readiness: Readiness::default(), gauges: Gauges::default() })
 }
 
-async fn ready(State(Desk { house, stopping }): State<Desk>) -> Response {
-    let store = tokio::time::timeout(CHECK_DEADLINE, house.store.writable()).await;
-    let store = matches!(store, Ok(Ok(())));
-    let actors = house.root.tree(CHECK_DEADLINE).await.is_ok();
+async fn ready(State(Desk { house, stopping, readiness, .. }): State<Desk>) -> Response {
+    let report = readiness.look(&house).await;
     let draining = *stopping.borrow();
-    let ready = store && actors && !draining;
+    let ready = report.failing.is_empty() && !draining;
     let word = |good: bool| if good { "ok" } else { "failing" };
     let body = json!({
         "status": if ready { "ready" } else { "unready" },
-        "store": word(store),
-        "actors": word(actors),
-        "upstream": if house.upstream.is_degraded() { "degraded" } else { "ok" },
+        "store": word(report.is_well(&["store", "disk"])),
+        "actors": word(report.actors_are_well()),
+        "upstream": if report.upstream_degraded { "degraded" } else { "ok" },
         "draining": draining,
+        "failing": report.failing,
     });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
+}
+
+async fn metrics(State(Desk { house, gauges, .. }): State<Desk>) -> Response {
+    gauges.refresh(&house).await;
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], telemetry::metrics_text()).into_response()
 }
 
 async fn tree(State(Desk { house, .. }): State<Desk>) -> Response {

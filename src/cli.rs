@@ -205,12 +205,6 @@ fn run(work: impl Future<Output = Done>) -> Done {
     runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?.block_on(work)
 }
 
-/// An error with everything that caused it, as one line.
-fn reasons(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
 /// Opens the main database beside a server that may be running.
 async fn open_store(settings: &Settings) -> Result<store::Store, Failure> {
     crate::house::open_store(settings).await.map_err(Failure::refused)

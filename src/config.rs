@@ -118,11 +118,28 @@ pub struct AdminSettings {
     /// Address of the operator's listener: health, metrics, the living actors. It asks for no credential, so it belongs on loopback
     /// or on a closed network.
     pub bind: SocketAddr,
+    /// How long one probe of the databases answers for every request for readiness.
+    #[serde(with = "humantime_serde")]
+    pub probe_every: Duration,
+    /// How long a probe may take before its database is reported as failing.
+    #[serde(with = "humantime_serde")]
+    pub probe_deadline: Duration,
+    /// How long an actor with waiting messages may finish none, and how long signing the log may fail, before the server is unready.
+    #[serde(with = "humantime_serde")]
+    pub stalled_after: Duration,
+    /// SQLite: with fewer free bytes on the file system of the data folder the server is unready; 0 switches that off.
+    pub free_bytes_min: u64,
 }
 
 impl Default for AdminSettings {
     fn default() -> Self {
-        Self { bind: SocketAddr::from(([127, 0, 0, 1], 8081)) }
+        Self {
+            bind: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            probe_every: Duration::from_secs(1),
+            probe_deadline: Duration::from_secs(2),
+            stalled_after: Duration::from_secs(3),
+            free_bytes_min: 1 << 20,
+        }
     }
 }
 
@@ -344,6 +361,8 @@ impl Settings {
             "is needed when machines.registration is \"key\"",
         );
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
+        rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
+        rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(!self.account.section_deadline.is_zero(), "account.section_deadline", "must be longer than 0s");
         let within = |section: &'static str, inner: Vec<(String, String)>| {

@@ -48,6 +48,7 @@ use crate::http::guide::Guides;
 use crate::http::knowledge::large::LargeBodies;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
+use crate::telemetry::Requests;
 use crate::web::signin::oidc::Providers;
 
 /// What every handler has at hand. Clones are the same house.
@@ -115,6 +116,8 @@ pub struct Rooms {
     pub description: Description,
     /// How many requests may be in progress.
     pub gate: Semaphore,
+    /// Counts answered requests.
+    pub requests: Requests,
     /// Supervision of everything that lives.
     pub root: Root,
 }
@@ -261,6 +264,7 @@ impl House {
             resources: Resources::of_the_table(),
             registry_description: registry.describe(),
             description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
+            requests: Requests::default(),
             gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
             large_bodies: LargeBodies::new(&settings.knowledge.batch),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
@@ -315,8 +319,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Settings, chance: &Chance) -> ChildSpec {
     let handle = Periodic::<P>::handle(kind, settings.actors.of(kind));
     let rhythm = Rhythm { every, deadline: Duration::from_mins(1) };
-    let periodic = Periodic::new(kind, pass, rhythm, chance.clone());
-    ChildSpec::singleton(&handle, move || (periodic.clone(), ()))
+    ChildSpec::periodic(&handle, Periodic::new(kind, pass, rhythm, chance.clone()))
 }
 
 /// What lives in the embedded statistics service, where that is the one that is asked.
@@ -464,7 +467,10 @@ impl Rooms {
         let settle = async { self.usage.finish().await.and(self.presence.settle().await) };
         let settled = tokio::time::timeout(Duration::from_secs(2), settle).await;
         if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
-            tracing::warn!(error, "the last counts of usage, or who was seen last, could not be written");
+            tracing::warn!(
+                error = domain::reasons(&*error),
+                "the last counts of usage, or who was seen last, could not be written"
+            );
         }
         self.store.close().await;
         self.upstream.close().await;

@@ -12,7 +12,12 @@
 //! | `attache_events_total` | counter | `outcome` | events forwarded, held, passed through, unavailable |
 //! | `attache_events_held_total` | counter | `reason` | events held |
 //! | `attache_log_tree_size` | gauge | – | leaves in the embedded log's tree |
+//! | `attache_log_checkpoint_age_seconds` | gauge | – | since the last checkpoint was signed; it grows while no event comes |
+//! | `attache_log_unplaced_events` | gauge | – | events of the embedded log that have no place in its tree yet |
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
+//! | `attache_database_connections` | gauge | `database` | open connections to `facts` and to `log` |
+//! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |
+//! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
 //! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |
 //! | `attache_actor_live` | gauge | `kind` | living actors |
@@ -21,15 +26,20 @@
 //! | `attache_actor_refused_total` | counter | `kind`, `reason` | questions that actors could not answer |
 //! | `attache_actor_quarantined_total` | counter | `kind` | keys put into quarantine |
 //! | `attache_actor_mailbox_depth` | gauge | `kind` | messages waiting |
+//! | `attache_pass_failures_total` | counter | `name` | passes of periodic actors that failed |
+
+mod histogram;
+mod recorder;
+mod requests;
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
+
+pub use recorder::Metrics;
+pub use requests::Requests;
 
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +68,7 @@ impl Default for Settings {
     }
 }
 
-static METRICS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+static METRICS: OnceLock<Option<Metrics>> = OnceLock::new();
 
 /// Begins to write logs to standard error and to count. The first call of a process wins.
 pub fn begin(settings: &Settings) {
@@ -74,34 +84,11 @@ pub fn begin(settings: &Settings) {
 }
 
 /// Begins to count. Before the first actor is made: addresses take their counters when they are made.
-pub fn begin_counting() -> Option<&'static PrometheusHandle> {
-    /// Seconds; from a poll answered out of memory to a request that waited for its deadline.
-    const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0];
-    let install = || {
-        let builder = PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &BUCKETS);
-        builder.ok()?.install_recorder().ok()
-    };
-    METRICS.get_or_init(install).as_ref()
+pub fn begin_counting() -> Option<&'static Metrics> {
+    METRICS.get_or_init(Metrics::install).as_ref()
 }
 
 /// All metrics in the text format of Prometheus.
 pub fn metrics_text() -> String {
-    begin_counting().map(PrometheusHandle::render).unwrap_or_default()
-}
-
-/// Counts one answered request.
-pub fn request_answered(method: &Method, route: &str, status: StatusCode, took: Duration) {
-    let method = match *method {
-        Method::GET => "GET",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        _ => "other",
-    };
-    let route = metrics::SharedString::from(route.to_owned());
-    let status = metrics::SharedString::from(status.as_u16().to_string());
-    metrics::counter!("attache_http_requests_total", "method" => method, "route" => route.clone(), "status" => status)
-        .increment(1);
-    metrics::histogram!("attache_http_request_seconds", "route" => route).record(took.as_secs_f64());
+    begin_counting().map(Metrics::render).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use knowledge::index::database::Upkeep;
 use store::Store;
 use tokio::task::JoinHandle;
 
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 
 /// Passages of one pass.
 const PASSAGES_MAX: usize = 64;
@@ -30,8 +30,8 @@ impl Pass for Backfill {
     /// Whoever makes the index of a large account, which takes longer than a pass may.
     type Memory = Option<JoinHandle<()>>;
 
-    async fn run(&self, making: &mut Self::Memory) -> Result<bool, String> {
-        let upkeep = self.index.keep_up(self.embedder.model()).await.map_err(|error| error.to_string())?;
+    async fn run(&self, making: &mut Self::Memory) -> Result<bool, PassError> {
+        let upkeep = self.index.keep_up(self.embedder.model()).await?;
         if let (Upkeep::GraphMissing(shelf), Some(model)) = (upkeep, self.embedder.model())
             && making.as_ref().is_none_or(JoinHandle::is_finished)
         {
@@ -42,7 +42,7 @@ impl Pass for Backfill {
                 }
             }));
         }
-        match step(&self.store, &self.embedder, PASSAGES_MAX).await.map_err(|error| error.to_string())? {
+        match step(&self.store, &self.embedder, PASSAGES_MAX).await? {
             Step::Embedded(passages) => {
                 tracing::info!(passages, "passages got their vectors");
                 Ok(true)

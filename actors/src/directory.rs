@@ -318,6 +318,7 @@ impl<K: Key, A: Actor> Address for Directory<K, A> {
             live: self.live() as u64,
             queued: self.shared.living.iter().map(|door| u64::from(door.queued())).sum(),
             quarantined: self.shared.quarantine().count(Instant::now()) as u64,
+            unmoved_for: None,
         }
     }
 }

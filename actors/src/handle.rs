@@ -174,7 +174,11 @@ impl<M: Message> Address for Handle<M> {
 
     fn census(&self) -> Census {
         match &**self.shared.station.load() {
-            Station::Up(door) => Census { live: 1, queued: u64::from(door.queued()), quarantined: 0 },
+            Station::Up(door) => {
+                let queued = door.queued();
+                let unmoved_for = (queued > 0).then(|| door.unmoved_for());
+                Census { live: 1, queued: u64::from(queued), quarantined: 0, unmoved_for }
+            }
             Station::Down { .. } => Census::default(),
         }
     }

@@ -29,7 +29,7 @@ pub use self::feed::Feed;
 pub use self::settings::BatchSettings;
 use crate::directory::{AskError, Directory};
 use crate::handle::Reply;
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 use crate::settings::ActorSettings;
 use crate::trouble::Trouble;
 
@@ -175,10 +175,10 @@ const ADRIFT_MAX: usize = 256;
 impl Pass for Drift {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
         let Ingestion { wiring, batches, .. } = &self.0;
-        let adrift = wiring.store.batches_adrift(wiring.clock.now(), ADRIFT_MAX).await;
-        for id in adrift.map_err(|error| error.to_string())? {
+        let adrift = wiring.store.batches_adrift(wiring.clock.now(), ADRIFT_MAX).await?;
+        for id in adrift {
             let wake = |reply: Reply<()>| BatchMessage::Wake { reply };
             let told = batches.tell(&id, || self.0.load(id), wake, batches.settings().ask_deadline).await;
             match told {

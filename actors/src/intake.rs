@@ -229,13 +229,7 @@ impl IntakeActor {
     }
 
     #[ractor::message(IntakeMessage::Submit { slot, submit })]
-    async fn submit(
-        &self,
-        myself: ActorRef<IntakeMessage>,
-        slot: ChainSlot,
-        submit: Submit,
-        state: &mut IntakeState,
-    ) {
+    async fn submit(&self, myself: ActorRef<IntakeMessage>, slot: ChainSlot, submit: Submit, state: &mut IntakeState) {
         if let Some(submit) = state.turns.arrive(slot, submit) {
             self.start(&myself, slot, submit, state);
         }

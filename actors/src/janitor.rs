@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::Store;
 use store::janitor::PurgeSettings;
 
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 
 /// `[janitor]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,9 +42,9 @@ pub struct Janitor {
 impl Pass for Janitor {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
         domain::failpoint!("janitor.pass");
-        let purged = self.store.purge(self.clock.now(), &self.settings).await.map_err(|error| error.to_string())?;
+        let purged = self.store.purge(self.clock.now(), &self.settings).await?;
         tracing::debug!(?purged, "a round of cleaning up is done");
         Ok(false)
     }

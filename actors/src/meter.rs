@@ -23,7 +23,7 @@ use store::Store;
 use store::usage::UsageDay;
 use tokio::sync::RwLock;
 
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 use crate::trouble::Trouble;
 use crate::upstream::Upstream;
 
@@ -86,7 +86,7 @@ impl Usage {
     }
 
     /// Counts on, or writes what is only in memory; `true` when there is more to do.
-    async fn settle(&self) -> Result<bool, String> {
+    async fn settle(&self) -> Result<bool, PassError> {
         match &self.source {
             Source::Log(log) => self.follow(log).await,
             Source::Tally(tally) => tally.flush(&self.store).await.map(|()| false),
@@ -94,22 +94,22 @@ impl Usage {
     }
 
     /// Writes what would be lost with the process: nothing where a log is followed.
-    pub async fn finish(&self) -> Result<(), String> {
+    pub async fn finish(&self) -> Result<(), PassError> {
         match &self.source {
             Source::Log(_) => Ok(()),
             Source::Tally(tally) => tally.flush(&self.store).await,
         }
     }
 
-    async fn follow(&self, log: &Log) -> Result<bool, String> {
-        let counted = self.store.usage_counted().await.map_err(|error| error.to_string())?;
-        let (until, days) = log.usage_from(counted, LEAVES_MAX).await.map_err(|error| error.to_string())?;
+    async fn follow(&self, log: &Log) -> Result<bool, PassError> {
+        let counted = self.store.usage_counted().await?;
+        let (until, days) = log.usage_from(counted, LEAVES_MAX).await?;
         if until == counted {
             return Ok(false);
         }
         domain::failpoint!("meter.count");
         // Not ours: another node has counted them a moment ago, and there may be more.
-        self.store.usage_count(counted, until, &days).await.map_err(|error| error.to_string())?;
+        self.store.usage_count(counted, until, &days).await?;
         domain::failpoint!("meter.counted");
         Ok(until - counted >= u64::from(LEAVES_MAX))
     }
@@ -122,7 +122,7 @@ pub struct UsageMeter(pub Usage);
 impl Pass for UsageMeter {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
         domain::failpoint!("meter.pass");
         self.0.settle().await
     }
@@ -169,7 +169,7 @@ impl Tally {
         own.fold(Used::default(), |sum, (_, used)| sum + *used)
     }
 
-    async fn flush(&self, store: &Store) -> Result<(), String> {
+    async fn flush(&self, store: &Store) -> Result<(), PassError> {
         let _moving = self.moving.write().await;
         let days: Vec<UsageDay> = {
             let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl Tally {
         if days.is_empty() {
             return Ok(());
         }
-        store.usage_add(&days).await.map_err(|error| error.to_string())?;
+        store.usage_add(&days).await?;
         // Only what was written: more may have come meanwhile.
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for written in days {

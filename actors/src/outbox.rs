@@ -22,7 +22,7 @@ use store::{Store, StoreError};
 
 use crate::detached::detached;
 use crate::handle::Unavailable;
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 use crate::upstream::Upstream;
 
 /// Events of one identity that are read at once.
@@ -172,17 +172,17 @@ fn next_epoch(body: &[u8]) -> u64 {
 impl Pass for Outbox {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
         domain::failpoint!("outbox.pass");
-        let identities = self.store.outbox_identities(IDENTITIES_MAX).await.map_err(|error| error.to_string())?;
+        let identities = self.store.outbox_identities(IDENTITIES_MAX).await?;
         let mut failed = None;
         for identity in &identities {
             if let Err(error) = self.deliver(identity).await {
-                failed = Some(error.to_string());
+                failed = Some(domain::reasons(&error));
             }
         }
         match failed {
-            Some(error) => Err(format!("changes of consent are not reported yet: {error}")),
+            Some(error) => Err(format!("changes of consent are not reported yet: {error}").into()),
             None => Ok(identities.len() == IDENTITIES_MAX),
         }
     }

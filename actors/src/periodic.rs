@@ -1,10 +1,14 @@
 //! An actor that does one thing again and again: sequencing, watching, cleaning up.
 //!
-//! What it guards: that one pass ends before the next begins, that a pass which hangs is cut off, and that a failing pass is told
-//! once in the log and tried again, instead of taking the actor with it.
+//! What it guards: that one pass ends before the next begins, and that a pass which hangs is cut off. A pass that fails is counted and
+//! retried instead of crashing the actor. The log has one line when passes begin to fail and one when they succeed again; between
+//! the two, [`Passes`] says since when and why.
 //!
 //! **If it crashes:** it starts afresh with a first pass at once; passes read from the store whatever they go on from.
 
+mod passes;
+
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
@@ -14,14 +18,18 @@ use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::handle::{Handle, Reply};
 use crate::settings::ActorSettings;
+pub use passes::{FailingPasses, Passes};
+
+/// Why a pass failed. It is reported with its causes.
+pub type PassError = Box<dyn Error + Send + Sync>;
 
 /// What is done.
 pub trait Pass: Clone + Send + Sync + 'static {
     /// What one pass carries over to the next; lost in a crash.
     type Memory: Default + Send + 'static;
 
-    /// Does it once. `Ok(true)`: there is more to do right now. An error is logged.
-    fn run(&self, memory: &mut Self::Memory) -> impl Future<Output = Result<bool, String>> + Send;
+    /// Does it once. `Ok(true)`: there is more to do right now.
+    fn run(&self, memory: &mut Self::Memory) -> impl Future<Output = Result<bool, PassError>> + Send;
 }
 
 /// When it is done.
@@ -56,16 +64,21 @@ impl fmt::Debug for PeriodicMessage {
 /// The actor.
 #[derive(Debug, Clone)]
 pub struct Periodic<P> {
-    name: &'static str,
     pass: P,
     rhythm: Rhythm,
     chance: Chance,
+    passes: Passes,
 }
 
 impl<P: Pass> Periodic<P> {
-    /// `name` is the name in logs.
+    /// `name` is the name in logs and metrics.
     pub fn new(name: &'static str, pass: P, rhythm: Rhythm, chance: Chance) -> Self {
-        Self { name, pass, rhythm, chance }
+        Self { pass, rhythm, chance, passes: Passes::new(name) }
+    }
+
+    /// How its passes go, through every restart.
+    pub fn passes(&self) -> &Passes {
+        &self.passes
     }
 
     /// The address of such an actor.
@@ -75,11 +88,12 @@ impl<P: Pass> Periodic<P> {
 
     async fn pass(&self, memory: &mut P::Memory) -> Result<bool, String> {
         let run = tokio::time::timeout(self.rhythm.deadline, self.pass.run(memory)).await;
-        let outcome = run.unwrap_or_else(|_| Err(format!("cut off after {:?}", self.rhythm.deadline)));
-        if let Err(error) = &outcome {
-            tracing::warn!(actor.name = self.name, error, "a pass failed and will be tried again");
-        }
-        outcome
+        let outcome = run.unwrap_or_else(|_| Err(format!("cut off after {:?}", self.rhythm.deadline).into()));
+        outcome.inspect(|_| self.passes.succeeded()).map_err(|error| {
+            let error = domain::reasons(&*error);
+            self.passes.failed(&error);
+            error
+        })
     }
 
     fn pause(&self) -> Duration {

@@ -14,7 +14,7 @@ use domain::Timestamp;
 use domain::ids::MachineUuid;
 use store::Store;
 
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 
 /// How seldom a computer is written.
 const SPARING: TimeDelta = TimeDelta::minutes(1);
@@ -43,13 +43,12 @@ impl Presence {
     }
 
     /// Writes what was noted.
-    pub async fn settle(&self) -> Result<(), String> {
+    pub async fn settle(&self) -> Result<(), PassError> {
         if self.noted.is_empty() {
             return Ok(());
         }
         let noted: Vec<(MachineUuid, Timestamp)> = self.noted.iter().map(|seen| (*seen.key(), *seen.value())).collect();
-        let written = self.store.machines_touch(&noted, SPARING).await;
-        written.map_err(|error| error.to_string())?;
+        self.store.machines_touch(&noted, SPARING).await?;
         for (machine, _) in &noted {
             self.noted.remove(machine);
         }
@@ -64,7 +63,7 @@ pub struct PresenceKeeper(pub Presence);
 impl Pass for PresenceKeeper {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, String> {
+    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
         domain::failpoint!("presence.pass");
         self.0.settle().await.map(|()| false)
     }

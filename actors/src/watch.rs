@@ -14,7 +14,7 @@ use store::Store;
 
 use crate::claim::Claims;
 use crate::device::DeviceCodes;
-use crate::periodic::Pass;
+use crate::periodic::{Pass, PassError};
 
 /// How far each pass looks back beyond the last one: longer than clocks of nodes may differ and than a transaction may take to be
 /// seen.
@@ -75,12 +75,11 @@ impl Looked {
 impl Pass for Watch {
     type Memory = Seen;
 
-    async fn run(&self, seen: &mut Seen) -> Result<bool, String> {
+    async fn run(&self, seen: &mut Seen) -> Result<bool, PassError> {
         domain::failpoint!("watch.pass");
         let now = self.clock.now();
         let since = seen.registrations.since(now);
-        let found = self.store.registrations_changed_since(since, CHANGES_MAX).await;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = self.store.registrations_changed_since(since, CHANGES_MAX).await?;
         let more_registrations = seen.registrations.on(&found, now);
         seen.told.retain(|_, (changed_at, _)| *changed_at >= since - OVERLAP);
         for (claim_token, changed_at) in found {
@@ -94,16 +93,15 @@ impl Pass for Watch {
                 self.claims.hint(claim_token);
             }
         }
-        let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await;
-        let found = found.map_err(|error| error.to_string())?;
+        let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
         let more_devices = seen.devices.on(&found, now);
         // Told again and again within the overlap: a poller may be starting from what was read before the change. One that knows
         // the end does not look.
         for (code, _) in found {
             self.devices.hint(code);
         }
-        let keys = self.store.assertion_keys(now, self.keep_retired_for).await.map_err(|error| error.to_string())?;
-        self.claims.keyring().replace(&keys).map_err(|error| error.to_string())?;
+        let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
+        self.claims.keyring().replace(&keys)?;
         Ok(more_registrations || more_devices)
     }
 }

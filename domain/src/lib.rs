@@ -29,6 +29,7 @@
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
 //! | [`clock`], [`chance`] | time and randomness as values |
+//! | [`reasons()`] | an error with its causes, on one line |
 
 pub mod api_key;
 pub mod batch;
@@ -49,6 +50,7 @@ pub mod item;
 pub mod lane;
 pub mod letter;
 pub mod memory;
+mod reasons;
 pub mod registry;
 pub mod retry_after;
 pub mod secret;
@@ -62,6 +64,7 @@ pub mod words;
 pub use chance::Chance;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
+pub use reasons::reasons;
 pub use retry_after::retry_after;
 
 /// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.

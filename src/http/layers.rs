@@ -17,7 +17,6 @@ use super::KNOWLEDGE_PREFIX;
 use super::error::{ApiError, Code};
 use super::knowledge::error::KnowledgeError;
 use crate::house::House;
-use crate::telemetry;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -53,7 +52,7 @@ async fn outermost(State(house): State<House>, mut request: Request, next: Next)
     headers.insert(REQUEST_ID, request_id);
     // What the API answers is for its caller alone, unless a handler says otherwise.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    telemetry::request_answered(&method, route, response.status(), begun.elapsed());
+    house.requests.answered(&method, route, response.status(), begun.elapsed());
     response
 }
 

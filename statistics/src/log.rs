@@ -13,6 +13,7 @@
 
 mod append;
 mod audit;
+mod health;
 mod postgres;
 mod read;
 mod sequence;
@@ -31,10 +32,12 @@ use uuid::Uuid;
 
 pub use append::{Answer, Append, AppendOutcome};
 pub use audit::{AuditFault, Audited};
+pub use health::Standing;
 pub use sequence::Sequenced;
 
 use crate::checkpoint::{NotAName, SignerKey};
 use crate::merkle::{self, TreeFault};
+use health::Appends;
 use sql::Dialect;
 use usage::Spans;
 use writer::Writer;
@@ -59,6 +62,8 @@ pub struct Log {
     writer: Option<Writer>,
     /// SQLite: what the newest leaves add to the usage.
     spans: Spans,
+    /// Whether the last append of this process failed.
+    appends: Arc<Appends>,
 }
 
 /// Numbers of sources that are kept in memory; beyond it all are dropped and read again.
@@ -205,7 +210,8 @@ impl Log {
         let mut log = Self::over(pool, clock, chance);
         log.begin(origin).await?;
         if let Pool::Sqlite { file, .. } = &log.pool {
-            log.writer = Some(Writer::start(file.clone(), settings, clock, log.spans.clone())?);
+            log.writer =
+                Some(Writer::start(file.clone(), settings, clock, log.spans.clone(), Arc::clone(&log.appends))?);
         }
         Ok(log)
     }
@@ -222,10 +228,11 @@ impl Log {
             pool,
             clock: clock.clone(),
             chance: chance.clone(),
-            sources: Arc::new(DashMap::new()),
+            sources: Arc::default(),
             holder,
             writer: None,
             spans: Spans::default(),
+            appends: Arc::default(),
         }
     }
 
@@ -252,6 +259,11 @@ impl Log {
         })
         .during("begin the log")?;
         if begun == origin { Ok(()) } else { Err(LogError::OtherOrigin { begun, asked: origin.to_owned() }) }
+    }
+
+    /// The connections, for metrics.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// Takes what is queued, gives the lease back, so that another process need not wait for its end, and closes the connections.

@@ -48,6 +48,17 @@ pub enum Pool {
     Postgres(PgPool),
 }
 
+/// How many connections to one database there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// Those that are open.
+    pub open: u64,
+    /// Those of them that are not in use.
+    pub idle: u64,
+    /// Writes that wait for their turn; unknown for PostgreSQL.
+    pub waiting: Option<u64>,
+}
+
 impl Pool {
     /// Connects, and refuses a database that would lose what it acknowledged.
     ///
@@ -99,11 +110,12 @@ impl Pool {
         }
     }
 
-    /// What SQLite finds wrong with its file; nothing for PostgreSQL, which looks for itself.
+    /// What is wrong with the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
+    /// is read, but no index.
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Sqlite { reader, .. } => sqlite::faults(reader).await,
-            Self::Postgres(_) => Ok(Vec::new()),
+            Self::Postgres(pool) => postgres::faults(pool).await,
         }
     }
 
@@ -120,13 +132,17 @@ impl Pool {
         }
     }
 
-    /// Connections that are open and idle, for metrics.
-    pub fn idle(&self) -> (u32, usize) {
+    /// How many connections there are, for metrics.
+    pub fn connections(&self) -> Connections {
         match self {
-            Self::Sqlite { writer, reader, .. } => {
-                (1 + reader.size(), usize::from(writer.is_idle()) + reader.num_idle())
+            Self::Sqlite { writer, reader, .. } => Connections {
+                open: 1 + u64::from(reader.size()),
+                idle: u64::from(writer.is_idle()) + reader.num_idle() as u64,
+                waiting: Some(writer.counts().waiting as u64),
+            },
+            Self::Postgres(pool) => {
+                Connections { open: u64::from(pool.size()), idle: pool.num_idle() as u64, waiting: None }
             }
-            Self::Postgres(pool) => (pool.size(), pool.num_idle()),
         }
     }
 
@@ -231,21 +247,29 @@ macro_rules! in_transaction {
                 }
                 Err(error) => Err(error),
             },
-            $crate::Pool::Postgres(pool) => match pool.acquire().await {
-                Ok(mut connection) => {
-                    $(type $Db = $crate::pool::Postgres;)?
-                    let settled = match $crate::pool::begin(&mut connection).await {
-                        Ok(mut transaction) => {
-                            let $tx = &mut *transaction;
-                            let outcome = $crate::pool::driver_errors(async { $body }).await;
-                            $crate::pool::settle(transaction, outcome, $good).await
-                        }
-                        Err(error) => $crate::pool::Settled::broken(Err(error)),
-                    };
-                    settled.leave(connection)
-                }
-                Err(error) => Err(error),
-            },
+            $crate::Pool::Postgres(pool) => $crate::in_postgres!(pool, |$tx $(: $Db)?| $body, commit if $good),
+        }
+    };
+}
+
+/// The same for what only PostgreSQL executes: `pool` is its pool. A connection whose transaction did not end is closed.
+#[macro_export]
+macro_rules! in_postgres {
+    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr, commit if $good:expr) => {
+        match $pool.acquire().await {
+            Ok(mut connection) => {
+                $(type $Db = $crate::pool::Postgres;)?
+                let settled = match $crate::pool::begin(&mut connection).await {
+                    Ok(mut transaction) => {
+                        let $tx = &mut *transaction;
+                        let outcome = $crate::pool::driver_errors(async { $body }).await;
+                        $crate::pool::settle(transaction, outcome, $good).await
+                    }
+                    Err(error) => $crate::pool::Settled::broken(Err(error)),
+                };
+                settled.leave(connection)
+            }
+            Err(error) => Err(error),
         }
     };
 }

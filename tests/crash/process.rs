@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -38,6 +38,17 @@ impl Home {
     pub fn set(mut self, knob: &str, value: &str) -> Self {
         self.environment.insert(format!("ATTACHE_{}", knob.to_uppercase().replace('.', "__")), value.to_owned());
         self
+    }
+
+    /// Sets a variable of the environment that is no knob.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Has this library loaded into every program before its own libraries.
+    pub fn preloading(self, library: &Path) -> Self {
+        self.environment("LD_PRELOAD", library.to_str().unwrap())
     }
 
     /// Where the embedded databases are.

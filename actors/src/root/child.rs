@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ractor::{Actor, ActorCell, ActorRef, Message, SpawnErr};
 use serde::Serialize;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 use crate::directory::{Directory, Key};
 use crate::family::Family;
 use crate::handle::{Handle, Kind};
+use crate::periodic::{Pass, Passes, Periodic, PeriodicMessage};
 
 /// What a child is to its supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,6 +34,7 @@ pub struct ChildSpec {
     pub(super) address: Arc<dyn Address>,
     pub(super) start: Start,
     pub(super) stop: Arc<dyn Fn(&ActorCell) + Send + Sync>,
+    pub(super) passes: Option<Passes>,
 }
 
 pub(super) type Starting = Pin<Box<dyn Future<Output = Result<ActorCell, SpawnErr>> + Send>>;
@@ -47,6 +50,12 @@ impl ChildSpec {
             let (actor, arguments) = make();
             async move { Ok(A::spawn_linked(None, actor, arguments, root).await?.0) }
         })
+    }
+
+    /// An actor that runs passes; the tree shows those that fail.
+    pub fn periodic<P: Pass>(handle: &Handle<PeriodicMessage>, periodic: Periodic<P>) -> Self {
+        let passes = periodic.passes().clone();
+        Self { passes: Some(passes), ..Self::singleton(handle, move || (periodic.clone(), ())) }
     }
 
     /// The supervisor of the per-key actors in `directory`, each a clone of `prototype`.
@@ -98,6 +107,7 @@ impl ChildSpec {
             start: Arc::new(start),
             // Fails only if the child is gone already.
             stop: Arc::new(|child| drop(child.drain())),
+            passes: None,
         }
     }
 }
@@ -132,4 +142,6 @@ pub(crate) struct Census {
     pub(crate) live: u64,
     pub(crate) queued: u64,
     pub(crate) quarantined: u64,
+    /// How long nothing was finished although messages wait; `None` where none waits, and where several actors share the address.
+    pub(crate) unmoved_for: Option<Duration>,
 }

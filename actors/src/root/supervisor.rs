@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::child::{ChildSpec, Role};
 use super::tree::{LastFailure, Node, Status};
 use super::{Outcome, Progress, RootSettings};
+use crate::periodic::Passes;
 use crate::restart::{Decision, RestartPolicy};
 
 /// Longest error that is kept for the operator, in characters.
@@ -187,8 +188,10 @@ impl Supervisor {
             status,
             restarts: children.iter().map(|child| child.restarts).sum(),
             last_failure: None,
+            failing: None,
             live: children.iter().map(|child| child.live).sum(),
             queued: children.iter().map(|child| child.queued).sum(),
+            unmoved_ms: None,
             quarantined: children.iter().map(|child| child.quarantined).sum(),
             children,
         };
@@ -396,8 +399,10 @@ impl Child {
                 .last_failure
                 .as_ref()
                 .map(|(at, error)| LastFailure { error: error.clone(), seconds_ago: at.elapsed().as_secs() }),
+            failing: self.spec.passes.as_ref().and_then(Passes::failing),
             live: census.live,
             queued: census.queued,
+            unmoved_ms: census.unmoved_for.map(|unmoved| u64::try_from(unmoved.as_millis()).unwrap_or(u64::MAX)),
             quarantined: census.quarantined,
             children: Vec::new(),
         }

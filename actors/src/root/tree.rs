@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::child::Role;
+use crate::periodic::FailingPasses;
 
 /// One supervised child, or the root itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,10 +21,16 @@ pub struct Node {
     /// Why it last failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
+    /// Its passes, if it is a periodic actor and they fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<FailingPasses>,
     /// How many actors live here: 0 or 1, and for a family the number of its members.
     pub live: u64,
     /// Messages waiting or in their hands.
     pub queued: u64,
+    /// For one actor or factory with waiting messages: milliseconds since it last finished one, or since the first of them came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmoved_ms: Option<u64>,
     /// Keys in quarantine.
     pub quarantined: u64,
     /// What it supervises.

@@ -146,3 +146,23 @@ async fn parked_replies_neither_fill_the_queue_nor_look_stuck() {
     assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(1));
     world.end(root).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_tree_shows_how_long_waiting_messages_have_not_moved() {
+    let world = World::new();
+    let handle = Handle::new("probe", &settings());
+    let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
+    let unmoved = async || root.tree(SECOND).await.unwrap().children[0].unmoved_ms;
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(unmoved().await, None, "none waits");
+    for _ in 0..2 {
+        handle.tell(|reply| Do::Work(4 * SECOND, reply)).unwrap();
+    }
+    tokio::time::sleep(3 * SECOND).await;
+    assert_eq!(unmoved().await, Some(3000));
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(unmoved().await, Some(1000), "the first was finished a second ago");
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(unmoved().await, None);
+    world.end(root).await;
+}

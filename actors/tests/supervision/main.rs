@@ -7,6 +7,8 @@ mod crowd;
 mod directory;
 mod drain;
 mod handle;
+mod log;
 mod metrics;
+mod periodic;
 mod restart;
 mod world;

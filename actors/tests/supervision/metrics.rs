@@ -13,7 +13,7 @@ use crate::world::{Do, Probe, World, eventually, settings};
 
 /// Keeps the last value of every counter and gauge.
 #[derive(Default)]
-struct Numbers(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+pub struct Numbers(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
 impl Numbers {
     fn register(&self, key: &Key) -> Arc<AtomicU64> {
@@ -22,7 +22,7 @@ impl Numbers {
         Arc::clone(self.0.lock().unwrap().entry(name).or_default())
     }
 
-    fn counter(&self, name: &str) -> u64 {
+    pub fn counter(&self, name: &str) -> u64 {
         self.0.lock().unwrap()[name].load(Ordering::SeqCst)
     }
 

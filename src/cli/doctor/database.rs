@@ -1,10 +1,10 @@
 //! The main database: whether it opens, keeps what it acknowledges, has the tables of this version, and takes writes.
 
-use store::{Store, StoreError};
+use domain::reasons;
+use store::{Pool, Store, StoreError};
 
 use super::Finding;
 use super::clock::Witness;
-use crate::cli::reasons;
 use crate::config::Settings;
 
 const DATABASE: &str = "database";
@@ -33,6 +33,24 @@ pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Wi
     found
 }
 
+/// Reads a database through, and says what was read.
+pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
+    let restore = if pool.is_postgres() {
+        "restore a backup of the database server"
+    } else {
+        "restore a backup: `attache backup restore`"
+    };
+    match pool.faults().await {
+        Ok(faults) if faults.is_empty() && pool.is_postgres() => Finding::good(
+            about,
+            "every row of every table was read; indexes were not: the extension amcheck of PostgreSQL reads them",
+        ),
+        Ok(faults) if faults.is_empty() => Finding::good(about, "whole: every page, index and reference was read"),
+        Ok(faults) => Finding::bad(about, faults.join("; "), restore),
+        Err(error) => Finding::bad(about, reasons(&error), "look into the disk's own log"),
+    }
+}
+
 async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
     let mut findings = vec![match store.pool().describe().await {
         Ok(words) => Finding::good(DATABASE, words.join(", ")),
@@ -56,11 +74,7 @@ async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
         Err(error) => Finding::bad("writes", reasons(&error), "is the disk full, or the file read-only?"),
     });
     if deep {
-        findings.push(match store.pool().faults().await {
-            Ok(faults) if faults.is_empty() => Finding::good("file", "whole: every page, index and reference was read"),
-            Ok(faults) => Finding::bad("file", faults.join("; "), "restore a backup: `attache backup restore`"),
-            Err(error) => Finding::bad("file", reasons(&error), "look into the disk's own log"),
-        });
+        findings.push(read_through("file", store.pool()).await);
     }
     findings
 }

@@ -3,19 +3,22 @@
 use std::time::Instant;
 
 use domain::clock::date_time;
-use domain::{Chance, Clock};
+use domain::{Chance, Clock, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, Scope};
-use statistics::log::{Audited, Log};
+use statistics::log::{Audited, Log, Standing};
 use store::Pool;
 
 use super::Finding;
 use super::clock::Witness;
-use crate::cli::reasons;
+use super::database::read_through;
 use crate::config::Settings;
 
 const STATISTICS: &str = "statistics";
 const LOG: &str = "log";
+
+/// A living server signs at least every second.
+const SIGNED_WITHIN_SECONDS: i64 = 10;
 
 pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
     match &settings.upstream.url {
@@ -51,6 +54,20 @@ async fn external(settings: &Settings, url: &str) -> Finding {
     }
 }
 
+/// Whether every event has its place in the signed tree, or gets it soon.
+fn signed(Standing { tree_size, signed_at, unplaced }: Standing, now: Timestamp) -> Finding {
+    let age = (now - signed_at).num_seconds().max(0);
+    let found = format!(
+        "embedded: the tree of {tree_size} was signed {}, {age} s ago; events without a place in it: {unplaced}",
+        date_time(signed_at)
+    );
+    if unplaced == 0 || age < SIGNED_WITHIN_SECONDS {
+        return Finding::good(STATISTICS, found);
+    }
+    let advice = "events get their place while a server runs: start it, or look at its failing passes (`sequence`)";
+    Finding::doubtful(STATISTICS, found, advice)
+}
+
 async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
     let path = settings.data.log();
     if settings.database.url.is_none() && !path.exists() {
@@ -66,14 +83,15 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>)
         Ok(log) => log,
         Err(reason) => return vec![Finding::bad(STATISTICS, reason, "`attache migrate` brings it up to date")],
     };
-    let mut findings = vec![match log.signed_at().await {
-        Ok((size, at)) => {
-            witnesses.push(Witness::of_the_past("the log's last signature", at));
-            Finding::good(STATISTICS, format!("embedded: the tree of {size} was signed {}", date_time(at)))
+    let mut findings = vec![match log.standing().await {
+        Ok(standing) => {
+            witnesses.push(Witness::of_the_past("the log's last signature", standing.signed_at));
+            signed(standing, Clock::system().now())
         }
         Err(error) => Finding::bad(STATISTICS, reasons(&error), "look into the database's log"),
     }];
     if deep {
+        findings.push(read_through("log file", log.pool()).await);
         findings.push(match log.audit().await {
             Ok(audited) => {
                 let Audited { events, chains, checkpoint, .. } = audited;

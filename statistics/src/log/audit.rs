@@ -130,8 +130,11 @@ impl Log {
         let stored_until = if self.pool.is_postgres() { u64::MAX } else { signed.size };
         loop {
             let rows: Vec<sql::AuditRow> =
-                on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::EVENTS_AFTER).bind(after).bind(PAGE).fetch_all(db))
-                    .during("read events")?;
+                on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::EVENTS_AFTER)
+                    .bind(after)
+                    .bind(PAGE)
+                    .fetch_all(db))
+                .during("read events")?;
             let Some(last) = rows.last() else { return Ok((events, heads, stored)) };
             after = last.id;
             events += rows.len() as u64;

@@ -6,8 +6,7 @@ use domain::Digest;
 use domain::chain::{ChainKey, Head, Position, Prev};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use sqlx::postgres::PgPool;
-use store::Pool;
-use store::pool::{driver_errors, settle};
+use store::{Pool, in_postgres};
 use uuid::Uuid;
 
 use super::append::{Append, AppendOutcome};
@@ -54,6 +53,12 @@ struct Plan {
 impl Log {
     /// Takes a group of events; one outcome per event, in order. Either all that is new is durable when it returns, or nothing is.
     pub(super) async fn append_on_postgres(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
+        let appended = self.append_group(group).await;
+        self.appends.note(&appended, self.clock.now());
+        appended
+    }
+
+    async fn append_group(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let sources = self.sources(group).await?;
         let mut attempts = 1;
         loop {
@@ -73,9 +78,9 @@ impl Log {
     async fn try_append(&self, group: &[Append], sources: &[i64]) -> Result<Vec<AppendOutcome>, LogError> {
         let (known_json, known_bytes) = event_ids(group);
         let (heads_json, heads_bytes) = head_keys(group);
-        let mut transaction = self.postgres().begin().await.during("append events")?;
-        let tx = &mut *transaction;
-        let plan = driver_errors(async {
+        let plan: Option<Plan> = in_postgres!(
+            self.postgres(),
+            |tx| {
                 // The heads first: on PostgreSQL that locks them, so whatever is read after stays true.
                 let heads: Vec<sql::FoundHead> = sqlx::query_as(postgres::HEADS)
                     .bind(&heads_json)
@@ -98,10 +103,10 @@ impl Log {
                 let moved = sqlx::query(postgres::HEADS_MOVE).bind(json).bind(bytes).execute(&mut *tx).await?;
                 let whole = added.rows_affected() >= plan.added && moved.rows_affected() == plan.moved;
                 Ok(whole.then_some(plan))
-        })
-        .await;
-        let good = |plan: &Option<Plan>| plan.as_ref().is_some_and(|plan| plan.any);
-        let plan = settle(transaction, plan, good).await.during("append events")?;
+            },
+            commit if |plan: &Option<Plan>| plan.as_ref().is_some_and(|plan| plan.any)
+        )
+        .during("append events")?;
         plan.map(|plan| plan.outcomes).ok_or(LogError::Contended)
     }
 
@@ -128,8 +133,12 @@ impl Log {
             let (json, bytes) = unknown.parameters();
             let pool = self.postgres();
             sqlx::query(postgres::SOURCES_ADD).bind(&json).bind(&bytes).execute(pool).await.during("add sources")?;
-            let found: Vec<sql::FoundSource> =
-                sqlx::query_as(postgres::SOURCES).bind(&json).bind(&bytes).fetch_all(pool).await.during("read sources")?;
+            let found: Vec<sql::FoundSource> = sqlx::query_as(postgres::SOURCES)
+                .bind(&json)
+                .bind(&bytes)
+                .fetch_all(pool)
+                .await
+                .during("read sources")?;
             for (id, machine, agent_id, user_cuid, lane) in found {
                 let lane: domain::envelope::Lane = lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
                 self.sources.insert((machine.into(), agent_id, user_cuid, lane.as_str()), id);
@@ -145,10 +154,6 @@ impl Log {
         if let Err(error) = released {
             tracing::debug!(error = %error, "the lease of the sequencer could not be given back; it ends by itself");
         }
-    }
-
-    pub(super) async fn probe_on_postgres(&self) -> Result<(), LogError> {
-        sqlx::query(postgres::PROBE).execute(self.postgres()).await.map(drop).during("write to the log")
     }
 
     /// The connections. Only called where the log has no writer of its own, which is where the database is PostgreSQL.
@@ -352,9 +357,9 @@ impl Log {
         let size = i64::try_from(tree.size).map_err(corrupt)?;
         let grown = i64::try_from(tree.size + tree.added).map_err(corrupt)?;
         let now = self.clock.now();
-        let mut transaction = self.postgres().begin().await.during("store the grown tree")?;
-        let tx = &mut *transaction;
-        let won = driver_errors(async {
+        in_postgres!(
+            self.postgres(),
+            |tx| {
                 let signed = sqlx::query(postgres::TREE_GROW)
                     .bind(grown)
                     .bind(&tree.root.as_bytes()[..])
@@ -372,9 +377,10 @@ impl Log {
                 sqlx::query(postgres::PLACE).bind(&events_json).bind(size).execute(&mut *tx).await?;
                 sqlx::query(postgres::TILES_PUT).bind(&tiles_json).bind(&tiles_bytes).execute(&mut *tx).await?;
                 Ok(true)
-        })
-        .await;
-        settle(transaction, won, |won: &bool| *won).await.during("store the grown tree")
+            },
+            commit if |won: &bool| *won
+        )
+        .during("store the grown tree")
     }
 }
 

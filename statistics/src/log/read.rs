@@ -135,13 +135,6 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
-    /// How many leaves were signed last, and when.
-    pub async fn signed_at(&self) -> Result<(u64, Timestamp), LogError> {
-        let (size, at): (i64, Timestamp) =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql::SIGNED_AT).fetch_one(db)).during("read the signed tree")?;
-        Ok((u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?, at))
-    }
-
     pub(super) async fn signed(&self) -> Result<Signed, LogError> {
         let (size, root, checkpoint, vkey): (i64, Vec<u8>, String, String) =
             on_reader!(&self.pool, |db| sqlx::query_as(sql::TREE).fetch_one(db)).during("read the signed tree")?;

@@ -20,12 +20,4 @@ impl Log {
             None => self.sequence_on_postgres(events_max).await,
         }
     }
-
-    /// Commits a change of no consequence, to learn whether the log takes writes.
-    pub async fn writable(&self) -> Result<(), LogError> {
-        match &self.writer {
-            Some(writer) => writer.probe().await,
-            None => self.probe_on_postgres().await,
-        }
-    }
 }

@@ -176,8 +176,13 @@ pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
 /// `(size, root, checkpoint, vkey)` of what was signed last.
 pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
-/// `(size, signed_at)` of what was signed last.
-pub const SIGNED_AT: &str = "SELECT size, signed_at FROM tree WHERE id = 1";
+/// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it. Ids of SQLite have no gap, so no row is
+/// counted.
+pub const STANDING_SQLITE: &str = "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
+    FROM tree WHERE id = 1";
+/// The same on PostgreSQL.
+pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced
+    FROM tree WHERE id = 1";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// The statements that differ. Those about many rows take the parameters of [`Rows`].
@@ -356,27 +361,6 @@ impl Dialect for sqlx::Sqlite {
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
 /// cached while the tables were empty would otherwise read them whole for ever.
-/// The same text, for what is written.
-impl Dialect for store::pool::Direct {
-    const HEADS: &'static str = <sqlx::Sqlite as Dialect>::HEADS;
-    const KNOWN: &'static str = <sqlx::Sqlite as Dialect>::KNOWN;
-    const SOURCES_ADD: &'static str = <sqlx::Sqlite as Dialect>::SOURCES_ADD;
-    const SOURCES: &'static str = <sqlx::Sqlite as Dialect>::SOURCES;
-    const EVENTS_ADD: &'static str = <sqlx::Sqlite as Dialect>::EVENTS_ADD;
-    const HEADS_MOVE: &'static str = <sqlx::Sqlite as Dialect>::HEADS_MOVE;
-    const STATE: &'static str = <sqlx::Sqlite as Dialect>::STATE;
-    const LEASE: &'static str = <sqlx::Sqlite as Dialect>::LEASE;
-    const WAITING: &'static str = <sqlx::Sqlite as Dialect>::WAITING;
-    const PLACE: &'static str = <sqlx::Sqlite as Dialect>::PLACE;
-    const LEAVES_FROM: &'static str = <sqlx::Sqlite as Dialect>::LEAVES_FROM;
-    const TILES: &'static str = <sqlx::Sqlite as Dialect>::TILES;
-    const TILES_PUT: &'static str = <sqlx::Sqlite as Dialect>::TILES_PUT;
-    const ACTIVITY: [&'static str; 2] = <sqlx::Sqlite as Dialect>::ACTIVITY;
-    const PROOF: [&'static str; 2] = <sqlx::Sqlite as Dialect>::PROOF;
-    const USAGE: &'static str = <sqlx::Sqlite as Dialect>::USAGE;
-    const USAGE_BEYOND: &'static str = <sqlx::Sqlite as Dialect>::USAGE_BEYOND;
-}
-
 impl Dialect for sqlx::Postgres {
     const EVENTS_AFTER: &'static str = concat!(
         "SELECT e.id, ",
@@ -393,8 +377,10 @@ impl Dialect for sqlx::Postgres {
         postgres_activity!("s.machine_id = $1"),
         postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
     ];
-    const PROOF: [&'static str; 2] =
-        [postgres_proof!("s.machine_id = $2"), postgres_proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))")];
+    const PROOF: [&'static str; 2] = [
+        postgres_proof!("s.machine_id = $2"),
+        postgres_proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))"),
+    ];
     const USAGE: &'static str =
         usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");
     const USAGE_BEYOND: &'static str = usage_beyond!(

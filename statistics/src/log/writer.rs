@@ -31,6 +31,7 @@ use tokio::sync::oneshot;
 use self::chains::Chains;
 use self::tree::{Pass, Tail};
 use super::append::{Answer, Append};
+use super::health::Appends;
 use super::sequence::Sequenced;
 use super::usage::Spans;
 use super::{DuringSqlite as _, LogError, WriterSettings};
@@ -64,13 +65,20 @@ impl fmt::Debug for Writer {
 
 impl Writer {
     /// Starts the thread. The file is opened with the first job.
-    pub fn start(file: SqliteFile, settings: &WriterSettings, clock: &Clock, spans: Spans) -> Result<Self, LogError> {
+    pub fn start(
+        file: SqliteFile,
+        settings: &WriterSettings,
+        clock: &Clock,
+        spans: Spans,
+        appends: Arc<Appends>,
+    ) -> Result<Self, LogError> {
         let (jobs, queue) = mpsc::channel();
         let worker = Worker {
             file,
             clock: clock.clone(),
             settings: settings.clone(),
             spans,
+            appends,
             open: None,
             unfolded_bytes: 0,
             waiting: VecDeque::new(),
@@ -122,6 +130,8 @@ struct Worker {
     settings: WriterSettings,
     /// Sums of usage of the newest leaves, for the meter.
     spans: Spans,
+    /// How the last group ended, for readiness.
+    appends: Arc<Appends>,
     /// The connection, and what is known of the log through it.
     open: Option<Open>,
     /// Bytes appended since the write-ahead log was last copied into the file.
@@ -181,7 +191,9 @@ impl Worker {
         }
         let count = self.waiting.len().min(self.settings.group_max.max(1));
         let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
-        match self.guarded(|open| open.append(&events)) {
+        let appended = self.guarded(|open| open.append(&events));
+        self.appends.note(&appended, self.clock.now());
+        match appended {
             Ok(outcomes) => {
                 self.unfolded_bytes += events.iter().map(Append::row_bytes).sum::<u64>();
                 for (answer, outcome) in answers.into_iter().zip(outcomes) {
@@ -254,10 +266,12 @@ impl Open {
         Ok(open)
     }
 
+    /// `PRAGMA user_version` writes its page also when the number stays.
     fn probe(&mut self) -> Result<(), LogError> {
-        const SQL: &str = "UPDATE sequencer SET fence = fence + 1 WHERE id = 1";
+        const ASK: &str = "write to the log";
         let transaction = group::begin(&mut self.db)?;
-        transaction.execute(SQL, []).during("write to the log")?;
-        transaction.commit().during("write to the log")
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).during(ASK)?;
+        transaction.pragma_update(None, "user_version", version).during(ASK)?;
+        transaction.commit().during(ASK)
     }
 }

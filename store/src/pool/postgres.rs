@@ -154,6 +154,29 @@ pub async fn describe(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
     Ok([vec!["PostgreSQL".to_owned()], settings].concat())
 }
 
+/// Tables of the schema with rows that cannot be read.
+pub async fn faults(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
+    const ASK: &str = "read every table";
+    const TABLES: &str = "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY 1";
+    // A connection of its own: a large table takes longer than a statement otherwise may.
+    let mut connection = pool.acquire().await.during(ASK)?.detach();
+    sqlx::raw_sql("SET statement_timeout TO 0").execute(&mut connection).await.during(ASK)?;
+    let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut connection).await.during(ASK)?;
+    let mut faults = Vec::new();
+    for table in tables {
+        // The text of a row is made of all its values, also of those that are stored apart.
+        let read =
+            AssertSqlSafe(format!("SELECT CAST(SUM(CAST(hashtext(t::TEXT) AS BIGINT)) AS BIGINT) FROM {table} AS t"));
+        match sqlx::query_scalar::<_, Option<i64>>(read).fetch_one(&mut connection).await {
+            Ok(_) => {}
+            Err(sqlx::Error::Database(error)) => faults.push(format!("{table}: {}", error.message())),
+            Err(error) => return Err(error).during(ASK),
+        }
+    }
+    connection.close().await.during(ASK)?;
+    Ok(faults)
+}
+
 async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Result<(), StoreError> {
     const MAKE: &str = "make the schema";
     let there: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")

@@ -3,8 +3,12 @@
 //! The cluster is started once for the whole test run by `postgres-cluster` (see `.config/nextest.toml`); a test only pays
 //! for its own database.
 
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, process, thread};
+use std::{env, fs, process, thread};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
@@ -64,6 +68,78 @@ async fn database_in(variable: &str, absent: &str) -> Option<TestDatabase> {
             Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42P04") => {}
             Err(error) => panic!("CREATE DATABASE: {error}"),
         }
+    }
+}
+
+/// A cluster of one's own, which may be stopped and started. It is removed when the test's process ends, however it ends.
+#[derive(Debug)]
+pub struct TestCluster {
+    /// `postgres://…`, as the configuration key `database.url` takes it.
+    pub url: String,
+    /// Its data.
+    folder: PathBuf,
+    /// PostgreSQL's own program for that.
+    pg_ctl: PathBuf,
+}
+
+/// A fresh cluster; `None`, and a word on standard error, where there is no PostgreSQL.
+///
+/// # Panics
+/// When there is no PostgreSQL although it is [`required`], and when the cluster does not start.
+pub async fn cluster() -> Option<TestCluster> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut maker = Command::new(cargo);
+    maker.args(["run", "--quiet", "--locked", "--package", "attache-postgres-cluster"]);
+    // Without these it makes another cluster, prints its URL, and removes it after this process.
+    maker.env_remove("NEXTEST_ENV").env_remove("ATTACHE_TEST_POSTGRES").current_dir(env!("CARGO_MANIFEST_DIR"));
+    let made = maker.output().unwrap_or_else(|error| panic!("postgres-cluster: {error}"));
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let url = String::from_utf8_lossy(&made.stdout).trim().to_owned();
+    if url.is_empty() {
+        eprintln!("SKIPPED: no PostgreSQL: this test has shown nothing");
+        return None;
+    }
+    let mut connection = connect(&url).await;
+    let folder: String = sqlx::query_scalar("SHOW data_directory")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let folder = PathBuf::from(folder);
+    let server = fs::read_link(format!("/proc/{}/exe", postmaster(&folder)));
+    let server = server.unwrap_or_else(|error| panic!("the program of the cluster: {error}"));
+    Some(TestCluster { url, pg_ctl: server.with_file_name("pg_ctl"), folder })
+}
+
+/// The process of the server, from its lock file.
+fn postmaster(folder: &Path) -> String {
+    let lock =
+        fs::read_to_string(folder.join("postmaster.pid")).unwrap_or_else(|error| panic!("postmaster.pid: {error}"));
+    lock.lines().next().unwrap_or_default().to_owned()
+}
+
+impl TestCluster {
+    /// Stops it, in one of the modes of `pg_ctl` (`fast`, `immediate`), and waits until it has ended.
+    pub fn stop(&self, mode: &str) {
+        self.run(&["stop", "--wait", "--mode", mode]);
+    }
+
+    /// Starts it at the same address and waits until it answers.
+    pub fn start(&self) {
+        let log = self.folder.with_file_name("log");
+        self.run(&["start", "--wait", "--timeout=60", "--log", &log.to_string_lossy()]);
+    }
+
+    /// Runs `pg_ctl` as the user that the cluster belongs to: PostgreSQL refuses root.
+    fn run(&self, arguments: &[&str]) {
+        let owner = fs::metadata(&self.folder).unwrap_or_else(|error| panic!("{}: {error}", self.folder.display()));
+        let mut command = Command::new(&self.pg_ctl);
+        command.args(arguments).arg("--pgdata").arg(&self.folder).current_dir(&self.folder).env("LC_ALL", "C");
+        if fs::metadata("/proc/self").is_ok_and(|mine| mine.uid() != owner.uid()) {
+            command.uid(owner.uid()).gid(owner.gid());
+        }
+        // Not pipes: the server would inherit them, and reading them to their end would wait for its death.
+        let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(ended.is_ok_and(|status| status.success()), "pg_ctl {arguments:?}; see {}", self.folder.display());
     }
 }
 

@@ -21,7 +21,8 @@ pub const SOURCES: &str = "SELECT s.id, s.machine_id, s.agent_id, s.user_cuid, s
     CROSS JOIN LATERAL (SELECT * FROM sources s WHERE s.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID
         AND s.agent_id = r.agent_id AND s.user_cuid = r.user_cuid AND s.lane = r.lane OFFSET 0) s";
 /// Adds events, in the order given.
-pub const EVENTS_ADD: &str = "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, source_id BIGINT,
+pub const EVENTS_ADD: &str =
+    "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, source_id BIGINT,
         event_type TEXT, ts_edge_ms BIGINT, consent_level TEXT, redacted BOOLEAN, chain_epoch BIGINT, seq BIGINT,
         begins BOOLEAN, received_at_ms BIGINT)), added AS (
     INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
@@ -69,6 +70,3 @@ pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = 
 
 /// Ends our own lease: holder.
 pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";
-
-/// Commits a change of no consequence.
-pub const PROBE: &str = "UPDATE sequencer SET fence = fence WHERE id = 1";

@@ -113,7 +113,8 @@ impl Chain {
     /// The source of an event, added to the table if it is new.
     pub fn source(&mut self, db: &Connection, event: &Append) -> Result<&Source, LogError> {
         let event = event.submission();
-        let known = self.sources.iter().position(|source| source.lane == event.lane && *source.identity == event.identity);
+        let known =
+            self.sources.iter().position(|source| source.lane == event.lane && *source.identity == event.identity);
         let index = match known {
             Some(index) => index,
             None => {
@@ -154,7 +155,8 @@ fn stored_source(
 ) -> Result<i64, LogError> {
     const ADD: &str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO NOTHING";
-    const FIND: &str = "SELECT id FROM sources WHERE machine_id = ?1 AND agent_id = ?2 AND user_cuid = ?3 AND lane = ?4";
+    const FIND: &str =
+        "SELECT id FROM sources WHERE machine_id = ?1 AND agent_id = ?2 AND user_cuid = ?3 AND lane = ?4";
     const ASK: &str = "find the source of an event";
     let machine = machine.as_uuid();
     let key = (machine.as_bytes(), agent_id, identity.as_str(), lane.as_str());

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use domain::Digest;
 use domain::chain::{Head, Position, Prev};
 use domain::ids::{EventId, ReceiptId};
-use domain::Digest;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use uuid::Uuid;
 
@@ -14,7 +14,8 @@ use super::Open;
 use super::chains::{Chains, Tip};
 use super::tree::{Counted, Tail, Unplaced};
 
-const ADD: &str = "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
+const ADD: &str =
+    "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
         chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (event_id) DO NOTHING";
 const KNOWN: &str = "SELECT receipt_id, self FROM events WHERE event_id = ?1";
@@ -177,7 +178,8 @@ impl View<'_> {
     }
 
     fn note(&mut self, event: &Newer) -> Result<(), LogError> {
-        let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("events.seq or events.chain_epoch"));
+        let number =
+            |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("events.seq or events.chain_epoch"));
         let machine = Uuid::from_bytes(event.machine).into();
         let chain = self.chains.of(self.db, machine, &event.agent_id)?;
         let head = Head {
@@ -230,4 +232,3 @@ pub fn is_of_one_row(error: &rusqlite::Error) -> bool {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
     )
 }
-

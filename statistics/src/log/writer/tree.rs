@@ -102,7 +102,8 @@ struct Signed {
     seed: [u8; 32],
 }
 
-const SIGNED: &str = "SELECT t.size, t.root, k.name, k.seed FROM tree t CROSS JOIN log_keys k WHERE k.retired_at IS NULL";
+const SIGNED: &str =
+    "SELECT t.size, t.root, k.name, k.seed FROM tree t CROSS JOIN log_keys k WHERE k.retired_at IS NULL";
 const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
 const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)

@@ -1,0 +1,61 @@
+//! Gauges that are read when they are asked for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use actors::upstream::Upstream;
+use domain::{Timestamp, reasons};
+use statistics::log::Standing;
+use store::pool::Connections;
+
+use super::coalesced::Coalesced;
+use super::readiness::pace;
+use crate::house::House;
+
+/// What is read for them. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Gauges {
+    standing: Coalesced<Standing>,
+    /// The last answer: while the database does not answer, the age of the checkpoint goes on growing.
+    last: Arc<Mutex<Option<Standing>>>,
+}
+
+impl Gauges {
+    /// Sets them to what is so now.
+    pub(super) async fn refresh(&self, house: &House) {
+        show("facts", house.store.pool().connections());
+        let Upstream::Embedded { log, .. } = &house.upstream else { return };
+        show("log", log.pool().connections());
+        let standing = self.standing.answer(pace(house), || {
+            let log = log.clone();
+            async move { log.standing().await.map_err(|error| reasons(&error)) }
+        });
+        let standing = standing.await;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match standing {
+            Ok(standing) => *last = Some(standing),
+            Err(error) => tracing::debug!(error, "the state of the log could not be read for its gauges"),
+        }
+        if let Some(standing) = *last {
+            metrics::gauge!("attache_log_checkpoint_age_seconds")
+                .set(age_seconds(standing.signed_at, house.clock.now()));
+            metrics::gauge!("attache_log_unplaced_events").set(as_f64(standing.unplaced));
+        }
+    }
+}
+
+fn show(database: &'static str, connections: Connections) {
+    metrics::gauge!("attache_database_connections", "database" => database).set(as_f64(connections.open));
+    metrics::gauge!("attache_database_connections_idle", "database" => database).set(as_f64(connections.idle));
+    if let Some(waiting) = connections.waiting {
+        metrics::gauge!("attache_database_writes_waiting", "database" => database).set(as_f64(waiting));
+    }
+}
+
+fn age_seconds(signed_at: Timestamp, now: Timestamp) -> f64 {
+    (now - signed_at).as_seconds_f64().max(0.0)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; these stay far below 2^52")]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}

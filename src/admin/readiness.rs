@@ -1,0 +1,235 @@
+//! Whether requests can be answered, found out by doing what they need.
+//!
+//! A part that fails makes the server unready:
+//!
+//! | part | fails when |
+//! |---|---|
+//! | `store` | a transaction on the main database does not commit within the deadline |
+//! | `log` | the same of the embedded log's database; or appends of this process failed a moment ago |
+//! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min` |
+//! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
+//! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
+//! | `actors` | the supervisor does not answer |
+//!
+//! Transactions are shared: however often readiness is asked for, there is at most one a second on each database (`admin.probe_every`).
+
+use std::path::Path;
+use std::time::Duration;
+
+use actors::root::{Node, Status};
+use actors::upstream::Upstream;
+use domain::reasons;
+use serde::Serialize;
+
+use super::coalesced::{Coalesced, Pace};
+use crate::house::House;
+
+/// Actors without which requests cannot be answered.
+const VITAL: [&str; 7] = ["lookup", "intake", "append", "hold", "claims", "devices", "batches"];
+
+/// The actor that signs the embedded log.
+const SEQUENCE: &str = "sequence";
+
+/// A failed append is evidence for this long. Without requests there is no other append that could succeed.
+const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(5);
+
+/// The probes that the askers share. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Readiness {
+    store: Coalesced<()>,
+    log: Coalesced<()>,
+}
+
+/// A part that fails, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Failing {
+    pub(super) part: &'static str,
+    pub(super) reason: String,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Report {
+    pub(super) failing: Vec<Failing>,
+    /// The statistics service, embedded or external, fails; an external one makes nobody unready.
+    pub(super) upstream_degraded: bool,
+}
+
+impl Report {
+    /// Whether none of these parts fails.
+    pub(super) fn is_well(&self, parts: &[&str]) -> bool {
+        !self.failing.iter().any(|failing| parts.contains(&failing.part))
+    }
+
+    /// Whether all actors that requests need are well.
+    pub(super) fn actors_are_well(&self) -> bool {
+        self.is_well(&VITAL) && self.is_well(&[SEQUENCE, "actors"])
+    }
+
+    fn fails(&mut self, part: &'static str, reason: impl Into<String>) {
+        self.failing.push(Failing { part, reason: reason.into() });
+    }
+}
+
+impl Readiness {
+    /// Looks at everything.
+    pub(super) async fn look(&self, house: &House) -> Report {
+        let pace = pace(house);
+        let mut report = Report { upstream_degraded: house.upstream.is_degraded(), ..Report::default() };
+        let (store, log, tree) = tokio::join!(
+            self.store.answer(pace, || {
+                let store = house.store.clone();
+                async move { store.writable().await.map_err(|error| reasons(&error)) }
+            }),
+            self.log(pace, house),
+            house.root.tree(pace.deadline),
+        );
+        if let Err(reason) = store {
+            report.fails("store", reason);
+        }
+        if let Err(reason) = log {
+            report.upstream_degraded = true;
+            report.fails("log", reason);
+        }
+        if house.settings.database.url.is_none() {
+            room(&house.settings.data.dir, house.settings.admin.free_bytes_min, &mut report);
+        }
+        match tree {
+            Ok(root) => judge(&root, stalled_after(house), &mut report),
+            Err(refusal) => report.fails("actors", refusal.to_string()),
+        }
+        report
+    }
+
+    /// The embedded log, if there is one.
+    async fn log(&self, pace: Pace, house: &House) -> Result<(), String> {
+        let Upstream::Embedded { log, .. } = &house.upstream else { return Ok(()) };
+        self.log
+            .answer(pace, || {
+                let log = log.clone();
+                async move { log.writable().await.map_err(|error| reasons(&error)) }
+            })
+            .await?;
+        match log.append_failure() {
+            Some((at, reason)) if (house.clock.now() - at).to_std().is_ok_and(|age| age < APPEND_FAILURE_FRESH) => {
+                Err(reason)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How often the databases are probed, and how long that may take.
+pub(super) fn pace(house: &House) -> Pace {
+    Pace { every: house.settings.admin.probe_every, deadline: house.settings.admin.probe_deadline }
+}
+
+/// How long the intake may finish nothing: an external service may take its whole time-out for an honest answer.
+fn stalled_after(house: &House) -> impl Fn(&str) -> Duration {
+    let stalled_after = house.settings.admin.stalled_after;
+    let external = matches!(house.upstream, Upstream::External(_)).then_some(house.settings.upstream.timeout);
+    move |name| if name == "intake" { stalled_after + external.unwrap_or_default() } else { stalled_after }
+}
+
+fn room(folder: &Path, bytes_min: u64, report: &mut Report) {
+    match rustix::fs::statvfs(folder) {
+        Ok(about) => {
+            let free = about.f_bavail.saturating_mul(about.f_frsize);
+            if free < bytes_min {
+                report.fails("disk", format!("{free} bytes are free, fewer than admin.free_bytes_min = {bytes_min}"));
+            }
+        }
+        Err(error) => report.fails("disk", error.to_string()),
+    }
+}
+
+/// Judges actors by what their supervisor shows.
+fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Report) {
+    for child in &root.children {
+        let limit = stalled_after(child.kind);
+        if child.kind == SEQUENCE {
+            if let Some(failing) = &child.failing
+                && Duration::from_secs(failing.since_seconds_ago) >= limit
+            {
+                report.fails(
+                    SEQUENCE,
+                    format!("nothing has been signed for {} s: {}", failing.since_seconds_ago, failing.error),
+                );
+            }
+            continue;
+        }
+        let Some(name) = VITAL.into_iter().find(|vital| *vital == child.kind) else { continue };
+        if matches!(child.status, Status::Waiting | Status::Starting) {
+            let error = child.last_failure.as_ref().map(|failure| format!(": {}", failure.error)).unwrap_or_default();
+            report.fails(name, format!("it is being restarted{error}"));
+        } else if let Some(unmoved) = child.unmoved_ms.map(Duration::from_millis)
+            && unmoved >= limit
+        {
+            report.fails(name, format!("{} messages wait, and none was finished for {unmoved:.1?}", child.queued));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actors::periodic::FailingPasses;
+    use actors::root::{LastFailure, Role};
+
+    use super::*;
+
+    fn node(kind: &'static str) -> Node {
+        Node {
+            name: kind.into(),
+            kind,
+            role: Role::Singleton,
+            status: Status::Running,
+            restarts: 0,
+            last_failure: None,
+            failing: None,
+            live: 1,
+            queued: 0,
+            unmoved_ms: None,
+            quarantined: 0,
+            children: Vec::new(),
+        }
+    }
+
+    fn judged(child: Node) -> Vec<Failing> {
+        let mut report = Report::default();
+        let root = Node { children: vec![child], ..node("root") };
+        judge(&root, |_| Duration::from_secs(3), &mut report);
+        report.failing
+    }
+
+    fn parts(child: Node) -> Vec<&'static str> {
+        judged(child).iter().map(|failing| failing.part).collect()
+    }
+
+    #[test]
+    fn an_actor_that_finishes_nothing_although_messages_wait_fails() {
+        assert!(parts(node("lookup")).is_empty());
+        assert!(parts(Node { queued: 9, unmoved_ms: Some(2999), ..node("lookup") }).is_empty());
+        let stalled = judged(Node { queued: 9, unmoved_ms: Some(3000), ..node("lookup") });
+        let reason = "9 messages wait, and none was finished for 3.0s".to_owned();
+        assert_eq!(stalled, [Failing { part: "lookup", reason }]);
+        assert!(parts(Node { queued: 9, unmoved_ms: Some(9000), ..node("mail") }).is_empty(), "no request needs it");
+    }
+
+    #[test]
+    fn an_actor_that_does_not_run_fails_until_it_does() {
+        let last_failure = Some(LastFailure { error: "boom".into(), seconds_ago: 1 });
+        let down = judged(Node { status: Status::Waiting, last_failure: last_failure.clone(), ..node("hold") });
+        assert_eq!(down, [Failing { part: "hold", reason: "it is being restarted: boom".into() }]);
+        assert!(parts(Node { last_failure, ..node("hold") }).is_empty());
+    }
+
+    #[test]
+    fn a_log_that_is_not_signed_fails() {
+        let failing = |since_seconds_ago| {
+            Some(FailingPasses { error: "the tree".into(), passes: 1 + since_seconds_ago, since_seconds_ago })
+        };
+        assert!(parts(Node { failing: failing(2), ..node("sequence") }).is_empty());
+        assert_eq!(parts(Node { failing: failing(3), ..node("sequence") }), ["sequence"]);
+        assert!(parts(Node { failing: failing(60), ..node("janitor") }).is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! The running server, if there is one: whether it is ready, and which of its passes fail.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use domain::reasons;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::Finding;
+use crate::config::Settings;
+
+const SERVER: &str = "server";
+const PASSES: &str = "passes";
+
+/// Readiness is found out within the deadline of a probe; this is for the way there and back.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// `GET /readyz`
+#[derive(Deserialize)]
+struct Readiness {
+    status: String,
+    #[serde(default)]
+    draining: bool,
+    #[serde(default)]
+    failing: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+struct Part {
+    part: String,
+    reason: String,
+}
+
+/// `GET /actors`
+#[derive(Deserialize)]
+struct Tree {
+    children: Vec<Child>,
+}
+
+#[derive(Deserialize)]
+struct Child {
+    name: String,
+    failing: Option<Passes>,
+}
+
+#[derive(Deserialize)]
+struct Passes {
+    error: String,
+    passes: u64,
+    since_seconds_ago: u64,
+}
+
+/// Asks the operator's listener. Without a server that is no fault: this is also run before the first start.
+pub(super) async fn look(settings: &Settings) -> Vec<Finding> {
+    let Some(address) = reachable(settings.admin.bind) else {
+        return vec![Finding::good(SERVER, "not asked: admin.bind names no port")];
+    };
+    // Fails when it was done before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().timeout(DEADLINE).build();
+    let client = match client {
+        Ok(client) => client,
+        Err(error) => return vec![Finding::bad(SERVER, reasons(&error), "correct the settings of TLS")],
+    };
+    let readiness = match asked::<Readiness>(&client, &format!("http://{address}/readyz")).await {
+        Ok(readiness) => readiness,
+        Err(error) if error.is_connect() => {
+            return vec![Finding::good(SERVER, format!("none answers at {address} (admin.bind)"))];
+        }
+        Err(error) => {
+            let advice = "is another program listening at admin.bind, or is the server stuck?";
+            return vec![Finding::bad(SERVER, format!("{address}: {}", reasons(&error)), advice)];
+        }
+    };
+    let passes = match asked::<Tree>(&client, &format!("http://{address}/actors")).await {
+        Ok(tree) => judged(&tree),
+        Err(error) => Finding::bad(PASSES, reasons(&error), "look into the server's log"),
+    };
+    vec![ready(&readiness, address), passes]
+}
+
+async fn asked<T: DeserializeOwned>(client: &reqwest::Client, url: &str) -> reqwest::Result<T> {
+    client.get(url).send().await?.json().await
+}
+
+fn ready(Readiness { status, draining, failing }: &Readiness, address: SocketAddr) -> Finding {
+    if status == "ready" {
+        return Finding::good(SERVER, format!("ready at {address}"));
+    }
+    let mut why: Vec<String> = failing.iter().map(|Part { part, reason }| format!("{part}: {reason}")).collect();
+    if *draining {
+        why.push("it is shutting down".to_owned());
+    }
+    let advice = "requests are refused until each of these works again; the server notices by itself";
+    Finding::bad(SERVER, format!("unready at {address}: {}", why.join("; ")), advice)
+}
+
+fn judged(tree: &Tree) -> Finding {
+    let failing = tree.children.iter().filter_map(|child| {
+        let Passes { error, passes, since_seconds_ago } = child.failing.as_ref()?;
+        Some(format!("{}: failing for {since_seconds_ago} s ({passes} passes): {error}", child.name))
+    });
+    let failing: Vec<String> = failing.collect();
+    if failing.is_empty() {
+        return Finding::good(PASSES, "the last pass of every periodic actor succeeded");
+    }
+    Finding::bad(PASSES, failing.join("; "), "they are retried by themselves; what they do is not done until then")
+}
+
+/// Where a listener that is bound to every address is reached from here.
+fn reachable(bind: SocketAddr) -> Option<SocketAddr> {
+    let here = match bind.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    (bind.port() != 0).then(|| SocketAddr::new(here, bind.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_itself_is_reported() {
+        let address = "127.0.0.1:8081".parse().unwrap();
+        let told = |text: &str| ready(&serde_json::from_str(text).unwrap(), address);
+        assert_eq!(told(r#"{"status":"ready","store":"ok"}"#).state, State::Good);
+        let unready = told(r#"{"status":"unready","draining":true,"failing":[{"part":"log","reason":"disk full"}]}"#);
+        assert_eq!(unready.state, State::Bad);
+        assert!(unready.found.ends_with("log: disk full; it is shutting down"), "{}", unready.found);
+
+        let passes = |text: &str| judged(&serde_json::from_str(text).unwrap());
+        assert_eq!(passes(r#"{"children":[{"name":"janitor","restarts":0}]}"#).state, State::Good);
+        let failing = r#"{"error":"the tree","passes":9,"since_seconds_ago":4}"#;
+        let failing = passes(&format!(r#"{{"children":[{{"name":"sequence","failing":{failing}}}]}}"#));
+        assert_eq!(failing.state, State::Bad);
+        assert_eq!(failing.found, "sequence: failing for 4 s (9 passes): the tree");
+    }
+
+    #[test]
+    fn a_listener_on_every_address_is_reached_on_this_machine() {
+        let at = |bind: &str| reachable(bind.parse().unwrap()).map(|address| address.to_string());
+        assert_eq!(at("0.0.0.0:8081").as_deref(), Some("127.0.0.1:8081"));
+        assert_eq!(at("[::]:8081").as_deref(), Some("[::1]:8081"));
+        assert_eq!(at("10.0.0.1:8081").as_deref(), Some("10.0.0.1:8081"));
+        assert_eq!(at("127.0.0.1:0"), None);
+    }
+}

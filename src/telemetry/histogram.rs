@@ -1,0 +1,115 @@
+//! Histograms that count in fixed buckets.
+//!
+//! Recording a value increments two counters and adds to a sum. It allocates nothing, and the memory of a histogram does not depend on how
+//! many values were recorded or when they were last read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use metrics::{Histogram, HistogramFn, Key};
+
+/// Upper bounds in seconds: from a poll answered from memory to a request that waited for its deadline.
+const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0];
+
+/// All histograms of the process, by name and labels.
+#[derive(Debug, Default)]
+pub(super) struct Histograms(Mutex<BTreeMap<(String, String), Arc<Buckets>>>);
+
+/// Values of one histogram.
+#[derive(Debug, Default)]
+struct Buckets {
+    /// Values up to each bound and above the bound before it; the last one counts those above all bounds.
+    counts: [AtomicU64; BOUNDS.len() + 1],
+    /// The bits of an `f64`.
+    sum: AtomicU64,
+}
+
+impl HistogramFn for Buckets {
+    fn record(&self, value: f64) {
+        let bucket = BOUNDS.iter().position(|bound| value <= *bound).unwrap_or(BOUNDS.len());
+        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
+        let add = |sum| Some((f64::from_bits(sum) + value).to_bits());
+        // The closure always gives a value, so this always succeeds.
+        let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+}
+
+impl Histograms {
+    /// The histogram with this key; made when there is none.
+    pub(super) fn register(&self, key: &Key) -> Histogram {
+        let mut labels = String::new();
+        for label in key.labels() {
+            let value = label.value().replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+            // Writing to a string cannot fail.
+            let _ = write!(labels, "{}=\"{value}\",", label.key());
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Histogram::from_arc(Arc::clone(all.entry((key.name().to_owned(), labels)).or_default()))
+    }
+
+    /// Appends all of them in the text format of Prometheus.
+    pub(super) fn render(&self, text: &mut String) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = "";
+        for ((name, labels), buckets) in all.iter() {
+            // Writing to a string cannot fail.
+            let _ = buckets.render(text, name, labels, last != name);
+            last = name;
+        }
+    }
+}
+
+impl Buckets {
+    fn render(&self, text: &mut String, name: &str, labels: &str, is_first: bool) -> std::fmt::Result {
+        if is_first {
+            writeln!(text, "# TYPE {name} histogram")?;
+        }
+        let mut count = 0;
+        for (at, bucket) in self.counts.iter().enumerate() {
+            count += bucket.load(Ordering::Relaxed);
+            match BOUNDS.get(at) {
+                Some(bound) => writeln!(text, "{name}_bucket{{{labels}le=\"{bound}\"}} {count}")?,
+                None => writeln!(text, "{name}_bucket{{{labels}le=\"+Inf\"}} {count}")?,
+            }
+        }
+        let labels = labels.trim_end_matches(',');
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
+        writeln!(text, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_in_cumulative_buckets() {
+        let histograms = Histograms::default();
+        let one = histograms.register(&Key::from_parts("wait_seconds", &[("route", "a\"b")]));
+        for value in [0.0005, 0.25, 0.5, 60.0] {
+            one.record(value);
+        }
+        histograms.register(&Key::from_name("other_seconds")).record(0.125);
+        histograms.register(&Key::from_parts("wait_seconds", &[("route", "a\"b")])).record(0.75);
+        let mut text = String::new();
+        histograms.render(&mut text);
+        let expected = r#"wait_seconds_bucket{route="a\"b",le="0.1"} 1
+wait_seconds_bucket{route="a\"b",le="0.25"} 2
+wait_seconds_bucket{route="a\"b",le="1"} 4
+wait_seconds_bucket{route="a\"b",le="5"} 4
+wait_seconds_bucket{route="a\"b",le="15"} 4
+wait_seconds_bucket{route="a\"b",le="+Inf"} 5
+wait_seconds_sum{route="a\"b"} 61.5005
+wait_seconds_count{route="a\"b"} 5
+"#;
+        assert!(text.ends_with(expected), "{text}");
+        assert!(text.starts_with("# TYPE other_seconds histogram\nother_seconds_bucket{le=\"0.0005\"} 0\n"), "{text}");
+        assert!(
+            text.contains("other_seconds_sum 0.125\nother_seconds_count 1\n# TYPE wait_seconds histogram\n"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! Where counters, gauges and histograms are kept.
+
+use std::sync::Arc;
+
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+
+use super::histogram::Histograms;
+
+/// Counters and gauges are those of the library. Its histograms keep every value until somebody reads them, so histograms are our own.
+struct Recorder {
+    prometheus: PrometheusRecorder,
+    histograms: Arc<Histograms>,
+}
+
+/// Reads what the recorder keeps.
+#[derive(Debug)]
+pub struct Metrics {
+    prometheus: PrometheusHandle,
+    histograms: Arc<Histograms>,
+}
+
+impl Metrics {
+    /// Installs the recorder of the process; `None` when it has another one already.
+    pub(super) fn install() -> Option<Self> {
+        let prometheus = PrometheusBuilder::new().build_recorder();
+        let metrics = Self { prometheus: prometheus.handle(), histograms: Arc::default() };
+        metrics::set_global_recorder(Recorder { prometheus, histograms: Arc::clone(&metrics.histograms) }).ok()?;
+        Some(metrics)
+    }
+
+    /// All of them, in the text format of Prometheus.
+    pub(super) fn render(&self) -> String {
+        let mut text = self.prometheus.render();
+        self.histograms.render(&mut text);
+        text
+    }
+}
+
+impl metrics::Recorder for Recorder {
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, description: SharedString) {
+        self.prometheus.describe_counter(name, unit, description);
+    }
+
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, description: SharedString) {
+        self.prometheus.describe_gauge(name, unit, description);
+    }
+
+    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, description: SharedString) {
+        self.prometheus.describe_histogram(name, unit, description);
+    }
+
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        self.prometheus.register_counter(key, metadata)
+    }
+
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        self.prometheus.register_gauge(key, metadata)
+    }
+
+    fn register_histogram(&self, key: &Key, _metadata: &Metadata<'_>) -> Histogram {
+        self.histograms.register(key)
+    }
+}

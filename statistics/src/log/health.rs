@@ -1,0 +1,59 @@
+//! How the log is: whether it takes writes, whether appends fail, and how far signing is behind.
+
+use std::sync::{Mutex, PoisonError};
+
+use domain::Timestamp;
+use store::on_reader;
+
+use super::{During, Log, LogError, sql};
+
+/// What the log's tables say of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Leaves in the signed tree.
+    pub tree_size: u64,
+    /// When the last checkpoint was signed.
+    pub signed_at: Timestamp,
+    /// Events that were taken and have no place in the tree yet.
+    pub unplaced: u64,
+}
+
+/// The failure of the last append of this process; nothing when that succeeded.
+#[derive(Debug, Default)]
+pub(super) struct Appends(Mutex<Option<(Timestamp, String)>>);
+
+impl Log {
+    /// Commits a write, to learn whether the database takes any; on SQLite by the thread that appends.
+    pub async fn writable(&self) -> Result<(), LogError> {
+        match &self.writer {
+            Some(writer) => writer.probe().await,
+            None => Ok(self.pool.probe_write().await?),
+        }
+    }
+
+    /// Tree, last signature, and events that wait for their place.
+    pub async fn standing(&self) -> Result<Standing, LogError> {
+        let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
+        let (size, signed_at, unplaced): (i64, Timestamp, i64) =
+            on_reader!(&self.pool, |db| sqlx::query_as(sql).fetch_one(db)).during("read how far the log is signed")?;
+        let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
+        Ok(Standing { tree_size: number(size, "tree.size")?, signed_at, unplaced: number(unplaced, "events.id")? })
+    }
+
+    /// When and why the last append of this process failed; `None` when it succeeded.
+    pub fn append_failure(&self) -> Option<(Timestamp, String)> {
+        self.appends.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Appends {
+    /// Notes how an append ended. A group that was refused for what it holds says nothing of the log.
+    pub(super) fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
+        let failure = match appended {
+            Ok(_) => None,
+            Err(error) if error.is_unavailable() => Some((now, domain::reasons(error))),
+            Err(_) => return,
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+}

@@ -1,0 +1,102 @@
+//! A file system that is really full.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use crate::patient::{KINDS, Patient, home, is_soak, rounds};
+use crate::process::Home;
+
+/// Room for the databases with their logs and the files beside them.
+const SIZE_MB: u32 = 160;
+
+/// A file system of its own in memory; unmounted when dropped.
+struct Disk {
+    folder: PathBuf,
+}
+
+impl Disk {
+    /// Mounts it on the data folder of `home`; `None` where this is not permitted.
+    fn mount(home: &Home) -> Option<Self> {
+        let folder = home.data();
+        fs::create_dir_all(&folder).unwrap();
+        let size = format!("size={SIZE_MB}m,mode=0700");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "attache-test"]).arg(&folder).output();
+        match mounted {
+            Ok(done) if done.status.success() => Some(Self { folder }),
+            refused => {
+                assert!(
+                    !harness::postgres::required(),
+                    "a tmpfs cannot be mounted, and ATTACHE_TEST_REQUIRE_ALL=1 asks for everything: {refused:?}"
+                );
+                eprintln!("SKIPPED: a tmpfs cannot be mounted ({refused:?}): this test has shown nothing");
+                None
+            }
+        }
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.folder.join("filler")
+    }
+
+    /// Takes every byte that is left.
+    fn fill(&self) {
+        let mut filler = File::options().create(true).append(true).open(self.filler()).unwrap();
+        let mut size = 1 << 20;
+        while size > 0 {
+            if filler.write_all(&vec![0; size]).is_err() {
+                size /= 4;
+            }
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: the server that has its files open there is killed a moment later.
+        let unmounted = Command::new("umount").arg("-l").arg(&self.folder).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            eprintln!("{} is still mounted", self.folder.display());
+        }
+    }
+}
+
+/// Gives the room of the log beside a database back, so that the next write needs new room.
+async fn shrink(path: &Path) {
+    let mut connection = SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+    // With traffic beside it this may not come to an end; then the log is only longer.
+    let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await;
+    connection.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soak_a_full_file_system_refuses_writes_and_loses_nothing_and_room_heals_it() {
+    let home = home();
+    let Some(disk) = Disk::mount(&home) else { return };
+    let mut patient = Patient::begin(home).await;
+    for _ in 0..rounds() {
+        for name in ["attache.db", "statistics.db"] {
+            shrink(&patient.home.data().join(name)).await;
+        }
+        disk.fill();
+        patient.suffers(&KINDS, "disk").await;
+        if is_soak() {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            disk.fill();
+            patient.suffers(&KINDS, "disk").await;
+        }
+        disk.free();
+        patient.recovers().await;
+    }
+    patient.is_whole().await;
+    drop(disk);
+}
