@@ -138,6 +138,8 @@ pub struct LogSettings {
     pub checkpoint_every: Duration,
     /// How many events one such pass takes at most.
     pub sequence_max: u32,
+    /// Memory for full tiles of the tree, for proofs.
+    pub tiles_cache_bytes: u64,
 }
 
 impl Default for LogSettings {
@@ -147,6 +149,7 @@ impl Default for LogSettings {
             batch_max: 256,
             checkpoint_every: Duration::from_millis(500),
             sequence_max: 20_000,
+            tiles_cache_bytes: 64 << 20,
         }
     }
 }

@@ -14,6 +14,7 @@ mod append;
 mod audit;
 mod read;
 mod sequence;
+mod shelf;
 mod sql;
 mod usage;
 
@@ -32,6 +33,7 @@ pub use sequence::Sequenced;
 
 use crate::checkpoint::{NotAName, SignerKey};
 use crate::merkle::{self, TreeFault};
+use shelf::Shelf;
 use sql::Dialect;
 
 static SQLITE: Migrator = sqlx::migrate!("../migrations/statistics/sqlite");
@@ -50,6 +52,8 @@ pub struct Log {
     sources: Arc<DashMap<Source, i64>>,
     /// Who this process is in the lease of the sequencer.
     holder: Uuid,
+    /// What proofs are made of.
+    shelf: Arc<Shelf>,
 }
 
 /// Why the log cannot answer.
@@ -131,9 +135,23 @@ impl Log {
         Ok(Self::over(pool, clock, chance))
     }
 
+    /// The same log with room for full tiles in so many bytes of memory, for proofs.
+    #[must_use]
+    pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
+        self.shelf = Arc::new(Shelf::new(bytes_max));
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, chance: &Chance) -> Self {
         let holder = chance.uuid_v7(clock.now());
-        Self { pool, clock: clock.clone(), chance: chance.clone(), sources: Arc::new(DashMap::new()), holder }
+        Self {
+            pool,
+            clock: clock.clone(),
+            chance: chance.clone(),
+            sources: Arc::new(DashMap::new()),
+            holder,
+            shelf: Arc::default(),
+        }
     }
 
     /// Makes the key and signs the empty tree, once, whoever comes first.

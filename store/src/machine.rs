@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::account::IDENTITY_ADD;
 use crate::error::{Corrupt, During, StoreError};
-use crate::row::{chunks, limit, parsed, parsed_opt, storable};
 use crate::probes::known_sql;
+use crate::row::{chunks, limit, parsed, parsed_opt, storable};
 use crate::{Pool, Store, in_transaction, on_reader, on_writer, probes};
 
 /// What one query tells of the computer whose secret was presented.

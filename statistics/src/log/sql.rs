@@ -175,10 +175,6 @@ pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) 
 /// The tree before its first leaf: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// `(size, root, checkpoint, vkey)` of what was signed last.
-pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
-/// `(size, signed_at)` of what was signed last.
-pub const SIGNED_AT: &str = "SELECT size, signed_at FROM tree WHERE id = 1";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// Signs the next tree, if the last one is still the one that was read and the lease is still ours: size, root,
@@ -219,8 +215,6 @@ pub trait Dialect: sqlx::Database {
     const TILES_PUT: &'static str;
     /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit.
     const ACTIVITY: [&'static str; 2];
-    /// An event of a computer, or of identities (JSON array): id; `$2`.
-    const PROOF: [&'static str; 2];
     /// `(user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
     /// of a day.
     const USAGE: &'static str;
@@ -342,18 +336,6 @@ macro_rules! postgres_activity {
     };
 }
 
-macro_rules! proof {
-    ($scope:literal) => {
-        concat!(
-            "SELECT e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
-                e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index
-            FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-            WHERE e.event_id = $1 AND ",
-            $scope
-        )
-    };
-}
-
 /// Sums of `$events` by identity and day; what comes to nothing is left out.
 macro_rules! usage {
     ($events:literal) => {
@@ -430,8 +412,6 @@ impl Dialect for sqlx::Sqlite {
         WHERE true ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
     const ACTIVITY: [&'static str; 2] =
         [sqlite_activity!("s.machine_id = $1"), sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))")];
-    const PROOF: [&'static str; 2] =
-        [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
     // Here the event with id n has place n - 1: ids have no gap, and places are given in their order.
     const USAGE: &'static str = usage!("(SELECT * FROM events WHERE id > $3 AND id <= $4) e");
     const USAGE_BEYOND: &'static str =
@@ -491,8 +471,6 @@ impl Dialect for sqlx::Postgres {
         postgres_activity!("s.machine_id = $1"),
         postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
     ];
-    const PROOF: [&'static str; 2] =
-        [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))")];
     const USAGE: &'static str =
         usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");
     const USAGE_BEYOND: &'static str = usage_beyond!(

@@ -422,7 +422,9 @@ impl Readers {
         for place in 1..=statement.parameter_count() {
             let name = statement.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
             let argument = name.and_then(|name| arguments.get(name.checked_sub(1)?));
-            argument.ok_or(rusqlite::Error::InvalidParameterCount(arguments.len(), place))?.bind(&mut statement, place)?;
+            argument
+                .ok_or(rusqlite::Error::InvalidParameterCount(arguments.len(), place))?
+                .bind(&mut statement, place)?;
         }
         read(&mut statement.raw_query())
     }
