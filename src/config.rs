@@ -160,6 +160,8 @@ pub struct LogSettings {
     pub chains_max: usize,
     /// SQLite: how many bytes are appended before the write-ahead log is copied into the file.
     pub wal_bytes: u64,
+    /// Memory for full tiles of the tree, for proofs.
+    pub tiles_cache_bytes: u64,
 }
 
 impl LogSettings {
@@ -178,6 +180,7 @@ impl Default for LogSettings {
             sequence_max: 20_000,
             chains_max: WriterSettings::default().chains_max,
             wal_bytes: WriterSettings::default().wal_bytes,
+            tiles_cache_bytes: 64 << 20,
         }
     }
 }

@@ -179,6 +179,7 @@ pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) 
     }
     let pool = Pool::open(&settings.database, &settings.data.log(), Some("statistics")).await?;
     let log = Log::open_with(pool, &settings.log.origin, clock, chance, &settings.log.writer()).await?;
+    let log = log.with_tiles_cache(settings.log.tiles_cache_bytes);
     let append = Handle::new("append", settings.actors.of("append"));
     Ok(Upstream::Embedded { append, log })
 }
@@ -228,9 +229,14 @@ impl House {
 
         let batch_max = settings.log.batch_max;
         let mut children = Vec::new();
-        let lookup = Handle::new("lookup", settings.actors.of("lookup"));
-        let ledger = SecretLedger(store.clone());
-        children.push(ChildSpec::singleton(&lookup, move || (Committer::new(ledger.clone(), batch_max), ())));
+        let lookup = if store.pool().is_postgres() {
+            let group = Handle::new("lookup", settings.actors.of("lookup"));
+            let ledger = SecretLedger(store.clone());
+            children.push(ChildSpec::singleton(&group, move || (Committer::new(ledger.clone(), batch_max), ())));
+            Lookup::Grouped(group)
+        } else {
+            Lookup::InPlace(store.clone())
+        };
         children.extend(embedded(&upstream, &settings, &chance));
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
@@ -275,7 +281,7 @@ impl House {
             clock,
             chance,
             store,
-            lookup: Lookup(lookup),
+            lookup,
             claims,
             devices,
             mail,

@@ -17,6 +17,7 @@ mod health;
 mod postgres;
 mod read;
 mod sequence;
+mod shelf;
 mod sql;
 mod usage;
 mod writer;
@@ -38,6 +39,7 @@ pub use sequence::Sequenced;
 use crate::checkpoint::{NotAName, SignerKey};
 use crate::merkle::{self, TreeFault};
 use health::Appends;
+use shelf::Shelf;
 use sql::Dialect;
 use usage::Spans;
 use writer::Writer;
@@ -64,6 +66,8 @@ pub struct Log {
     spans: Spans,
     /// Whether the last append of this process failed.
     appends: Arc<Appends>,
+    /// What proofs are made of.
+    shelf: Arc<Shelf>,
 }
 
 /// Numbers of sources that are kept in memory; beyond it all are dropped and read again.
@@ -222,6 +226,13 @@ impl Log {
         Ok(Self::over(pool, clock, chance))
     }
 
+    /// The same log with room for full tiles in so many bytes of memory, for proofs.
+    #[must_use]
+    pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
+        self.shelf = Arc::new(Shelf::new(bytes_max));
+        self
+    }
+
     fn over(pool: Pool, clock: &Clock, chance: &Chance) -> Self {
         let holder = chance.uuid_v7(clock.now());
         Self {
@@ -233,6 +244,7 @@ impl Log {
             writer: None,
             spans: Spans::default(),
             appends: Arc::default(),
+            shelf: Arc::default(),
         }
     }
 

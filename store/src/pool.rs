@@ -8,6 +8,8 @@
 //! | [`on_writer!`](crate::on_writer) | one statement that writes, committed by itself |
 //! | [`in_transaction!`](crate::in_transaction) | several statements, committed together or not at all |
 //!
+//! A short read through an index is a [`Probe`]: SQLite answers it on the thread that asks.
+//!
 //! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
 //! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Moments are bound
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
@@ -16,6 +18,7 @@
 mod direct;
 mod file;
 mod postgres;
+mod probe;
 mod schema;
 mod settings;
 mod sqlite;
@@ -28,6 +31,7 @@ pub use sqlx::sqlite::{Sqlite, SqlitePool};
 
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
+pub use self::probe::{Argument, Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::settings::DatabaseSettings;
 pub use self::writer::{Turn, Undo, Writer, WriterCounts};
 use crate::error::{During, StoreError};
@@ -124,7 +128,8 @@ impl Pool {
     pub async fn close(&self) {
         match self {
             // The writer goes last: the last connection to a file removes the log beside it.
-            Self::Sqlite { writer, reader, .. } => {
+            Self::Sqlite { writer, reader, file } => {
+                file.readers.close();
                 reader.close().await;
                 sqlite::close(writer).await;
             }

@@ -174,8 +174,6 @@ pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) 
 /// The tree before its first leaf: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// `(size, root, checkpoint, vkey)` of what was signed last.
-pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
 /// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it. Ids of SQLite have no gap, so no row is
 /// counted.
 pub const STANDING_SQLITE: &str = "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
@@ -195,8 +193,6 @@ pub trait Dialect: sqlx::Database {
     const TILES: &'static str;
     /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit.
     const ACTIVITY: [&'static str; 2];
-    /// An event of a computer, or of identities (JSON array): id; `$2`.
-    const PROOF: [&'static str; 2];
     /// `(user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
     /// of a day.
     const USAGE: &'static str;
@@ -287,29 +283,6 @@ macro_rules! sqlite_columns {
     };
 }
 
-macro_rules! sqlite_proof {
-    ($scope:literal) => {
-        concat!(
-            "SELECT ",
-            sqlite_columns!(),
-            " FROM events e JOIN sources s ON s.id = e.source_id WHERE e.event_id = $1 AND ",
-            $scope
-        )
-    };
-}
-
-macro_rules! postgres_proof {
-    ($scope:literal) => {
-        concat!(
-            "SELECT ",
-            proof_columns!("l.leaf_index"),
-            " FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-            WHERE e.event_id = $1 AND ",
-            $scope
-        )
-    };
-}
-
 /// Sums of `$events` by identity and day; what comes to nothing is left out.
 macro_rules! usage {
     ($events:literal) => {
@@ -352,8 +325,6 @@ impl Dialect for sqlx::Sqlite {
         WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
     const ACTIVITY: [&'static str; 2] =
         [sqlite_activity!("s.machine_id = $1"), sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))")];
-    const PROOF: [&'static str; 2] =
-        [sqlite_proof!("s.machine_id = $2"), sqlite_proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
     const USAGE: &'static str = usage!("(SELECT * FROM events WHERE id > $3 AND id <= $4) e");
     const USAGE_BEYOND: &'static str =
         usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
@@ -376,10 +347,6 @@ impl Dialect for sqlx::Postgres {
     const ACTIVITY: [&'static str; 2] = [
         postgres_activity!("s.machine_id = $1"),
         postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
-    ];
-    const PROOF: [&'static str; 2] = [
-        postgres_proof!("s.machine_id = $2"),
-        postgres_proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))"),
     ];
     const USAGE: &'static str =
         usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");

@@ -28,7 +28,7 @@ async fn take(log: &Log, event: &Value) -> AppendOutcome {
 
 async fn settled(log: &Log) -> u64 {
     while log.sequence(10_000).await.unwrap().added > 0 {}
-    log.signed_at().await.unwrap().0
+    log.standing().await.unwrap().tree_size
 }
 
 async fn activity(log: &Log, scope: &Scope) -> Vec<String> {
@@ -46,7 +46,7 @@ async fn a_file_of_version_2_is_upgraded_with_its_receipts_its_chains_and_its_pr
     let pool = Pool::open(&DatabaseSettings::default(), &path, Some("statistics")).await.unwrap();
     let log = Log::open(pool, "attache/log", &Clock::system(), &Chance::system()).await.unwrap();
     let sent: Vec<Value> = serde_json::from_str(EVENTS_OF_VERSION_2).unwrap();
-    assert_eq!(log.signed_at().await.unwrap().0, 30);
+    assert_eq!(log.standing().await.unwrap().tree_size, 30);
     assert_eq!(log.audit().await.unwrap().events, 34);
 
     // Resends of what was in the tree and of what was not, in another order than they came.

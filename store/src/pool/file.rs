@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::DatabaseSettings;
+use super::probe::Readers;
 
 /// An SQLite file, and how connections to it are opened. Clones name the same file.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct SqliteFile {
     statements_max: usize,
     /// A copy that nobody writes to, such as a backup.
     is_immutable: bool,
+    /// Connections for short reads.
+    pub(super) readers: Arc<Readers>,
 }
 
 impl SqliteFile {
@@ -31,6 +34,7 @@ impl SqliteFile {
             cache_kib: settings.cache_kib,
             statements_max: settings.statements_max,
             is_immutable,
+            readers: Arc::new(Readers::new(settings.readers_max)),
         }
     }
 
