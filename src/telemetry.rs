@@ -22,6 +22,8 @@
 //! | `attache_actor_quarantined_total` | counter | `kind` | keys put into quarantine |
 //! | `attache_actor_mailbox_depth` | gauge | `kind` | messages waiting |
 
+pub mod lines;
+
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -30,6 +32,9 @@ use axum::http::{Method, StatusCode};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::JsonFields;
+
+use self::lines::{JsonLines, TextLines};
 
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,8 +72,8 @@ pub fn begin(settings: &Settings) {
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     // Fails when a subscriber is there already, as in a test that starts several servers.
     let _ = match settings.format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => lines.event_format(TextLines::default()).try_init(),
+        LogFormat::Json => lines.fmt_fields(JsonFields::new()).event_format(JsonLines::default()).try_init(),
     };
     begin_counting();
 }
