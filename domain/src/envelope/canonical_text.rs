@@ -71,8 +71,14 @@ impl<'t> Reader<'t> {
             Some(()) => Some(ProjectId::try_from(self.string()?.to_owned()).ok()?),
             None => None,
         };
-        let session_uuid = self.optional(",\"session_uuid\":")?;
-        let user_account_id = self.optional(",\"user_account_id\":")?;
+        let session_uuid = match self.eat(",\"session_uuid\":") {
+            Some(()) => Some(self.parsed()?),
+            None => None,
+        };
+        let user_account_id = match self.eat(",\"user_account_id\":") {
+            Some(()) => Some(self.parsed()?),
+            None => None,
+        };
         self.eat(",\"user_id\":")?;
         let user_id = self.parsed()?;
         self.eat("},\"seq\":")?;
@@ -96,14 +102,6 @@ impl<'t> Reader<'t> {
             payload,
         };
         Some((envelope, seal_member))
-    }
-
-    /// `Some(None)` where the member is absent.
-    fn optional<T: FromStr>(&mut self, member: &str) -> Option<Option<T>> {
-        match self.eat(member) {
-            Some(()) => self.parsed().map(Some),
-            None => Some(None),
-        }
     }
 
     fn value(&mut self, depth: usize) -> Option<Value> {
