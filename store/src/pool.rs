@@ -41,7 +41,7 @@ use crate::error::{During, StoreError};
 pub enum Pool {
     /// A file.
     Sqlite {
-        /// The one connection that writes: SQLite takes one writer at a time, and those that write at the same time share a commit.
+        /// The one connection that writes. Concurrent writes share commits.
         writer: Writer,
         /// Connections that cannot write.
         reader: SqlitePool,
@@ -151,8 +151,7 @@ impl Pool {
         }
     }
 
-    /// Commits a write, to learn whether the database takes any; it changes nothing that is read. The tables are those of
-    /// [`Self::migrate`].
+    /// Commits a write that changes no data, to check that the database accepts writes. Requires [`Self::migrate`].
     pub async fn probe_write(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::probe_write(writer).await,
@@ -197,9 +196,9 @@ macro_rules! on_reader {
     };
 }
 
-/// Runs one statement that writes, on either database, committed before the macro gives its outcome; otherwise as [`on_reader!`].
+/// Runs one statement that writes, on either database, and returns its outcome after the commit; otherwise as [`on_reader!`].
 ///
-/// On SQLite it may share its commit with others that write at the same time.
+/// On SQLite concurrent writes share commits ([`pool::Writer`](crate::pool::Writer)).
 #[macro_export]
 macro_rules! on_writer {
     ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
@@ -231,9 +230,9 @@ macro_rules! on_writer {
 /// the macro. `Err` rolls back. A refusal is no error: with `commit if |value| …` at the end, a value that does not satisfy
 /// the condition is given all the same, but nothing is written.
 ///
-/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits; bodies that run one
-/// after the other may share one commit, and each is given its outcome after it ([`pool::Writer`](crate::pool::Writer)). PostgreSQL
-/// reads what was last committed, statement by statement: change a row first (that locks it), then look.
+/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits. Bodies run one after the
+/// other and share commits; the macro returns after the commit ([`pool::Writer`](crate::pool::Writer)). PostgreSQL reads what was last
+/// committed, statement by statement: change a row first (that locks it), then look.
 #[macro_export]
 macro_rules! in_transaction {
     ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr) => {

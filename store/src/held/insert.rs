@@ -2,8 +2,8 @@
 //!
 //! 1. Lock the totals: from here on nobody else changes what is held, and no claim is completed.
 //! 2. Look what the quotas leave to each unclaimed agent, and whether it is still unclaimed.
-//! 3. Take the events in the order given: those that are held already are found, those that fit are inserted. SQLite does that row by row
-//!    with prepared statements, PostgreSQL in statements of many rows.
+//! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
+//!    prepared statements, PostgreSQL in statements of many rows.
 //! 4. Add what was inserted to the totals.
 
 mod postgres;
@@ -20,7 +20,7 @@ use crate::error::{Corrupt, During, StoreError};
 use crate::row::parsed_opt;
 use crate::{Store, in_transaction};
 
-/// The steps that each database has its own way of.
+/// The steps that differ between the databases.
 trait HeldRows {
     /// Step 1: the total.
     async fn held_total(&mut self) -> Result<i64, sqlx::Error>;
@@ -137,7 +137,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What is held of it already, or why there is no room for it; `None` when it may be taken.
+    /// The entry that holds it already, or the quota that it exceeds; `None` if it may be taken.
     fn refusal(&self, held: &NewHeld, key: &Key<'a>) -> Option<HeldOutcome> {
         if let Some(id) = self.held.get(key) {
             return Some(HeldOutcome::AlreadyHeld(*id));
@@ -160,7 +160,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// It is held now.
+    /// Counts an event that is held now.
     fn take(&mut self, held: &NewHeld, key: Key<'a>) -> HeldOutcome {
         let charge = charge(held);
         if let (Sender::Registration(agent), None) = (&held.sender, &held.account)

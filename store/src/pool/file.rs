@@ -52,8 +52,8 @@ impl SqliteFile {
         Ok(connection)
     }
 
-    /// The connection of the pool's own writer. It makes the file keep a log, and never waits for another process of its own accord:
-    /// that is done where it holds up nobody. Of a copy it can only read.
+    /// The connection of the pool's writer. It sets the file to WAL mode. A lock of another process is an error at once: the writer's
+    /// thread waits for it. A copy cannot be written.
     pub(super) fn own_writer(&self) -> rusqlite::Result<Connection> {
         if self.is_immutable {
             return self.reader();

@@ -1,4 +1,4 @@
-//! Many rows a statement: a round trip costs more than a row.
+//! Many rows per statement: a round trip costs more than a row.
 
 use domain::ids::UserAccountId;
 use sqlx::postgres::{PgConnection, Postgres};

@@ -1,6 +1,6 @@
-//! A row a statement, each prepared once.
+//! One row per statement; statements are prepared once.
 //!
-//! An event that is held already is found by the index that refuses it, so one that is new is looked up nowhere.
+//! A duplicate is detected by the unique index that rejects it, so a new event needs no lookup.
 
 use chrono::SecondsFormat;
 use domain::ids::{UserAccountId, UserCuid};
@@ -14,8 +14,11 @@ use crate::held::{HeldOutcome, NewHeld, Sender};
 use crate::pool::DirectConnection;
 use crate::row::storable;
 
+/// Rows that are inserted within a millisecond.
+const IN_PLACE_ROWS_MAX: usize = 32;
+
 impl HeldRows for DirectConnection {
-    /// The transaction has the lock of all that is written.
+    /// `BEGIN IMMEDIATE` has locked the row already.
     async fn held_total(&mut self) -> Result<i64, sqlx::Error> {
         query_scalar("SELECT bytes FROM held_totals WHERE id = 1").fetch_one(self).await
     }
@@ -26,17 +29,18 @@ impl HeldRows for DirectConnection {
         keys: &[Key<'a>],
         ledger: &mut Ledger<'a>,
     ) -> Result<Vec<HeldOutcome>, sqlx::Error> {
-        self.visit(|connection| {
+        let hold = |connection: &Connection| {
             let mut rows = Rows::new(connection)?;
             new.iter().zip(keys).map(|(held, key)| rows.hold(held, *key, ledger)).collect()
-        })
+        };
+        if new.len() > IN_PLACE_ROWS_MAX { self.visit_long(hold) } else { self.visit(hold) }
     }
 }
 
 struct Rows<'c> {
     connection: &'c Connection,
     insert: CachedStatement<'c>,
-    /// The moment that was written last, as it is written: a group has few of them.
+    /// The last timestamp and its text: the events of a group have few different ones.
     moment: Option<(Timestamp, String)>,
 }
 
@@ -61,7 +65,7 @@ impl<'c> Rows<'c> {
                 Err(error) => return Err(error),
             },
             Some(full @ HeldOutcome::QuotaExceeded { .. }) => match self.find(held, key)? {
-                // It takes no room.
+                // A duplicate needs no room.
                 Some(id) => HeldOutcome::AlreadyHeld(id.into()),
                 None => full,
             },
