@@ -119,8 +119,8 @@ impl Subtrees for Hands<'_> {
         if !self.held.iter().any(|(held, _)| *held == id) {
             self.held.extend(self.shelf.tiles.get(&id).map(|nodes| (id, nodes)));
         }
-        let held = self.held.iter().filter(|(held, _)| *held == id);
-        let node = held.filter_map(|(_, nodes)| nodes.get(within, place)).next();
+        let mut held = self.held.iter().filter(|(held, _)| *held == id);
+        let node = held.find_map(|(_, nodes)| nodes.get(within, place));
         Ok(node.unwrap_or_else(|| {
             if !self.missing.contains(&id) {
                 self.missing.push(id);
