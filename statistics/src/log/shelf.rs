@@ -90,7 +90,8 @@ impl Group {
     }
 
     fn get(&self, tile: TileId, level: u8, place: usize) -> Option<Digest> {
-        let from = (place << level).checked_sub(self.first).filter(|_| self.tile == tile)?;
+        let is_within = self.tile == tile && level < statements::GROUP_LEVELS;
+        let from = (place << level).checked_sub(self.first).filter(|_| is_within)?;
         let leaves = self.leaves.get(from..from + (1 << level))?;
         Some(crate::merkle::tile::fold(leaves.to_vec()))
     }
@@ -101,21 +102,26 @@ pub(super) struct Hands<'a> {
     shelf: &'a Shelf,
     tree: &'a SignedTree,
     group: Option<&'a Group>,
-    loaded: Vec<(TileId, Nodes)>,
+    /// Full tiles that were on the shelf or were read: others may push them off the shelf at any moment.
+    held: Vec<(TileId, Arc<Nodes>)>,
     missing: Vec<TileId>,
 }
 
 impl Subtrees for Hands<'_> {
     fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault> {
         let (id, within, place) = locate(level, index);
-        let own = self.tree.edge.iter().chain(&self.loaded).find(|(own, _)| *own == id);
-        if let Some((_, nodes)) = own {
+        if let Some((_, nodes)) = self.tree.edge.iter().find(|(edge, _)| *edge == id) {
             return nodes.get(within, place).ok_or(TreeFault::Missing(id));
         }
-        let group =
-            self.group.filter(|_| within < statements::GROUP_LEVELS).and_then(|group| group.get(id, within, place));
-        let found = group.or_else(|| self.shelf.tiles.get(&id).and_then(|nodes| nodes.get(within, place)));
-        Ok(found.unwrap_or_else(|| {
+        if let Some(node) = self.group.and_then(|group| group.get(id, within, place)) {
+            return Ok(node);
+        }
+        if !self.held.iter().any(|(held, _)| *held == id) {
+            self.held.extend(self.shelf.tiles.get(&id).map(|nodes| (id, nodes)));
+        }
+        let mut held = self.held.iter().filter(|(held, _)| *held == id);
+        let node = held.find_map(|(_, nodes)| nodes.get(within, place));
+        Ok(node.unwrap_or_else(|| {
             if !self.missing.contains(&id) {
                 self.missing.push(id);
             }
@@ -153,7 +159,7 @@ impl Log {
         group: Option<&Group>,
         read: impl Fn(&mut Hands<'_>) -> Result<Vec<Digest>, TreeFault>,
     ) -> Result<Vec<Digest>, LogError> {
-        let mut hands = Hands { shelf: &self.shelf, tree, group, loaded: Vec::new(), missing: Vec::new() };
+        let mut hands = Hands { shelf: &self.shelf, tree, group, held: Vec::new(), missing: Vec::new() };
         let path = read(&mut hands)?;
         if hands.missing.is_empty() {
             return Ok(path);
@@ -165,7 +171,7 @@ impl Log {
             }
             let nodes = Nodes::of(&hashes);
             self.shelf.keep(id, &nodes);
-            hands.loaded.push((id, nodes));
+            hands.held.push((id, Arc::new(nodes)));
         }
         let path = read(&mut hands)?;
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))

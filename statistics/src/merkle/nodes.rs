@@ -15,7 +15,7 @@ pub struct Nodes {
     /// The lowest level that is here; 0 is that of the tile's own hashes.
     lowest: u8,
     /// Level after level.
-    nodes: Box<[Digest]>,
+    hashes: Box<[Digest]>,
 }
 
 impl Nodes {
@@ -32,24 +32,25 @@ impl Nodes {
             }
             below = above;
         }
-        Self { count: hashes.len(), lowest: 0, nodes: nodes.into() }
+        Self { count: hashes.len(), lowest: 0, hashes: nodes.into() }
     }
 
     /// The same without the levels below `lowest`.
+    #[must_use]
     pub fn from_level(&self, lowest: u8) -> Self {
         let lowest = lowest.max(self.lowest);
-        Self { count: self.count, lowest, nodes: self.nodes[self.begin(lowest)..].into() }
+        Self { count: self.count, lowest, hashes: self.hashes[self.begin(lowest)..].into() }
     }
 
     /// The hash over the `2^level` hashes from `place · 2^level` on; `None` when it is not here.
     pub fn get(&self, level: u8, place: usize) -> Option<Digest> {
         let is_here = (self.lowest..HEIGHT).contains(&level) && place < self.count >> level;
-        is_here.then(|| self.nodes.get(self.begin(level) + place).copied()).flatten()
+        is_here.then(|| self.hashes.get(self.begin(level) + place).copied()).flatten()
     }
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.nodes)
+        size_of::<Self>() + size_of_val(&*self.hashes)
     }
 
     /// Where a level begins.

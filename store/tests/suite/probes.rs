@@ -87,7 +87,7 @@ async fn sqlite_answers_probes_in_place() {
     assert!(world.store.machine_by_secret(&secret).await.unwrap().is_some());
     assert!(world.store.machine_facts(machine).await.unwrap().is_some());
     assert_eq!(world.store.computers_of_account(&account, 10).await.unwrap().len(), 1);
-    assert_eq!(world.store.identities_of_account(&account).await.unwrap(), [identity.clone()]);
+    assert_eq!(world.store.identities_of_account(&account).await.unwrap(), std::slice::from_ref(&identity));
     assert!(world.store.identity(&identity).await.unwrap().is_some());
     assert!(world.store.account_by_id(&account).await.unwrap().is_some());
     assert_eq!(world.store.person_by_id(person.id).await.unwrap(), Some(person));
