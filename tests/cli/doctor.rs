@@ -3,8 +3,10 @@
 use harness::upstream::{TOKEN, Upstream};
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
+use tokio::net::TcpListener;
 
 use crate::account::adas;
+use crate::client::{Client, Credential, eventually};
 use crate::event::Chain;
 use crate::flow;
 use crate::process::{Done, Home};
@@ -34,7 +36,7 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
     flow::proof(&server, &machine, &flow::text(&event, "event_id")).await;
     let done = home.run(&["doctor", "--deep", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for about in ["data folder", "database", "tables", "writes", "file", "statistics", "log", "clock"] {
+    for about in ["data folder", "database", "tables", "writes", "file", "statistics", "log", "log file", "clock"] {
         assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
     }
     let names: Vec<String> = states(&done).into_iter().map(|(name, _)| name).collect();
@@ -50,6 +52,67 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
     assert!(done.stdout.contains("leaf_hash") && done.stdout.contains("somebody changed the log"), "{done:?}");
     flow::change_rows(&path, "UPDATE tree SET signed_at = '2999-01-01T00:00:00.000+00:00'").await;
     assert_eq!(state(&home.run(&["doctor", "--json"]), "clock"), "bad");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_not_signed_is_told_by_readiness_actors_metrics_log_and_doctor() {
+    let operator = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let home = Home::new().set("admin.bind", &operator.to_string()).set("admin.stalled_after", "1s");
+    let server = home.serve().await;
+    let machine = adas(&home, &server).await;
+    let mut chain = Chain::new(&machine);
+    let event = chain.next();
+    flow::event(&server, &machine, &event).await.receipt();
+    flow::proof(&server, &machine, &flow::text(&event, "event_id")).await;
+    let client = Client::new();
+    let get = async |path: &str| client.get(&format!("http://{operator}{path}"), Credential::None).await;
+    let failures = async || {
+        let metrics = String::from_utf8(get("/metrics").await.body.to_vec()).unwrap();
+        let line =
+            metrics.lines().find_map(|line| line.strip_prefix("attache_pass_failures_total{name=\"sequence\"} "));
+        line.unwrap_or_else(|| panic!("{metrics}")).parse::<u64>().unwrap()
+    };
+    let sequence = async || {
+        let tree = get("/actors").await.expect(200);
+        let mut children = tree["children"].as_array().unwrap().iter();
+        children.find(|child| child["name"] == "sequence").unwrap().clone()
+    };
+    get("/readyz").await.expect(200);
+    assert_eq!((failures().await, &sequence().await["failing"]), (0, &Value::Null));
+    let well = home.run(&["doctor", "--json"]);
+    assert_eq!((state(&well, "server"), state(&well, "passes")), ("good".into(), "good".into()), "{well:?}");
+
+    // The stored tree is another one than was signed.
+    let path = home.data().join("statistics.db");
+    flow::change_tables(&path, "CREATE TABLE kept AS SELECT root FROM tree").await;
+    flow::change_rows(&path, "UPDATE tree SET root = zeroblob(32)").await;
+    flow::event(&server, &machine, &chain.next()).await.receipt();
+    let unready = eventually("it is unready", async || {
+        let answer = get("/readyz").await;
+        (answer.status == 503).then(|| answer.json())
+    })
+    .await;
+    assert_eq!(unready["failing"][0]["part"], "sequence", "{unready}");
+    assert!(flow::text(&unready["failing"][0], "reason").contains("nothing is signed until"), "{unready}");
+    assert_eq!((&unready["store"], &unready["actors"]), (&"ok".into(), &"failing".into()), "{unready}");
+    let failing = sequence().await["failing"].clone();
+    assert!(flow::text(&failing, "error").contains("nothing is signed until"), "{failing}");
+    assert!(
+        failing["passes"].as_u64().unwrap() > 1 && failing["since_seconds_ago"].as_u64().unwrap() >= 1,
+        "{failing}"
+    );
+    assert!(failures().await > 1);
+    let ill = home.run(&["doctor", "--json"]);
+    assert_eq!((state(&ill, "server"), state(&ill, "passes")), ("bad".into(), "bad".into()), "{ill:?}");
+    assert!(ill.stdout.contains("events without a place in it: 1"), "{ill:?}");
+
+    flow::change_rows(&path, "UPDATE tree SET root = (SELECT root FROM kept)").await;
+    eventually("it is ready again", async || (get("/readyz").await.status == 200).then_some(())).await;
+    assert_eq!(sequence().await["failing"], Value::Null);
+    let lines = server.process.stderr.text();
+    for said_once in ["passes began to fail", "passes succeed again"] {
+        assert_eq!(lines.matches(said_once).count(), 1, "{said_once}: {lines}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,10 +151,12 @@ async fn postgres_is_looked_at_too() {
     assert!(old.code == Some(1) && old.stdout.contains("attache migrate"), "{old:?}");
     home.run(&["migrate"]).said();
     let done = home.run(&["doctor", "--deep", "--json"]);
-    for about in ["database", "tables", "writes", "statistics", "log", "clock"] {
+    for about in ["database", "tables", "writes", "file", "statistics", "log", "log file", "clock"] {
         assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
     }
     assert!(done.stdout.contains("synchronous_commit on"), "{done:?}");
+    let read = "every row of every table was read; indexes were not";
+    assert!(done.stdout.contains(read) && !done.stdout.contains("every page"), "{done:?}");
     let name = database.url.rsplit('/').next().unwrap().split('?').next().unwrap();
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let unsafe_now = sqlx::AssertSqlSafe(format!("ALTER DATABASE {name} SET synchronous_commit TO off"));

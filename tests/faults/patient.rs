@@ -67,6 +67,7 @@ pub fn home() -> Home {
         .set("knowledge.batch.lease", "1s")
         .set("knowledge.base_url", "http://attache.test")
         .set("database.busy_timeout", "200ms")
+        .set("database.acquire_timeout", "1s")
         .set("admin.probe_every", "100ms")
 }
 
