@@ -44,7 +44,7 @@ pub struct Measured {
 impl Disk {
     /// Makes the file and fills it with zeros.
     pub fn prepare(folder: &Path) -> io::Result<Self> {
-        const CHUNK: [u8; 64 * 1024] = [0; 64 * 1024];
+        static CHUNK: [u8; 64 * 1024] = [0; 64 * 1024];
         let file = File::create(folder.join("floor"))?;
         for offset in (0..FILE_BYTES).step_by(CHUNK.len()) {
             file.write_all_at(&CHUNK, offset)?;
