@@ -141,7 +141,9 @@ impl Log {
             Ok(outcomes) => outcomes.into_iter().zip(answers).for_each(|(outcome, answer)| answer(Ok(outcome))),
             Err(error) if error.is_unavailable() || group.len() == 1 => {
                 let error = Arc::new(error);
-                answers.into_iter().for_each(|answer| answer(Err(Arc::clone(&error))));
+                for answer in answers {
+                    answer(Err(Arc::clone(&error)));
+                }
             }
             Err(error) => {
                 tracing::warn!(items = group.len(), error = %error, "a group of events was not committed; each is tried alone");

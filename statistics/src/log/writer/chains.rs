@@ -115,13 +115,12 @@ impl Chain {
         let event = event.submission();
         let known =
             self.sources.iter().position(|source| source.lane == event.lane && *source.identity == event.identity);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let id = stored_source(db, event.machine, &event.agent_id, &event.identity, event.lane)?;
-                self.sources.push(Source { id, identity: Arc::new(event.identity.clone()), lane: event.lane });
-                self.sources.len() - 1
-            }
+        let index = if let Some(index) = known {
+            index
+        } else {
+            let id = stored_source(db, event.machine, &event.agent_id, &event.identity, event.lane)?;
+            self.sources.push(Source { id, identity: Arc::new(event.identity.clone()), lane: event.lane });
+            self.sources.len() - 1
         };
         Ok(&self.sources[index])
     }

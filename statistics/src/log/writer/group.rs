@@ -83,6 +83,7 @@ impl View<'_> {
     /// Judges one event as if it were the only one, and adds it if it continues its chain. Only an event that does not is looked for
     /// among those that were taken before: what continues its chain is new, unless its id is taken, and that the index finds.
     fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
+        const ASK: &str = "add an event";
         let event = append.submission();
         let number = self.chains.of(self.db, event.machine, &event.agent_id)?;
         let chain = self.chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
@@ -98,7 +99,6 @@ impl View<'_> {
         let leaf = append.leaf_hash();
         let Position { chain_epoch, seq, .. } = event.position;
         let received_at_ms = append.received_at().timestamp_millis();
-        const ASK: &str = "add an event";
         let added = self.db.prepare_cached(ADD).during(ASK)?.execute(params![
             event.event_id.as_uuid().as_bytes(),
             append.receipt().as_uuid().as_bytes(),

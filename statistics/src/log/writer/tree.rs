@@ -207,6 +207,8 @@ fn signed(db: &Connection) -> Result<Signed, LogError> {
 
 /// Appends the leaves to the stored tree, after a check that it is still the one that was signed, and signs it; returns its size.
 fn grow(db: &Connection, signed: &Signed, events: &[&Unplaced], now: Timestamp) -> Result<i64, LogError> {
+    const PUT: &str = "store tiles of the tree";
+    const SIGN_TREE: &str = "sign the grown tree";
     let size = signed.size.unsigned_abs();
     let mut names = Tiles::needed(|tree| merkle::root(tree, size))?;
     names.extend(Tiles::edge(size));
@@ -223,18 +225,16 @@ fn grow(db: &Connection, signed: &Signed, events: &[&Unplaced], now: Timestamp) 
     let touched = tiles.append(size, &leaves)?;
     let grown = size + leaves.len() as u64;
     let root = merkle::root(&mut tiles, grown)?;
-    const PUT: &str = "store tiles of the tree";
     for name in touched {
         let place = whole(name.index)?;
         db.prepare_cached(TILE_PUT).during(PUT)?.execute((name.level, place, tiles.bytes(name))).during(PUT)?;
     }
-    let signer = SignerKey::from_seed(&signed.name, &signed.seed)?;
-    let checkpoint = signer.sign(grown, root);
-    const SIGN_TREE: &str = "sign the grown tree";
+    let key = SignerKey::from_seed(&signed.name, &signed.seed)?;
+    let checkpoint = key.sign(grown, root);
     let grown = whole(grown)?;
     db.prepare_cached(SIGN)
         .during(SIGN_TREE)?
-        .execute(params![grown, root.as_bytes(), checkpoint, signer.verifier().to_string(), moment(now)])
+        .execute(params![grown, root.as_bytes(), checkpoint, key.verifier().to_string(), moment(now)])
         .during(SIGN_TREE)?;
     Ok(grown)
 }
