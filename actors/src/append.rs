@@ -10,6 +10,8 @@
 //! committed and answered without the actor. If the thread of the log panics, the actor ends with the same error, so that its
 //! supervisor counts it, and the thread reads the log again before it takes the next group.
 
+#![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,7 +28,7 @@ pub enum AppendMessage {
     /// Append this event; the answer follows the commit.
     Add {
         /// The event.
-        event: Append,
+        event: Box<Append>,
         /// What became of it.
         reply: Reply<Appended>,
     },
@@ -104,7 +106,7 @@ impl Appender {
     async fn add(
         &self,
         myself: ActorRef<AppendMessage>,
-        event: Append,
+        event: Box<Append>,
         reply: Reply<Appended>,
         state: &mut AppenderState,
     ) -> Result<(), ActorProcessingErr> {
@@ -119,7 +121,7 @@ impl Appender {
             }
             reply.send(appended);
         });
-        state.waiting.push((event, answer));
+        state.waiting.push((*event, answer));
         if state.waiting.len() >= self.group_max {
             self.hand_over(&myself, state).await;
         }

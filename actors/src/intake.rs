@@ -14,6 +14,8 @@
 //! **If handling an event crashes:** its sender gets 424 and sends it again, which is never counted twice. If the actor crashes, the
 //! events that it was handling end with it, and the root starts another.
 
+#![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
+
 mod desk;
 mod hold;
 mod turns;
@@ -105,7 +107,7 @@ pub enum IntakeMessage {
         /// Its chain, or its bytes if it has none.
         slot: ChainSlot,
         /// The event.
-        submit: Submit,
+        submit: Box<Submit>,
     },
     /// An event of the chain is handled.
     Handled(ChainSlot),
@@ -161,7 +163,7 @@ impl Intake {
             Err(_) => self.slots.hash_one(&body),
         });
         let deadline = self.handle.settings().ask_deadline;
-        let make = |reply| IntakeMessage::Submit { slot, submit: Submit { sender, body, opened, reply } };
+        let make = |reply| IntakeMessage::Submit { slot, submit: Box::new(Submit { sender, body, opened, reply }) };
         self.handle.ask(make, deadline).await
     }
 
@@ -203,7 +205,7 @@ struct IntakeActor {
 
 /// The events that were submitted and are not handled yet.
 struct IntakeState {
-    turns: Turns<ChainSlot, Submit>,
+    turns: Turns<ChainSlot, Box<Submit>>,
     /// The tasks end with the actor.
     tasks: JoinSet<()>,
     /// Finish what is there, then end.
@@ -211,11 +213,11 @@ struct IntakeState {
 }
 
 impl IntakeActor {
-    fn start(&self, myself: &ActorRef<IntakeMessage>, slot: ChainSlot, submit: Submit, state: &mut IntakeState) {
+    fn start(&self, myself: &ActorRef<IntakeMessage>, slot: ChainSlot, submit: Box<Submit>, state: &mut IntakeState) {
         let (desk, handled) = (Arc::clone(&self.desk), Handled { intake: myself.clone(), slot });
         state.tasks.spawn(async move {
             domain::failpoint!("intake.worker");
-            let Submit { sender, body, opened, reply } = submit;
+            let Submit { sender, body, opened, reply } = *submit;
             reply.send(desk.handle(sender, &body, opened).await);
             drop(handled);
         });
@@ -229,7 +231,13 @@ impl IntakeActor {
     }
 
     #[ractor::message(IntakeMessage::Submit { slot, submit })]
-    async fn submit(&self, myself: ActorRef<IntakeMessage>, slot: ChainSlot, submit: Submit, state: &mut IntakeState) {
+    async fn submit(
+        &self,
+        myself: ActorRef<IntakeMessage>,
+        slot: ChainSlot,
+        submit: Box<Submit>,
+        state: &mut IntakeState,
+    ) {
         if let Some(submit) = state.turns.arrive(slot, submit) {
             self.start(&myself, slot, submit, state);
         }

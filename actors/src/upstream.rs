@@ -36,7 +36,7 @@ impl Upstream {
         match self {
             Self::External(client) => Ok(client.submit(&submission).await),
             Self::Embedded { append, .. } => {
-                let event = Append::new(submission, receipt, received_at);
+                let event = Box::new(Append::new(submission, receipt, received_at));
                 let deadline = append.settings().ask_deadline;
                 Ok(match append.ask(|reply| AppendMessage::Add { event, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
