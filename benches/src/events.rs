@@ -71,6 +71,7 @@ pub fn in_states(name: &str, options: &Options, stocks: &mut Stocks, report: &mu
     let mut rows = Vec::new();
     for state in states::all(options) {
         say(&format!("  {state}"));
+        stocks.keep(state.ids);
         match row(state, options, stocks) {
             Ok(row) => rows.push(row),
             Err(error) => {
