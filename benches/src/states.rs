@@ -4,7 +4,6 @@
 //! only; the worst row counts.
 
 use std::fmt;
-use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{Chance, Clock};
@@ -122,9 +121,7 @@ impl Run {
     pub fn new(machines: &[Machine], connections: usize, count: usize, state: State, epoch: u64, seed: u64) -> Self {
         let machines = &machines[..state.chains.min(machines.len())];
         let connections = connections.min(machines.len()).max(1);
-        // The last id has the time at which it is rendered: clients send events that are a few seconds old.
-        let age = Duration::from_millis(IdSource::milliseconds(count as u64).unsigned_abs());
-        let source = IdSource::new(state.ids, Clock::system().now() - age, seed ^ epoch << 32);
+        let source = IdSource::until(Clock::system().now(), count as u64, state.ids, seed ^ (epoch << 32));
         let seed = |place: usize| seed ^ (epoch << 40) ^ ((place as u64) << 8);
         let lane = |first: usize| {
             let places: Vec<usize> = (first..machines.len()).step_by(connections).collect();
