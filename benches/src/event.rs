@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use domain::envelope::AgentKinds;
-use domain::{Chance, Digest, Timestamp, canonical};
+use domain::{Chance, Clock, Digest, Timestamp, canonical};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -61,13 +61,14 @@ impl IdSource {
     /// Events per millisecond of the senders' clock: about what is sent.
     const PER_MILLISECOND: u64 = 20;
 
-    /// Ids whose first has the time `begin`.
-    pub fn new(ids: Ids, begin: Timestamp, seed: u64) -> Self {
-        Self { ids, chance: Chance::seeded(seed), begin_ms: begin.timestamp_millis() }
+    /// Ids of `count` events, the last with the time `end`: clients send events that are a few seconds old.
+    pub fn until(end: Timestamp, count: u64, ids: Ids, seed: u64) -> Self {
+        let begin_ms = end.timestamp_millis() - Self::milliseconds(count);
+        Self { ids, chance: Chance::seeded(seed), begin_ms }
     }
 
     /// The time that `count` ids take.
-    pub fn milliseconds(count: u64) -> i64 {
+    fn milliseconds(count: u64) -> i64 {
         i64::try_from(count / Self::PER_MILLISECOND).unwrap_or(i64::MAX)
     }
 
@@ -140,9 +141,9 @@ impl Chain {
         self.seq == 0
     }
 
-    /// The next event with an id that is drawn, and the request that posts it.
+    /// The next event with an id of the clock, and the request that posts it.
     pub fn next(&mut self) -> (String, Bytes) {
-        let id = self.chance.uuid_v7(Timestamp::UNIX_EPOCH);
+        let id = self.chance.uuid_v7(Clock::system().now());
         let event = self.grow(id, Members::Canonical);
         (id.to_string(), self.machine.request("POST", TARGET, &event.body))
     }
@@ -233,7 +234,6 @@ fn shuffled(value: &Value, chance: &Chance, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use domain::Clock;
     use domain::envelope::Sealed;
 
     use super::*;
@@ -294,10 +294,13 @@ mod tests {
     fn ids_grow_with_the_clock_or_fall_anywhere() {
         let now = Clock::system().now();
         let drawn = |ids| -> Vec<Uuid> {
-            let source = IdSource::new(ids, now, 1);
+            let source = IdSource::until(now, 1000 * IdSource::PER_MILLISECOND, ids, 1);
             (0..1000).map(|number| source.draw(number * IdSource::PER_MILLISECOND)).collect()
         };
-        assert!(drawn(Ids::Growing).is_sorted());
+        let growing = drawn(Ids::Growing);
+        assert!(growing.is_sorted());
+        let (seconds, _) = growing[999].get_timestamp().unwrap().to_unix();
+        assert!(seconds.abs_diff(now.timestamp().unsigned_abs()) <= 1, "the last one is of now");
         let random = drawn(Ids::Random);
         let falls = random.windows(2).filter(|pair| pair[0] > pair[1]).count();
         assert!((300..700).contains(&falls), "{falls}");

@@ -52,6 +52,8 @@ struct Open {
 struct Killed {
     acknowledged: usize,
     found: usize,
+    /// Whether requests were under way.
+    under_load: bool,
     start: Duration,
 }
 
@@ -71,6 +73,7 @@ pub fn in_states(name: &str, options: &Options, stocks: &mut Stocks, report: &mu
     let mut rows = Vec::new();
     for state in states::all(options) {
         say(&format!("  {state}"));
+        stocks.keep(state.ids);
         match row(state, options, stocks) {
             Ok(row) => rows.push(row),
             Err(error) => {
@@ -266,7 +269,8 @@ impl<'a> Bench<'a> {
         let held = population::held(&self.product.database())?;
         let found = proved.iter().filter(|answer| answer.status == 200).count()
             + taken.held.iter().filter(|id| held.contains(id)).count();
-        Ok(Killed { acknowledged: taken.forwarded.len() + taken.held.len(), found, start })
+        let acknowledged = taken.forwarded.len() + taken.held.len();
+        Ok(Killed { acknowledged, found, under_load: outcome.failures > 0, start })
     }
 }
 
@@ -279,7 +283,7 @@ fn table(rows: &[Row]) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "| {state} | {} | {} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {} of {} | {} |",
+            "| {state} | {} | {} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {} of {}{} | {} |",
             ours.spread(|sample| sample.rate).show(0),
             ours.against(disk, |sample| sample.rate).show(2),
             ours.spread(|sample| sample.cpu_us).show(1),
@@ -291,6 +295,7 @@ fn table(rows: &[Row]) -> String {
             open.p999_us / 1e3,
             killed.found,
             killed.acknowledged,
+            if killed.under_load { "" } else { ", idle" },
             killed.start.as_millis(),
         );
     }

@@ -194,7 +194,7 @@ fn request_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     /// What allocators and caches may still fill up with: 2 bytes a request.
     const GROWTH_BYTES_MAX: u64 = 2_000_000;
     const POLLED: usize = 64;
-    let wanted: u64 = if options.quick { 20_000 } else { 1_000_000 };
+    let wanted: u64 = if options.quick { 5_000 } else { 1_000_000 };
     let product = Product::start(options, Upstream::Embedded)?;
     let polls = population::waiting(&product.database(), POLLED, options.seed)?;
     let poll = |wanted: u64| -> Result<u64> {
@@ -258,7 +258,7 @@ fn memory_each(
 }
 
 fn events(machines: &[Machine], round: u32, options: &Options) -> Plan {
-    let lanes = plan_of_events(machines, "memory.stored", round, options.requests_max, options.seed).1;
+    let lanes = plan_of_events(machines, "memory.stored", round, options.requests_max, options.seed);
     Plan { pace: Pace::of(options.seconds), lanes }
 }
 

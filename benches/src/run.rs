@@ -47,7 +47,7 @@ pub fn everything(options: &Options) -> Result<()> {
         say(&format!("· {name}"));
         trial(name, options, &mut stocks, &mut report)?;
     }
-    for scenario in scenarios.iter_mut().filter(|scenario| wanted(scenario.name())) {
+    for scenario in scenarios.iter_mut().filter(|scenario| wanted(scenario.name()) && scenario.runs(options)) {
         say(&format!("· {}", scenario.name()));
         report.section(&compare(scenario.as_mut(), options, &mut stocks)?);
     }
@@ -126,7 +126,7 @@ fn floors(options: &Options) -> Result<Section> {
         floors.push((floor, Standing::start(floor, options)?, Contestant::new(floor.name())));
     }
     for round in 0..options.rounds {
-        let lanes = scenario::plan_of_events(&machines, "memory.stored", round, options.requests_max, options.seed).1;
+        let lanes = scenario::plan_of_events(&machines, "memory.stored", round, options.requests_max, options.seed);
         let events = Plan { pace: Pace { cycle: true, ..Pace::of(options.seconds) }, lanes };
         for (floor, standing, contestant) in &mut floors {
             let sample = standing.measure(&events, options)?;

@@ -38,6 +38,11 @@ pub trait Scenario {
         0
     }
 
+    /// Whether the options ask for what it needs.
+    fn runs(&self, _options: &Options) -> bool {
+        true
+    }
+
     /// Whether requests write, so that the server owes something after its answers.
     fn writes(&self) -> bool {
         false
@@ -63,7 +68,8 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(writes::Registrations),
         Box::new(writes::DeviceCodes::default()),
         Box::new(reads::AccountComputers::default()),
-        Box::new(reads::AuditProof::default()),
+        Box::new(reads::AuditProof::first()),
+        Box::new(reads::AuditProof::ten_million()),
     ]
 }
 

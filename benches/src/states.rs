@@ -4,7 +4,6 @@
 //! only; the worst row counts.
 
 use std::fmt;
-use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{Chance, Clock};
@@ -52,8 +51,9 @@ pub fn all(options: &Options) -> Vec<State> {
     let mut states = vec![plain(options, few)];
     for log in std::iter::once(0).chain(options.log.iter().copied().filter(|&log| log > 0)) {
         let of = |ids| move |&chains: &usize| State { log, chains, ids, mixed: true };
-        states.extend(chains.iter().map(of(Ids::Growing)));
+        // The folders with random ids are removed after these; later trials start on those with growing ids.
         states.extend([few, many].iter().map(of(Ids::Random)));
+        states.extend(chains.iter().map(of(Ids::Growing)));
     }
     let asked_for = |state: &State| options.state.as_ref().is_none_or(|text| state.to_string().contains(text));
     states.into_iter().filter(asked_for).collect()
@@ -121,9 +121,7 @@ impl Run {
     pub fn new(machines: &[Machine], connections: usize, count: usize, state: State, epoch: u64, seed: u64) -> Self {
         let machines = &machines[..state.chains.min(machines.len())];
         let connections = connections.min(machines.len()).max(1);
-        // The last id has the time at which it is rendered: clients send events that are a few seconds old.
-        let age = Duration::from_millis(IdSource::milliseconds(count as u64).unsigned_abs());
-        let source = IdSource::new(state.ids, Clock::system().now() - age, seed ^ epoch << 32);
+        let source = IdSource::until(Clock::system().now(), count as u64, state.ids, seed ^ (epoch << 32));
         let seed = |place: usize| seed ^ (epoch << 40) ^ ((place as u64) << 8);
         let lane = |first: usize| {
             let places: Vec<usize> = (first..machines.len()).step_by(connections).collect();
@@ -286,6 +284,6 @@ mod tests {
             }
             assert!(states.iter().any(|state| state.log == log && state.ids == Ids::Random));
         }
-        assert_eq!(states[3].to_string(), "log 0, 100 k chains, growing ids, mixed");
+        assert_eq!(states[2].to_string(), "log 0, 100 k chains, random ids, mixed");
     }
 }

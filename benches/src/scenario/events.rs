@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use domain::Clock;
+
 use super::Scenario;
-use crate::event::{Chain, Machine};
+use crate::event::{Chain, IdSource, Ids, Machine, Members, TARGET};
 use crate::floor::Floor;
 use crate::plan::{Pace, Plan};
 use crate::process;
@@ -74,7 +76,7 @@ impl Scenario for Events {
         self.machines = product.register(options.connections, options)?;
         let before = if options.quick { self.before / 100 } else { self.before };
         if before > 0 {
-            let lanes = plan_of_events(&self.machines, self.event_type, BEFORE, before, options.seed).1;
+            let lanes = plan_of_events(&self.machines, self.event_type, BEFORE, before, options.seed);
             let pace = Pace { warm_up_seconds: 0.0, ..Pace::of(600.0) };
             let outcome = process::send(&Plan { pace, lanes }, product.address)?;
             if let Some(surprises) = outcome.surprises(&[202]) {
@@ -85,26 +87,31 @@ impl Scenario for Events {
     }
 
     fn plan(&mut self, round: u32, options: &Options) -> Result<Plan> {
-        let lanes = plan_of_events(&self.machines, self.event_type, round, options.requests_max, options.seed).1;
+        let lanes = plan_of_events(&self.machines, self.event_type, round, options.requests_max, options.seed);
         Ok(Plan { pace: Pace::of(options.seconds), lanes })
     }
 }
 
-/// For each machine a chain of its own, together about `count` events long: the ids, and the requests. Every round is a new
-/// epoch, because a round ends in the middle of its chains.
+/// For each machine a chain of its own, together about `count` events long. Every round is a new epoch, because a round ends in the
+/// middle of its chains.
 pub fn plan_of_events(
     machines: &[Machine],
     event_type: &'static str,
     round: u32,
     count: usize,
     seed: u64,
-) -> (Vec<Vec<String>>, Vec<Vec<bytes::Bytes>>) {
-    let length = count / machines.len().max(1);
+) -> Vec<Vec<bytes::Bytes>> {
+    let (lanes, length) = (machines.len(), count / machines.len().max(1));
+    // Rounds and lanes must not draw the same event ids.
+    let seed = seed ^ (u64::from(round) << 32);
+    let source = IdSource::until(Clock::system().now(), count as u64, Ids::Growing, seed);
     let lane = |(place, machine): (usize, &Machine)| {
-        // Rounds and lanes must not draw the same event ids.
-        let seed = seed ^ (u64::from(round) << 32) ^ ((place as u64) << 8);
-        let mut chain = Chain::new(machine, event_type, u64::from(round), seed);
-        (0..length).map(|_| chain.next()).unzip()
+        let mut chain = Chain::new(machine, event_type, u64::from(round), seed ^ ((place as u64) << 8));
+        let request = |number: usize| {
+            let event = chain.grow(source.draw((number * lanes + place) as u64), Members::Canonical);
+            machine.request("POST", TARGET, &event.body)
+        };
+        (0..length).map(request).collect()
     };
-    machines.iter().enumerate().map(lane).unzip()
+    machines.iter().enumerate().map(lane).collect()
 }

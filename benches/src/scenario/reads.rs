@@ -65,14 +65,29 @@ impl Scenario for AccountComputers {
 }
 
 /// `audit/verify` of events anywhere in a filled log, each time a different one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AuditProof {
+    name: &'static str,
+    /// Events in the log; the first filled log of the states when absent.
+    log: Option<u64>,
     reads: Vec<Bytes>,
+}
+
+impl AuditProof {
+    /// In the first filled log of the states.
+    pub fn first() -> Self {
+        Self { name: "audit_proof", log: None, reads: Vec::new() }
+    }
+
+    /// In a log of ten million events, if that is among the states.
+    pub fn ten_million() -> Self {
+        Self { name: "audit_proof_10m", log: Some(10_000_000), reads: Vec::new() }
+    }
 }
 
 impl Scenario for AuditProof {
     fn name(&self) -> &'static str {
-        "audit_proof"
+        self.name
     }
 
     fn floors(&self) -> &'static [Floor] {
@@ -84,7 +99,11 @@ impl Scenario for AuditProof {
     }
 
     fn log(&self, options: &Options) -> u64 {
-        options.log.iter().copied().max().unwrap_or_default()
+        self.log.or_else(|| options.log.first().copied()).unwrap_or_default()
+    }
+
+    fn runs(&self, options: &Options) -> bool {
+        self.log.is_none_or(|log| options.log.contains(&log))
     }
 
     fn status(&self) -> u16 {
