@@ -119,6 +119,26 @@ laws! {
         assert_eq!(insert(anew.clone()).await, HeldOutcome::Held(anew.id));
     }
 
+    async fn a_repeated_event_with_an_id_is_one_entry(world: &World) {
+        let mut first = new_held(world, machine(world), "x", now());
+        first.outline.event_id = Some(world.event());
+        let again = NewHeld { id: world.held_id(at(1)), ..first.clone() };
+        let other = NewHeld { id: world.held_id(at(2)), body_sha256: Digest::of(b"y"), ..first.clone() };
+        let held = async |new: &[NewHeld]| world.store.held_insert(new, &roomy()).await.unwrap();
+        assert_eq!(held(std::slice::from_ref(&first)).await, [HeldOutcome::Held(first.id)]);
+        assert_eq!(held(&[again, other.clone()]).await, [HeldOutcome::AlreadyHeld(first.id), HeldOutcome::Held(other.id)]);
+        assert_eq!(world.store.held_bytes().await.unwrap(), 2 * ENTRY_BYTES_MIN);
+    }
+
+    async fn an_entry_never_takes_the_id_of_another(world: &World) {
+        let first = new_held(world, machine(world), "x", now());
+        let second = NewHeld { id: first.id, ..new_held(world, machine(world), "y", now()) };
+        let whole = [new_held(world, machine(world), "z", now()), second];
+        world.store.held_insert(std::slice::from_ref(&first), &roomy()).await.unwrap();
+        assert!(world.store.held_insert(&whole, &roomy()).await.unwrap_err().is_unique_violation());
+        assert_eq!(world.store.held_bytes().await.unwrap(), ENTRY_BYTES_MIN, "all of a group or nothing");
+    }
+
     async fn many_are_held_at_once_in_order(world: &World) {
         let sender = machine(world);
         let new: Vec<NewHeld> =
