@@ -138,7 +138,7 @@ pub struct LogSettings {
     pub checkpoint_every: Duration,
     /// How many events one such pass takes at most.
     pub sequence_max: u32,
-    /// Memory for full tiles of the tree, for proofs.
+    /// Maximum size of the cache of full Merkle tiles, in bytes.
     pub tiles_cache_bytes: u64,
 }
 

@@ -289,7 +289,7 @@ impl House {
     }
 }
 
-/// How computers are found by their secrets, and what lives for it.
+/// Finds computers by their secrets; with the actor that groups requests on PostgreSQL.
 fn lookup(store: &Store, settings: &Settings) -> (Lookup, Option<ChildSpec>) {
     if !store.pool().is_postgres() {
         return (Lookup::InPlace(store.clone()), None);

@@ -52,7 +52,7 @@ pub struct Log {
     sources: Arc<DashMap<Source, i64>>,
     /// Who this process is in the lease of the sequencer.
     holder: Uuid,
-    /// What proofs are made of.
+    /// Tiles and the signed tree, cached for proofs.
     shelf: Arc<Shelf>,
 }
 
@@ -135,7 +135,7 @@ impl Log {
         Ok(Self::over(pool, clock, chance))
     }
 
-    /// The same log with room for full tiles in so many bytes of memory, for proofs.
+    /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
     #[must_use]
     pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
         self.shelf = Arc::new(Shelf::new(bytes_max));
