@@ -160,7 +160,7 @@ pub struct LogSettings {
     pub chains_max: usize,
     /// SQLite: how many bytes are appended before the write-ahead log is copied into the file.
     pub wal_bytes: u64,
-    /// Memory for full tiles of the tree, for proofs.
+    /// Maximum size of the cache of full Merkle tiles, in bytes.
     pub tiles_cache_bytes: u64,
 }
 

@@ -229,14 +229,8 @@ impl House {
 
         let batch_max = settings.log.batch_max;
         let mut children = Vec::new();
-        let lookup = if store.pool().is_postgres() {
-            let group = Handle::new("lookup", settings.actors.of("lookup"));
-            let ledger = SecretLedger(store.clone());
-            children.push(ChildSpec::singleton(&group, move || (Committer::new(ledger.clone(), batch_max), ())));
-            Lookup::Grouped(group)
-        } else {
-            Lookup::InPlace(store.clone())
-        };
+        let (lookup, grouped) = lookup(&store, &settings);
+        children.extend(grouped);
         children.extend(embedded(&upstream, &settings, &chance));
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
@@ -298,6 +292,17 @@ impl House {
             root,
         })))
     }
+}
+
+/// Finds computers by their secrets; with the actor that groups requests on PostgreSQL.
+fn lookup(store: &Store, settings: &Settings) -> (Lookup, Option<ChildSpec>) {
+    if !store.pool().is_postgres() {
+        return (Lookup::InPlace(store.clone()), None);
+    }
+    let group = Handle::new("lookup", settings.actors.of("lookup"));
+    let (ledger, batch_max) = (SecretLedger(store.clone()), settings.log.batch_max);
+    let child = ChildSpec::singleton(&group, move || (Committer::new(ledger.clone(), batch_max), ()));
+    (Lookup::Grouped(group), Some(child))
 }
 
 /// How the outside reaches us, without slashes at the ends.

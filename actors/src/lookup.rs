@@ -1,10 +1,10 @@
 //! Finds the computers behind presented secrets.
 //!
-//! Every event begins with this read. SQLite answers it on the thread of the request. On PostgreSQL asking costs far more in waking
-//! threads than in reading rows, so requests of the same moment share a question, through the same actor that groups commits. Either
-//! answer is as fresh as a read of one's own: nothing is remembered from one request or group to the next.
+//! Every event begins with this read. SQLite answers it on the thread of the request. On PostgreSQL a round trip costs far more than
+//! the lookup, so concurrent requests share one statement, through the actor that also groups commits. Nothing is cached in either
+//! case: a revoked secret is refused by the next request.
 //!
-//! **If it crashes:** requests under way get 424; the next group is asked by a new actor.
+//! **If it crashes:** requests in progress get 424; a new actor runs the next group.
 
 use domain::secret::SecretHash;
 use store::machine::KnownMachine;
@@ -34,9 +34,9 @@ impl Ledger for SecretLedger {
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
 pub enum Lookup {
-    /// Each request asks for itself.
+    /// Each request reads on its own thread.
     InPlace(Store),
-    /// Requests of the same moment ask together.
+    /// Concurrent requests share a statement.
     Grouped(Handle<CommitMessage<SecretLedger>>),
 }
 

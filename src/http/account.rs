@@ -25,7 +25,7 @@ use crate::usage::{UsageOwner, usage_bar};
 pub const COMPUTERS_MAX: usize = 500;
 /// Agents that one answer or page shows.
 pub const AGENTS_MAX: usize = 500;
-/// How a computer came to its account.
+/// `via` of every computer.
 const ATTACHED: &str = "attached";
 
 /// `GET /api/v1/account/computers`: 200 `{computers: [{machine_uuid, first_seen_at, last_seen_at, via}]}`, newest first.
@@ -36,7 +36,7 @@ pub async fn computers(State(house): State<House>, caller: Caller) -> Answer {
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// [`AccountComputers`] with its members in alphabetical order, written in one go.
+/// [`AccountComputers`] with its members in alphabetical order, serialised without an intermediate value.
 #[derive(Serialize)]
 struct Listed {
     computers: Vec<ListedComputer>,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn computers_are_written_in_one_go_as_everything_else_is_written() {
+    fn computers_are_serialised_like_every_other_response() {
         let at = |millis| Timestamp::from_timestamp_millis(millis).unwrap();
         let computer = |number: u128| Computer {
             machine_uuid: uuid::Uuid::from_u128(number).into(),

@@ -167,7 +167,7 @@ impl Passed {
         Self::with_body(status, "application/json", body)
     }
 
-    /// A JSON answer of our own that is written already.
+    /// A JSON answer of our own, already serialised.
     pub fn written(status: StatusCode, body: Vec<u8>) -> Self {
         Self::with_body(status, "application/json", body)
     }

@@ -66,7 +66,7 @@ pub struct Log {
     spans: Spans,
     /// Whether the last append of this process failed.
     appends: Arc<Appends>,
-    /// What proofs are made of.
+    /// Tiles and the signed tree, cached for proofs.
     shelf: Arc<Shelf>,
 }
 
@@ -226,7 +226,7 @@ impl Log {
         Ok(Self::over(pool, clock, chance))
     }
 
-    /// The same log with room for full tiles in so many bytes of memory, for proofs.
+    /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
     #[must_use]
     pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
         self.shelf = Arc::new(Shelf::new(bytes_max));

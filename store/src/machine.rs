@@ -117,8 +117,8 @@ impl Store {
         Ok(known(rows.during("find a machine by its secret")?.iter())?)
     }
 
-    /// The computers whose secrets were presented, in their order. On PostgreSQL it is one statement for whoever asks at the same
-    /// moment: a question costs more there than an answer.
+    /// The computers of several secrets, in their order. On PostgreSQL this is a single statement, since a round trip costs more than
+    /// the lookup.
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
         // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
         // after the other, `$1` where each begins: two parameters, however many are asked for. PostgreSQL keeps a plan that it

@@ -8,7 +8,7 @@
 //! | [`on_writer!`](crate::on_writer) | one statement that writes, committed by itself |
 //! | [`in_transaction!`](crate::in_transaction) | several statements, committed together or not at all |
 //!
-//! A short read through an index is a [`Probe`]: SQLite answers it on the thread that asks.
+//! A short read through an index is a [`Probe`], which SQLite answers on the caller's thread.
 //!
 //! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
 //! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Moments are bound

@@ -1,4 +1,4 @@
-//! The short reads of the facts, all of them: each is answered from an index on the thread that asks (see [`Probe`](crate::pool::Probe)).
+//! All short reads of the facts: statements that SQLite answers from indexes on the caller's thread ([`Probe`](crate::pool::Probe)).
 
 use crate::account::{AccountRow, IdentityRow, LinkedRow, PersonRow};
 use crate::api_key::KeyRow;
@@ -6,8 +6,8 @@ use crate::device::CodeRow;
 use crate::machine::{ComputerRow, KnownRow};
 use crate::{session, token};
 
-/// Rows of computers with the levels that concern them, behind other columns or none. Not `EXISTS`: PostgreSQL may answer that with a
-/// table of all that is held.
+/// Selects computers with their consent levels, after the given columns. Without `EXISTS`, which PostgreSQL may execute as a hash of
+/// all held events.
 macro_rules! known_sql {
     ($columns:literal, $from:literal) => {
         concat!(
@@ -26,38 +26,37 @@ macro_rules! known_sql {
 pub(crate) use known_sql;
 
 crate::probes! {
-    /// The computer of a secret, with the levels that concern it.
+    /// A computer by its secret, with its consent levels.
     pub(crate) const MACHINE_BY_SECRET: KnownRow = known_sql!(
         "",
         "machines m LEFT JOIN consent_levels c
             ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
         WHERE m.secret_hash = $1"
     );
-    /// A computer, with the levels that concern it.
+    /// A computer by its id, with its consent levels.
     pub(crate) const MACHINE: KnownRow = known_sql!(
         "",
         "machines m LEFT JOIN consent_levels c
             ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
         WHERE m.machine_uuid = $1"
     );
-    /// The computers of an account, newest first: account, rows at most.
+    /// The computers of an account, newest first: account, maximum number of rows.
     pub(crate) const COMPUTERS: ComputerRow =
         "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
             secret_hash IS NOT NULL AS has_secret
         FROM machines WHERE account_id = $1 ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $2";
-    /// The session of a secret, if it is still good: hash, now.
+    /// A valid session: hash of its secret, now.
     pub(crate) const SESSION: session::FactsRow =
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
         FROM sessions s JOIN persons p ON p.id = s.person_id
         WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > $2";
-    /// The token of a secret, if it is still good: hash, now. The claim is compared too: a token that was issued at the very moment of
-    /// the claim ends with it.
+    /// A valid access token: hash, now. The account is compared too: a token issued at the moment of the claim ends with it.
     pub(crate) const TOKEN: token::FactsRow =
         "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
         FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
         WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2 AND r.revoked_at IS NULL
             AND t.account_id IS NOT DISTINCT FROM r.account_id";
-    /// The key of a secret, if it is still good: hash, now.
+    /// A valid API key: hash, now.
     pub(crate) const API_KEY: KeyRow =
         "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
         FROM api_keys WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
@@ -75,7 +74,7 @@ crate::probes! {
     /// An identity.
     pub(crate) const IDENTITY: IdentityRow =
         "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
-    /// The identities that are linked to an account, in no order.
+    /// The identities of an account, unordered.
     pub(crate) const IDENTITIES: LinkedRow = "SELECT user_cuid FROM identities WHERE account_id = $1";
 }
 

@@ -27,7 +27,7 @@ const LIMIT_DEFAULT: u16 = 100;
 /// Entries of a page at most.
 const LIMIT_MAX: u16 = 500;
 
-/// Bytes of a proof without its event, roughly.
+/// Capacity for a proof without its event, in bytes.
 const BODY_BYTES: usize = 4096;
 
 /// What was signed last.
@@ -104,7 +104,7 @@ impl Log {
             proof.inclusion_path = Some(path);
         }
         let mut body = Vec::with_capacity(BODY_BYTES + row.canonical.len() * 4 / 3);
-        // Plain members always have a JSON form.
+        // Serialising plain members to memory cannot fail.
         let _ = serde_json::to_writer(&mut body, &proof);
         Ok(Passed::written(StatusCode::OK, body))
     }
@@ -142,7 +142,7 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
-    /// What was signed last, as it is stored.
+    /// Reads the signed tree from the database.
     pub(super) async fn signed(&self) -> Result<Signed, LogError> {
         let row = self.tree_row().await?;
         let size = u64::try_from(row.size).map_err(|_| LogError::Corrupt("tree.size"))?;
@@ -157,7 +157,7 @@ impl Log {
     }
 }
 
-/// Whether the scope shows the event: a computer its own, an account those of its identities.
+/// Whether the scope includes the event: a computer sees its own events, an account those of its identities.
 fn holds(scope: &Scope, row: &statements::PlacedRow) -> bool {
     match scope.machine {
         Some(machine) => machine.as_uuid() == row.machine_id,
@@ -184,7 +184,7 @@ pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditPro
         v: VERSION,
     };
     let mut leaf_bytes = leaf.bytes();
-    // The leaf commits to `prev`: whatever was taken for it elsewhere in the text does not lead to its hash.
+    // The leaf hash covers `prev`, so a match elsewhere in the text is detected.
     if quick.is_none() || merkle::leaf_hash(&leaf_bytes) != leaf_hash {
         leaf.prev = read_prev(&row.canonical)?;
         leaf_bytes = leaf.bytes();
@@ -219,8 +219,8 @@ pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditPro
     })
 }
 
-/// Of canonical bytes, the one member that has no column: the first that is written as it is. A quote within a string has a backslash
-/// before it, so no string can hold this.
+/// Finds `prev`, the only member without a column, in canonical bytes without parsing them. Quotes in strings are escaped, so the
+/// pattern cannot match within a string.
 fn written_prev(canonical: &[u8]) -> Option<Prev> {
     const BEFORE: &[u8] = br#""hash_chain":{"prev":""#;
     let begin = canonical.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
@@ -228,7 +228,7 @@ fn written_prev(canonical: &[u8]) -> Option<Prev> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The same, read as JSON.
+/// Parses the canonical bytes for `prev`.
 fn read_prev(canonical: &[u8]) -> Result<Prev, LogError> {
     #[derive(Deserialize)]
     struct Linked {

@@ -1,7 +1,7 @@
-//! What proofs are made of, kept in memory: the tree that was signed last with the tiles at its edge, and full tiles.
+//! Caches for proofs: full tiles, and the signed tree with the partial tiles at its edge.
 //!
-//! A full tile never changes again, so whatever of it was folded once is kept, as much as fits into so many bytes. The edge is kept
-//! with the tree that it belongs to. Nothing here is believed where the log is audited.
+//! A full tile never changes, so its inner nodes are cached, up to a number of bytes. Partial tiles are cached together with the tree
+//! that they belong to, until a larger tree is signed. An audit never reads these caches.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,18 +17,18 @@ use crate::merkle::nodes::Nodes;
 use crate::merkle::tile::{TileId, Tiles, WIDTH, locate};
 use crate::merkle::{Subtrees, TreeFault};
 
-/// Memory for full tiles when nothing else is said.
+/// Default size of the cache of full tiles, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
-/// What an entry costs beside its nodes: key, pointers, and its part of the tables.
+/// Overhead of a cache entry in bytes: key, pointers, hash table.
 const ENTRY_BYTES: usize = 128;
 
-/// A signed tree, and the unfilled last tile of each level.
+/// A signed tree, with the partial last tile of each level.
 pub(super) struct SignedTree {
     pub(super) signed: Signed,
     edge: Vec<(TileId, Nodes)>,
 }
 
-/// Full tiles, and the tree that was signed last.
+/// The caches.
 pub(super) struct Shelf {
     tiles: Cache<TileId, Arc<Nodes>, ByBytes>,
     signed: RwLock<Option<Arc<SignedTree>>>,
@@ -57,25 +57,25 @@ impl Weighter<TileId, Arc<Nodes>> for ByBytes {
 
 impl Shelf {
     pub(super) fn new(bytes_max: u64) -> Self {
-        // Nearly all of them are of the lowest level.
+        // Nearly all tiles are on the lowest level.
         let usual =
             Nodes::of(&[Digest::from([0; 32]); WIDTH]).from_level(statements::GROUP_LEVELS).bytes() + ENTRY_BYTES;
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / usual;
         Self { tiles: Cache::with_weighter(items, bytes_max, ByBytes), signed: RwLock::new(None) }
     }
 
-    /// Keeps what proofs need of a full tile: of the lowest level only what stands above groups of leaves, since the group itself
-    /// comes with the event, and sixteen times as many tiles fit.
+    /// Caches a full tile. On the lowest level, only the nodes above groups of leaves are cached, so that sixteen times as many
+    /// tiles fit; the group is read with the event.
     fn keep(&self, id: TileId, nodes: &Nodes) {
         let kept = if id.level == 0 { nodes.from_level(statements::GROUP_LEVELS) } else { nodes.clone() };
         self.tiles.insert(id, Arc::new(kept));
     }
 }
 
-/// The leaves of a group.
+/// The leaf hashes of a group.
 pub(super) struct Group {
     tile: TileId,
-    /// Place in the tile of the first.
+    /// Place of the first leaf in the tile.
     first: usize,
     leaves: Vec<Digest>,
 }
@@ -97,12 +97,12 @@ impl Group {
     }
 }
 
-/// What is at hand of a tree; what is not, is noted down and answered with nothing of meaning.
+/// The cached part of a tree. A tile that is missing is recorded and answered with a placeholder.
 pub(super) struct Hands<'a> {
     shelf: &'a Shelf,
     tree: &'a SignedTree,
     group: Option<&'a Group>,
-    /// Full tiles that were on the shelf or were read: others may push them off the shelf at any moment.
+    /// Full tiles from the cache or the database. Other requests may evict them from the cache meanwhile.
     held: Vec<(TileId, Arc<Nodes>)>,
     missing: Vec<TileId>,
 }
@@ -131,7 +131,7 @@ impl Subtrees for Hands<'_> {
 }
 
 impl Log {
-    /// The tree that was signed last; `size`: how large it is, as far as the caller knows.
+    /// The signed tree, from the cache if it has `size` leaves.
     pub(super) async fn signed_tree(&self, size: u64) -> Result<Arc<SignedTree>, LogError> {
         let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| known.signed.size == size) {
@@ -142,7 +142,7 @@ impl Log {
         Ok(tree)
     }
 
-    /// A signed tree with its edge. The stored tiles may be ahead of it: hashes are only ever added.
+    /// Reads the edge of a signed tree. The stored tiles may contain more hashes, since hashes are only appended.
     async fn edged(&self, signed: Signed) -> Result<SignedTree, LogError> {
         let mut edge = Vec::new();
         for (id, hashes) in self.stored(&Tiles::edge(signed.size)).await? {
@@ -152,7 +152,7 @@ impl Log {
         Ok(SignedTree { signed, edge })
     }
 
-    /// What `read` gives, with the tiles that it asks for; it is called again after what is missing was read.
+    /// Calls `read` with the cached tiles; if tiles are missing, reads them from the database and calls it again.
     pub(super) async fn path(
         &self,
         tree: &SignedTree,
@@ -177,7 +177,7 @@ impl Log {
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
     }
 
-    /// Tiles as they are stored.
+    /// Reads tiles from the database.
     async fn stored(&self, ids: &[TileId]) -> Result<Vec<(TileId, Vec<Digest>)>, LogError> {
         let mut found = Vec::with_capacity(ids.len());
         if let Pool::Postgres(_) = &self.pool {

@@ -1,25 +1,25 @@
-//! A tile together with the nodes above its hashes: what is folded once need not be folded for every proof.
+//! A tile with the inner nodes above its hashes, so that a proof need not hash them again.
 
 use domain::Digest;
 
 use super::node_hash;
 use super::tile::HEIGHT;
 
-/// The perfect subtrees within a tile, level by level: its hashes, and what they make.
+/// The hashes of all perfect subtrees within a tile, level by level.
 ///
-/// The root of a full tile is not among them: it is a hash of the tile above.
+/// The root of a full tile is not included: it is a hash of the tile above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nodes {
-    /// Hashes of the tile.
+    /// Number of hashes of the tile.
     count: usize,
-    /// The lowest level that is here; 0 is that of the tile's own hashes.
+    /// The lowest level included; level 0 are the hashes of the tile.
     lowest: u8,
-    /// Level after level.
+    /// The hashes of all levels, concatenated.
     hashes: Box<[Digest]>,
 }
 
 impl Nodes {
-    /// All nodes of a tile, full or not.
+    /// Computes all nodes of a full or partial tile.
     pub fn of(hashes: &[Digest]) -> Self {
         let mut nodes = Vec::with_capacity(2 * hashes.len());
         nodes.extend_from_slice(hashes);
@@ -35,25 +35,25 @@ impl Nodes {
         Self { count: hashes.len(), lowest: 0, hashes: nodes.into() }
     }
 
-    /// The same without the levels below `lowest`.
+    /// Returns a copy without the levels below `lowest`.
     #[must_use]
     pub fn from_level(&self, lowest: u8) -> Self {
         let lowest = lowest.max(self.lowest);
         Self { count: self.count, lowest, hashes: self.hashes[self.begin(lowest)..].into() }
     }
 
-    /// The hash over the `2^level` hashes from `place · 2^level` on; `None` when it is not here.
+    /// The hash over the `2^level` hashes from `place · 2^level` on; `None` if the level or the place is not included.
     pub fn get(&self, level: u8, place: usize) -> Option<Digest> {
         let is_here = (self.lowest..HEIGHT).contains(&level) && place < self.count >> level;
         is_here.then(|| self.hashes.get(self.begin(level) + place).copied()).flatten()
     }
 
-    /// Bytes of memory.
+    /// Size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.hashes)
     }
 
-    /// Where a level begins.
+    /// Index of the first hash of a level.
     fn begin(&self, level: u8) -> usize {
         (self.lowest..level).map(|level| self.count >> level).sum()
     }

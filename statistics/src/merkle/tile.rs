@@ -27,7 +27,7 @@ pub struct TileId {
 }
 
 impl TileId {
-    /// How many hashes of a tree of `size` leaves stand in the tile.
+    /// Number of hashes of this tile in a tree of `size` leaves.
     pub fn hashes_in(self, size: u64) -> usize {
         let count = size >> (u32::from(HEIGHT) * u32::from(self.level));
         let own = count.saturating_sub(self.index * WIDTH as u64);
@@ -126,7 +126,7 @@ impl Subtrees for Needed {
     }
 }
 
-/// In which tile a perfect subtree stands, on which level above the tile's own hashes, and at which place of that level.
+/// The tile that contains a perfect subtree, the level within the tile, and the place on that level.
 pub fn locate(level: u8, index: u64) -> (TileId, u8, usize) {
     let within = level % HEIGHT;
     let id = TileId { level: level / HEIGHT, index: index >> (HEIGHT - within) };

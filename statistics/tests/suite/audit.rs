@@ -3,12 +3,13 @@
 use statistics::log::AuditFault;
 use store::Pool;
 
-use crate::world::{Chain, World, laws};
+use crate::world::{Chain, World, laws, scope_of};
 
 /// Three chains, one with a second epoch, more than a tile of events, and two that have no place yet.
 async fn grown(world: &World) -> usize {
     let mut chains: Vec<Chain> = (0..3).map(|_| Chain::new(world)).collect();
-    let mut count = 0;
+    let (mut count, first) = (0, chains[0].next());
+    world.take(&first).await;
     for pass in 0..30 {
         if pass == 20 {
             chains[1] = chains[1].again(4);
@@ -18,10 +19,13 @@ async fn grown(world: &World) -> usize {
         world.log.append(&group).await.unwrap();
         while world.log.sequence(17).await.unwrap().added > 0 {}
     }
+    // A proof fills the caches, which an audit must not read.
+    let id = first["event_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(world.log.proof(&scope_of(&first), id).await.unwrap().status, 200);
     for chain in &mut chains[..2] {
         world.take(&chain.next()).await;
     }
-    count
+    count + 1
 }
 
 /// Changes rows behind the log's back.

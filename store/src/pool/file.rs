@@ -22,7 +22,7 @@ pub struct SqliteFile {
     statements_max: usize,
     /// A copy that nobody writes to, such as a backup.
     is_immutable: bool,
-    /// Connections for short reads.
+    /// Connections for probes.
     pub(super) readers: Arc<Readers>,
 }
 

@@ -1,15 +1,15 @@
-//! Short reads on the thread of the caller.
+//! Short reads on the caller's thread.
 //!
-//! A statement that travels to a thread of the driver and back costs ten times what SQLite needs for a probe of an index. So a
-//! [`Probe`] runs where it is asked, on a connection that the calling thread borrows for these microseconds. It is as fresh as any
-//! read: it sees what was committed before it began, by whichever process, and nothing is remembered.
+//! Passing a statement to a driver thread and back costs ten times the CPU of an index lookup in SQLite. A [`Probe`] therefore runs
+//! on the calling thread, on a connection borrowed for a few microseconds. It sees every transaction that was committed before it
+//! began, by any process. Nothing is cached.
 //!
-//! A thread of the runtime serves many requests, and none of them goes on while it reads. So a statement may be a probe only if
-//! whatever it reads comes out of an index, row by row, without a scan and without a sort: [`probes!`](crate::probes) lists all
-//! of a crate in one place, and a test explains each of them. More than [`ROWS_MAX`] rows are not read here either.
+//! A runtime thread serves no other request during a probe. A statement may be a probe only if every table is read through an index,
+//! without a scan and without a sort. [`probes!`](crate::probes) lists all probes of a crate, and a test checks the query plan of
+//! each. In addition, a probe reads at most [`ROWS_MAX`] rows.
 //!
-//! The pool behind it answers whatever cannot be answered in place: PostgreSQL always, SQLite when there are more rows, when the file
-//! is locked, or when a connection failed. A connection that failed is closed, and the next probe opens another.
+//! The pool answers in all other cases: on PostgreSQL, and on SQLite when there are more rows, when the file is locked, or when the
+//! connection fails. A connection that failed is closed, and the next probe opens a new one.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -27,10 +27,10 @@ use uuid::Uuid;
 
 use super::{Pool, SqliteFile};
 
-/// Rows that are read on the thread of the caller; whoever has more is answered through the pool.
+/// Maximum number of rows read on the caller's thread; with more, the pool answers.
 pub const ROWS_MAX: usize = 64;
 
-/// A statement that reads a few rows out of indices, and the rows that it gives. Made by [`probes!`](crate::probes) alone.
+/// A statement that reads a few rows through indexes, with the type of its rows. Only [`probes!`](crate::probes) creates it.
 #[derive(Debug)]
 pub struct Probe<R> {
     sql: &'static str,
@@ -51,16 +51,16 @@ impl<R: Row> Probe<R> {
         Self { sql, rows: PhantomData }
     }
 
-    /// Its text, and the columns that its rows are read from.
+    /// The SQL text, and the expected columns.
     pub const fn outline(&self) -> (&'static str, &'static [&'static str]) {
         (self.sql, R::COLUMNS)
     }
 }
 
-/// All probes of a crate, in one place.
+/// Declares all probes of a crate.
 ///
-/// `probes! { pub(crate) const SESSION: FactsRow = "SELECT …"; … }` makes a [`Probe`] of each, and for tests `ALL` with the
-/// [outlines](Probe::outline) of all of them. Columns come in the order of the members of the row.
+/// `probes! { pub(crate) const SESSION: FactsRow = "SELECT …"; … }` declares a [`Probe`] for each statement, and for tests `ALL`
+/// with their [outlines](Probe::outline). A statement returns its columns in the order of the fields of the row.
 #[macro_export]
 macro_rules! probes {
     ($($(#[$meta:meta])* $vis:vis const $name:ident: $row:ty = $sql:expr;)*) => {
@@ -72,16 +72,16 @@ macro_rules! probes {
     };
 }
 
-/// A row that either driver reads. Made by [`row!`](crate::row!).
+/// A row that both drivers decode. Declared by [`row!`](crate::row!).
 pub trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + Sized {
-    /// Its columns, in their order.
+    /// The columns, in order.
     const COLUMNS: &'static [&'static str];
 
     #[doc(hidden)]
     fn read(row: &rusqlite::Row<'_>) -> Result<Self, NotInPlace>;
 }
 
-/// A struct whose members are the columns of a row, read by name through the pool and by place on the thread of the caller.
+/// Declares a struct with a field for each column. The pool decodes columns by name, a probe by position.
 #[macro_export]
 macro_rules! row {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$member_meta:meta])* $member_vis:vis $member:ident: $type:ty,)* }) => {
@@ -100,7 +100,7 @@ macro_rules! row {
     };
 }
 
-/// The columns of a row, one after the other.
+/// Iterates over the columns of a row.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Columns<'row, 'statement> {
@@ -123,9 +123,9 @@ impl<'row, 'statement> Columns<'row, 'statement> {
     }
 }
 
-/// A value that a column holds, in the form in which the pool writes it.
+/// A column value in the encoding of the pool.
 pub trait Column: Sized {
-    /// `None`: it is of another form.
+    /// `None`: another encoding.
     fn read(value: ValueRef<'_>) -> Option<Self>;
 }
 
@@ -172,7 +172,7 @@ impl Column for Timestamp {
     }
 }
 
-/// The value of a parameter: `$1` is the first.
+/// The value of a parameter; the first one is `$1`.
 #[derive(Debug, Clone, Copy)]
 pub enum Argument<'a> {
     /// TEXT.
@@ -223,7 +223,7 @@ impl Argument<'_> {
             Self::Text(text) => statement.raw_bind_parameter(place, text),
             Self::Bytes(bytes) => statement.raw_bind_parameter(place, bytes),
             Self::Uuid(id) => statement.raw_bind_parameter(place, &id.as_bytes()[..]),
-            // As the driver of the pool writes moments: texts are compared with texts.
+            // The encoding of the pool: SQLite compares moments as text.
             Self::Moment(moment) => {
                 let text = moment.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, false);
                 statement.raw_bind_parameter(place, text)
@@ -233,7 +233,7 @@ impl Argument<'_> {
     }
 }
 
-/// Binds arguments to a query of the pool, whichever driver it has.
+/// Binds arguments to a query of either driver.
 macro_rules! bound {
     ($query:expr, $arguments:expr) => {
         $arguments.iter().fold($query, |query, argument| match *argument {
@@ -247,7 +247,7 @@ macro_rules! bound {
 }
 
 impl Pool {
-    /// The first row of a probe.
+    /// Runs a probe and returns its first row.
     pub async fn probe_one<R: Row>(
         &self,
         probe: Probe<R>,
@@ -264,7 +264,7 @@ impl Pool {
         }
     }
 
-    /// All rows of a probe.
+    /// Runs a probe and returns all rows.
     pub async fn probe_all<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<Vec<R>, sqlx::Error> {
         match self {
             Self::Sqlite { file, reader, .. } => match file.in_place(probe.sql, arguments, all) {
@@ -291,15 +291,15 @@ fn all<R: Row>(rows: &mut rusqlite::Rows<'_>) -> Result<Vec<R>, NotInPlace> {
     Ok(read)
 }
 
-/// Why a probe is asked through the pool.
+/// Why the pool has to answer.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum NotInPlace {
-    /// The library failed, or the file is locked.
+    /// SQLite returned an error, or the file is locked.
     Failed(rusqlite::Error),
-    /// A column holds something in another form; the pool can read it, or says what is wrong with it.
+    /// A column has another encoding. The pool decodes it, or returns the error.
     Unreadable,
-    /// There are more rows.
+    /// More than [`ROWS_MAX`] rows.
     TooMany,
     /// The file is closed.
     Closed,
@@ -311,17 +311,17 @@ impl From<rusqlite::Error> for NotInPlace {
     }
 }
 
-/// Connections for probes, opened when they are needed.
+/// Connections for probes, opened on first use.
 #[derive(Debug)]
 pub(super) struct Readers {
     connections: Box<[Mutex<Option<Connection>>]>,
     is_closed: AtomicBool,
-    /// The last probe failed: the log has been told.
+    /// The last probe failed. Only the first failure of a row of failures is logged.
     is_failing: AtomicBool,
 }
 
 thread_local! {
-    /// Which connection this thread borrowed last: as a rule nobody else wants it, and its caches are warm.
+    /// The connection that this thread used last. It is usually free, and its caches are warm.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -334,7 +334,7 @@ impl Readers {
         }
     }
 
-    /// A connection that nobody uses at this moment, beginning with the one of last time.
+    /// Borrows a free connection, preferably the last one of this thread.
     fn borrow(&self) -> MutexGuard<'_, Option<Connection>> {
         let count = self.connections.len();
         let last = LAST.get() % count;
@@ -348,11 +348,11 @@ impl Readers {
                 Err(TryLockError::WouldBlock) => {}
             }
         }
-        // A probe takes microseconds.
+        // All are in use, for microseconds.
         self.connections[last].lock().unwrap_or_else(|poisoned| self.anew(last, poisoned.into_inner()))
     }
 
-    /// A panic may have left a connection in the midst of a statement.
+    /// Closes a connection whose last user panicked.
     fn anew<'s>(
         &'s self,
         place: usize,
@@ -363,7 +363,7 @@ impl Readers {
         connection
     }
 
-    /// Closes all connections, each as soon as its probe is done; there will be no others.
+    /// Closes all connections, after their running probes, and opens no more.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         for connection in &self.connections {
@@ -371,7 +371,7 @@ impl Readers {
         }
     }
 
-    /// Runs a statement on the calling thread; `None`: the pool must.
+    /// Runs a statement on the calling thread; `None`: the pool has to run it.
     fn run<T>(
         &self,
         file: &SqliteFile,
@@ -388,13 +388,13 @@ impl Readers {
                 Some(value)
             }
             Err(NotInPlace::Failed(error)) => {
-                // A lock passes. Anything else may be the connection's own fault.
+                // A lock is temporary. Any other error may be caused by the connection itself.
                 if !matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
                     *slot = None;
                 }
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let file = file.path().display();
-                    tracing::warn!(%file, %error, "a short read failed on its own connection and goes through the pool");
+                    tracing::warn!(%file, %error, "a short read failed on its own connection; the pool answers instead");
                 }
                 None
             }
@@ -418,7 +418,7 @@ impl Readers {
             None => slot.insert(open(file)?),
         };
         let mut statement = connection.prepare_cached(sql)?;
-        // `$2` may stand before `$1` in the text, and SQLite counts in the order of the text.
+        // SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
         for place in 1..=statement.parameter_count() {
             let name = statement.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
             let argument = name.and_then(|name| arguments.get(name.checked_sub(1)?));
@@ -430,7 +430,7 @@ impl Readers {
     }
 }
 
-/// A connection that waits for nobody: a thread of the runtime must not.
+/// Opens a connection without a busy timeout, since a runtime thread must not wait for a lock.
 fn open(file: &SqliteFile) -> rusqlite::Result<Connection> {
     let connection = file.reader()?;
     connection.busy_timeout(Duration::ZERO)?;
@@ -448,7 +448,7 @@ impl SqliteFile {
     }
 }
 
-/// What of a statement breaks the rule of probes. It lets an order through that comes out of an index but for rows that are equal there.
+/// Returns the first violation of the rule for probes. A sort of rows that are equal in the index is allowed.
 #[doc(hidden)]
 pub fn not_a_probe(file: &SqliteFile, sql: &str, columns: &[&str]) -> Option<String> {
     let explain = |connection: &Connection| -> rusqlite::Result<Vec<String>> {

@@ -1,4 +1,4 @@
-//! Short reads on the thread that asks.
+//! Short reads on the caller's thread.
 
 use std::process::Command;
 
@@ -67,7 +67,7 @@ laws! {
     }
 }
 
-/// The pooled readers are gone, and every probe is answered all the same: it never needed them.
+/// Probes succeed although the pooled readers are closed.
 #[tokio::test]
 async fn sqlite_answers_probes_in_place() {
     let world = World::sqlite().await;
@@ -95,7 +95,7 @@ async fn sqlite_answers_probes_in_place() {
     assert!(world.store.persons(1).await.unwrap_err().is_unavailable(), "the pooled readers are closed");
 }
 
-/// Moments are compared as texts, so they are bound as the pooled driver writes them, with milliseconds and without.
+/// SQLite compares moments as text, so a probe must encode them like the pool, with and without milliseconds.
 #[tokio::test]
 async fn a_moment_is_the_same_in_place_and_through_the_pool() {
     let world = World::sqlite().await;
@@ -121,7 +121,7 @@ async fn the_last_one_to_close_leaves_no_log_behind() {
     assert!(world.store.person_by_id(person.id).await.unwrap_err().is_unavailable());
 }
 
-/// Many threads, few connections: every answer is one's own.
+/// More threads than connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn threads_share_the_connections() {
     let world = World::sqlite().await;
@@ -141,7 +141,7 @@ async fn threads_share_the_connections() {
     }
 }
 
-/// What cannot be read in place is answered, or refused with a reason, by the pool; and the next probe is answered again.
+/// A failing probe is answered by the pool, and its connection is closed.
 #[tokio::test]
 async fn a_probe_that_fails_leaves_no_connection_that_fails() {
     let world = World::sqlite().await;
@@ -167,13 +167,13 @@ async fn damage_is_named_by_the_pool() {
     assert_eq!(error.to_string(), "the database is damaged: persons.email cannot be read");
 }
 
-/// A process of its own ends a session and a computer; this one refuses both from the next question on.
+/// Another process revokes a session and a secret; the next request is refused.
 #[tokio::test]
 async fn a_revocation_by_another_process_counts_at_once() {
     const CHILD: &str = "ATTACHE_TEST_REVOKES";
     const NAME: &str = "probes::a_revocation_by_another_process_counts_at_once";
-    if let Ok(told) = std::env::var(CHILD) {
-        let (path, person) = told.split_once('|').unwrap();
+    if let Ok(arguments) = std::env::var(CHILD) {
+        let (path, person) = arguments.split_once('|').unwrap();
         let store = Store::open(&store::DatabaseSettings::default(), path.as_ref()).await.unwrap();
         let person = person.parse::<uuid::Uuid>().unwrap().into();
         let kept = uuid::Uuid::nil().into();
@@ -191,9 +191,9 @@ async fn a_revocation_by_another_process_counts_at_once() {
         assert!(world.store.session_by_hash(&session, now()).await.unwrap().is_some());
         assert!(world.store.machine_by_secret(&secret).await.unwrap().is_some());
     }
-    let told = format!("{}|{}", world.path().display(), person.id.as_uuid());
+    let arguments = format!("{}|{}", world.path().display(), person.id.as_uuid());
     let child =
-        Command::new(std::env::current_exe().unwrap()).args(["--exact", NAME]).env(CHILD, told).output().unwrap();
+        Command::new(std::env::current_exe().unwrap()).args(["--exact", NAME]).env(CHILD, arguments).output().unwrap();
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
     assert_eq!(world.store.session_by_hash(&session, now()).await.unwrap(), None);
     assert_eq!(world.store.machine_by_secret(&secret).await.unwrap(), None);

@@ -1,17 +1,17 @@
-//! The statements of proofs.
+//! The SQL of proofs.
 
 use domain::Timestamp;
 use uuid::Uuid;
 
 use crate::log::sql::ProofRow;
 
-/// Leaves of a group: the siblings of a leaf on the lowest [`GROUP_LEVELS`] levels are made of one.
+/// Number of leaves in a group. The lowest [`GROUP_LEVELS`] hashes of an inclusion path depend on one group only.
 pub const GROUP: u64 = 1 << GROUP_LEVELS;
-/// Levels of a tile that are read with the event instead of being kept.
+/// Levels of a tile that are computed from the group, which is read with the event, instead of being cached.
 pub const GROUP_LEVELS: u8 = 4;
 
 store::row! {
-    /// An event, its place, and how large the signed tree was when they were read.
+    /// An event with its place, and the size of the signed tree in the same snapshot.
     #[derive(Debug)]
     pub struct PlacedRow {
         pub event_id: Uuid,
@@ -28,13 +28,13 @@ store::row! {
         pub canonical: Vec<u8>,
         pub leaf_index: Option<i64>,
         pub tree_size: i64,
-        /// The leaves of its [`GROUP`], as many as there are.
+        /// The leaf hashes of its [`GROUP`]; fewer at the end of the tree.
         pub siblings: Option<Vec<u8>>,
     }
 }
 
 store::row! {
-    /// What was signed last.
+    /// The signed tree.
     #[derive(Debug)]
     pub struct TreeRow {
         pub size: i64,
@@ -54,7 +54,7 @@ store::row! {
 }
 
 impl PlacedRow {
-    /// The event as a proof describes it, and the leaves of its group.
+    /// Splits the row into the event and the leaf hashes of its group.
     pub fn parted(self) -> (ProofRow, Option<Vec<u8>>) {
         let row = ProofRow {
             event_id: self.event_id,
@@ -94,15 +94,15 @@ macro_rules! placed {
 }
 
 store::probes! {
-    /// An event by its id. The event with the number n has the place n - 1, as soon as the tree is that large.
+    /// An event by its id. The event with number n has place n - 1, once the signed tree contains it.
     pub(in crate::log) const PLACED: PlacedRow = placed!("CASE WHEN e.id <= t.size THEN e.id - 1 END", "");
-    /// What was signed last.
+    /// The signed tree.
     pub(in crate::log) const TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
     /// A tile: level, place.
     pub(in crate::log) const TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";
 }
 
-/// An event by its id, where commits overtake each other and places are given later.
+/// An event by its id on PostgreSQL, where numbers and places differ.
 pub const PLACED_ON_POSTGRES: &str = placed!("l.leaf_index", "LEFT JOIN leaves l ON l.event = e.id");
 
 #[cfg(test)]
