@@ -1,10 +1,11 @@
 # Everything real is cargo; this file only remembers the arguments. `make test` is what CI runs, whole.
 
-.PHONY: run test soak bench fmt tools deny
+.PHONY: run test soak bench bench-peers peers fmt tools deny
 
 # Build products stay out of the working tree: they are large, and tools that walk the tree need not meet them.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
 export CARGO_TARGET_DIR ?= $(CACHE)/target
+PEERS = $(CACHE)/peers-$(shell { cat benches/peers/package-lock.json; node --version; } 2>/dev/null | sha256sum | cut -c 1-16)
 
 # The server, with what it needs to be tried out. It prints where to go.
 run:
@@ -12,6 +13,7 @@ run:
 
 # Everything that must hold before a change is good. The test run comes last, so that its summary ends the output.
 test: export ATTACHE_TEST_REQUIRE_ALL = 1
+test: export ATTACHE_BENCH_PEERS = $(wildcard $(PEERS))
 test: tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
@@ -31,6 +33,25 @@ bench:
 	cargo build --locked --profile dist --package attache
 	cargo build --locked --profile dist --package attache-benches
 	$(CARGO_TARGET_DIR)/dist/attache-bench $(BENCH)
+
+# What its users would pick instead, in turn with the server. Adds its sections to benches/results.md.
+bench-peers: peers
+	cargo build --locked --profile dist --package attache
+	cargo build --locked --profile dist --package attache-benches
+	$(CARGO_TARGET_DIR)/dist/attache-bench --peers --peers-folder "$(PEERS)" $(BENCH)
+
+# The packages of the peers, in a folder per lock file and version of Node, which appears only when it is whole. One of them is
+# native: where no built one can be downloaded, it is compiled with the headers of the installed Node.
+peers:
+	@if [ ! -e "$(PEERS)" ]; then \
+		command -v npm >/dev/null || { echo "Node.js 20 or newer and npm are needed for the peers: install them" >&2; exit 1; }; \
+		if [ -e /usr/include/node/node_api.h ]; then export npm_config_nodedir=/usr; fi; \
+		rm -rf "$(PEERS).new" && mkdir -p "$(PEERS).new" && \
+		cp benches/peers/package.json benches/peers/package-lock.json benches/peers/.npmrc "$(PEERS).new" && \
+		(cd "$(PEERS).new" && npm ci --ignore-scripts && npm rebuild better-sqlite3 && \
+			node -e "new (require('better-sqlite3'))(':memory:')") && \
+		mv "$(PEERS).new" "$(PEERS)"; \
+	fi
 
 fmt:
 	cargo fmt --all

@@ -17,6 +17,7 @@ use std::time::Duration;
 use ::actors::RootSettings;
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
+use statistics::log::WriterSettings;
 use store::DatabaseSettings;
 use store::held::HeldQuotas;
 
@@ -155,15 +156,31 @@ pub struct LogSettings {
     pub checkpoint_every: Duration,
     /// How many events one such pass takes at most.
     pub sequence_max: u32,
+    /// SQLite: how many chains have their heads in memory.
+    pub chains_max: usize,
+    /// SQLite: how many bytes are appended before the write-ahead log is copied into the file.
+    pub wal_bytes: u64,
+    /// Memory for full tiles of the tree, for proofs.
+    pub tiles_cache_bytes: u64,
+}
+
+impl LogSettings {
+    /// The limits of the writer of an SQLite file.
+    pub fn writer(&self) -> WriterSettings {
+        WriterSettings { group_max: self.batch_max, chains_max: self.chains_max, wal_bytes: self.wal_bytes }
+    }
 }
 
 impl Default for LogSettings {
     fn default() -> Self {
         Self {
             origin: "attache/log".into(),
-            batch_max: 256,
+            batch_max: WriterSettings::default().group_max,
             checkpoint_every: Duration::from_millis(500),
             sequence_max: 20_000,
+            chains_max: WriterSettings::default().chains_max,
+            wal_bytes: WriterSettings::default().wal_bytes,
+            tiles_cache_bytes: 64 << 20,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actors::append::Appender;
 use actors::backfill::Backfill;
 use actors::claim::{self, Claims, Keyring};
 use actors::commit::Committer;
@@ -19,7 +20,7 @@ use actors::periodic::{Pass, Periodic, Rhythm};
 use actors::presence::{Presence, PresenceKeeper};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
-use actors::upstream::{LogLedger, Upstream};
+use actors::upstream::Upstream;
 use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
 use dashmap::DashMap;
@@ -177,7 +178,8 @@ pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) 
         return Ok(Upstream::External(Client::new(&settings.upstream, chance)?));
     }
     let pool = Pool::open(&settings.database, &settings.data.log(), Some("statistics")).await?;
-    let log = Log::open(pool, &settings.log.origin, clock, chance).await?;
+    let log = Log::open_with(pool, &settings.log.origin, clock, chance, &settings.log.writer()).await?;
+    let log = log.with_tiles_cache(settings.log.tiles_cache_bytes);
     let append = Handle::new("append", settings.actors.of("append"));
     Ok(Upstream::Embedded { append, log })
 }
@@ -227,9 +229,14 @@ impl House {
 
         let batch_max = settings.log.batch_max;
         let mut children = Vec::new();
-        let lookup = Handle::new("lookup", settings.actors.of("lookup"));
-        let ledger = SecretLedger(store.clone());
-        children.push(ChildSpec::singleton(&lookup, move || (Committer::new(ledger.clone(), batch_max), ())));
+        let lookup = if store.pool().is_postgres() {
+            let group = Handle::new("lookup", settings.actors.of("lookup"));
+            let ledger = SecretLedger(store.clone());
+            children.push(ChildSpec::singleton(&group, move || (Committer::new(ledger.clone(), batch_max), ())));
+            Lookup::Grouped(group)
+        } else {
+            Lookup::InPlace(store.clone())
+        };
         children.extend(embedded(&upstream, &settings, &chance));
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
@@ -274,7 +281,7 @@ impl House {
             clock,
             chance,
             store,
-            lookup: Lookup(lookup),
+            lookup,
             claims,
             devices,
             mail,
@@ -324,10 +331,10 @@ fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Sett
 /// What lives in the embedded statistics service, where that is the one that is asked.
 fn embedded(upstream: &Upstream, settings: &Settings, chance: &Chance) -> Vec<ChildSpec> {
     let Upstream::Embedded { append, log } = upstream else { return Vec::new() };
-    let (ledger, batch_max) = (LogLedger(log.clone()), settings.log.batch_max);
+    let appender = Appender::new(log.clone(), settings.log.batch_max);
     let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
     vec![
-        ChildSpec::singleton(append, move || (Committer::new(ledger.clone(), batch_max), ())),
+        ChildSpec::singleton(append, move || (appender.clone(), ())),
         keeper("sequence", sequence, settings.log.checkpoint_every, settings, chance),
     ]
 }

@@ -32,11 +32,16 @@ mod histogram;
 mod recorder;
 mod requests;
 
+pub mod lines;
+
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::JsonFields;
+
+use self::lines::{JsonLines, TextLines};
 
 pub use recorder::Metrics;
 pub use requests::Requests;
@@ -77,8 +82,8 @@ pub fn begin(settings: &Settings) {
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     // Fails when a subscriber is there already, as in a test that starts several servers.
     let _ = match settings.format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => lines.event_format(TextLines::default()).try_init(),
+        LogFormat::Json => lines.fmt_fields(JsonFields::new()).event_format(JsonLines::default()).try_init(),
     };
     begin_counting();
 }

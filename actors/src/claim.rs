@@ -40,7 +40,7 @@ use crate::settings::ActorSettings;
 use crate::trouble::Trouble;
 
 /// The address of all claim ceremonies.
-pub type Ceremonies = Directory<SecretHash, ClaimCeremony>;
+pub type Ceremonies = Directory<ClaimCeremony>;
 
 /// What every ceremony works with.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ use crate::settings::ActorSettings;
 use crate::trouble::Trouble;
 
 /// The address of all pollers.
-pub type Pollers = Directory<SecretHash, DevicePoller>;
+pub type Pollers = Directory<DevicePoller>;
 
 /// All user codes are sealed in one context, so that a typed one can be looked up.
 const SEAL_CONTEXT: &[u8] = b"device user code";

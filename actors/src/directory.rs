@@ -1,27 +1,32 @@
-//! The addresses of actors of which there is one per key, as their callers see them.
+//! The actors of which there is one per key, as their senders see them.
 //!
-//! 1. A message for a living actor goes straight to it: one look into a sharded map.
-//! 2. With nobody there, the caller loads what the actor needs from the store; an unknown key ends here and never spawns anything.
-//! 3. The family, the one supervisor of the kind, starts the actor, or finds that somebody else was faster: one key, one actor.
+//! 1. A message for a living actor goes straight to its entry (`directory/entry.rs`): one look into a sharded map.
+//! 2. If none lives, the sender loads what the actor needs from the store; an unknown key ends here and never starts anything.
+//! 3. The family, the one supervisor of the kind, starts the actor, or finds that another sender was faster: one key, one actor.
 //! 4. A message that meets an actor on its way out (passivated, finished or crashed) waits until that actor is gone, loads afresh,
 //!    because the store may have moved, and goes to the successor.
 //!
-//! **If an actor crashes:** callers whose message it held get [`Unavailable::Crashed`]; the next message activates a new one. A key
+//! **If an actor crashes:** senders whose message it held get [`Unavailable::Crashed`]; the next message activates a new one. A key
 //! whose actors crash too often is quarantined by itself; siblings never notice.
+
+mod entry;
 
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use ractor::{Actor, ActorCell};
+use ractor::ActorCell;
 use tokio::time::Instant;
 
+pub(crate) use entry::Entry;
+
 use crate::family::{Activation, FamilyMessage, NotActivated, Quarantine};
-use crate::handle::{Door, Handle, Kind, Permit, Reply, Unavailable};
+use crate::handle::{Handle, Kind, Permit, Reply, Unavailable};
+use crate::keyed::KeyedActor;
 use crate::root::{Address, Census};
 use crate::settings::ActorSettings;
 
@@ -30,11 +35,6 @@ const ACTIVATIONS_MAX: u32 = 16_384;
 
 /// Departures are counted per stripe of keys: enough that a busy kind rarely mistakes a neighbour's departure for its own.
 const STRIPES: usize = 1024;
-
-/// What names one actor of a family.
-pub trait Key: Eq + Hash + Clone + Send + Sync + 'static {}
-
-impl<K: Eq + Hash + Clone + Send + Sync + 'static> Key for K {}
 
 /// Why a per-key actor gave no answer. `E` is the error of the caller's own loading.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,22 +51,22 @@ pub enum AskError<E> {
 }
 
 /// The addresses of the per-key actors `A`. Clones share them.
-pub struct Directory<K, A: Actor> {
-    pub(crate) shared: Arc<Shared<K, A>>,
+pub struct Directory<A: KeyedActor> {
+    pub(crate) shared: Arc<Shared<A>>,
 }
 
 /// What callers and the family share. Only the family adds to `living` and removes from it.
-pub(crate) struct Shared<K, A: Actor> {
+pub(crate) struct Shared<A: KeyedActor> {
     pub(crate) kind: Arc<Kind>,
-    living: DashMap<K, Door>,
+    living: DashMap<A::Key, Arc<Entry<A>>>,
     live: AtomicUsize,
-    quarantine: Mutex<Quarantine<K>>,
+    quarantine: Mutex<Quarantine<A::Key>>,
     departures: Box<[AtomicU32]>,
     stripes: RandomState,
-    family: Handle<FamilyMessage<K, A>>,
+    family: Handle<FamilyMessage<A>>,
 }
 
-impl<K: Key, A: Actor> Directory<K, A> {
+impl<A: KeyedActor> Directory<A> {
     /// An empty directory; its family is started by [`Root`](crate::Root). `kind` is the name in configuration, logs and metrics.
     pub fn new(kind: &'static str, settings: &ActorSettings) -> Self {
         let family = ActorSettings { queue_max: ACTIVATIONS_MAX, ..settings.clone() };
@@ -103,9 +103,9 @@ impl<K: Key, A: Actor> Directory<K, A> {
     /// It runs in the caller's own future, so it must only read.
     pub async fn ask<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
-        key: &K,
+        key: &A::Key,
         load: impl Fn() -> F,
-        make: impl FnOnce(Reply<T>) -> A::Msg,
+        make: impl FnOnce(Reply<T>) -> A::Message,
         deadline: Duration,
     ) -> Result<T, AskError<E>> {
         let until = Instant::now() + deadline;
@@ -114,8 +114,8 @@ impl<K: Key, A: Actor> Directory<K, A> {
             (make(reply), answer)
         };
         let asked = async {
-            let Delivered { door, answer, _place } = self.deliver(key, load, write, until).await?;
-            Ok(door.answer(answer, until).await?)
+            let Delivered { entry, answer, _place } = self.deliver(key, load, write, until).await?;
+            Ok(entry.answer(answer, until).await?)
         };
         asked.await.inspect_err(|error| self.refused(error))
     }
@@ -123,9 +123,9 @@ impl<K: Key, A: Actor> Directory<K, A> {
     /// Like [`ask`](Self::ask), but waits only until the message is in the actor's queue.
     pub async fn tell<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
-        key: &K,
+        key: &A::Key,
         load: impl Fn() -> F,
-        make: impl FnOnce(Reply<T>) -> A::Msg,
+        make: impl FnOnce(Reply<T>) -> A::Message,
         deadline: Duration,
     ) -> Result<(), AskError<E>> {
         let write = |permit| (make(Reply::unheard(permit)), ());
@@ -135,29 +135,29 @@ impl<K: Key, A: Actor> Directory<K, A> {
 
     /// Sends a message only if an actor lives under `key`, for hints about what a sleeping actor would read from the store anyway.
     /// Says whether it was sent.
-    pub fn hint<T>(&self, key: &K, make: impl FnOnce(Reply<T>) -> A::Msg) -> bool {
-        let Some(door) = self.shared.living(key).filter(|_| !self.shared.kind.is_closed()) else { return false };
-        door.admit().is_ok_and(|permit| door.send(make(Reply::unheard(permit))).is_ok())
+    pub fn hint<T>(&self, key: &A::Key, make: impl FnOnce(Reply<T>) -> A::Message) -> bool {
+        let Some(entry) = self.shared.living(key).filter(|_| !self.shared.kind.is_closed()) else { return false };
+        entry.admit().is_ok_and(|permit| entry.deliver(make(Reply::unheard(permit))).is_ok())
     }
 
     async fn deliver<W, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
-        key: &K,
+        key: &A::Key,
         load: impl Fn() -> F,
-        write: impl FnOnce(Permit) -> (A::Msg, W),
+        write: impl FnOnce(Permit) -> (A::Message, W),
         until: Instant,
-    ) -> Result<Delivered<W>, AskError<E>> {
+    ) -> Result<Delivered<A, W>, AskError<E>> {
         if self.shared.kind.is_closed() {
             return Err(Unavailable::Draining.into());
         }
         let mut living = self.shared.living(key);
         let mut letter = Letter::Unwritten(write);
         loop {
-            let door = match living.take() {
-                Some(door) => door,
+            let entry = match living.take() {
+                Some(entry) => entry,
                 None => self.activate(key, &load, until).await?,
             };
-            let place = door.admit()?;
+            let place = entry.admit()?;
             // A message holds the place in the queue it was first written for; in any later queue the sender holds one for it.
             let (message, answer, place) = match letter {
                 Letter::Unwritten(write) => {
@@ -166,23 +166,22 @@ impl<K: Key, A: Actor> Directory<K, A> {
                 }
                 Letter::Written(message, answer) => (message, answer, Some(place)),
             };
-            match door.send(message) {
-                Ok(()) => return Ok(Delivered { door, answer, _place: place }),
-                Err(None) => return Err(self.shared.not_running().into()),
-                Err(Some(message)) => letter = Letter::Written(message, answer),
+            match entry.deliver(message) {
+                Ok(()) => return Ok(Delivered { entry, answer, _place: place }),
+                Err(message) => letter = Letter::Written(message, answer),
             }
             drop(place);
             // Until then the actor may still commit what it was sent before, and whatever is loaded now would be out of date.
-            door.gone(until).await?;
+            entry.ended_until(until).await?;
         }
     }
 
     async fn activate<E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
-        key: &K,
+        key: &A::Key,
         load: &impl Fn() -> F,
         until: Instant,
-    ) -> Result<Door, AskError<E>> {
+    ) -> Result<Arc<Entry<A>>, AskError<E>> {
         while Instant::now() < until {
             self.shared.may_activate(key)?;
             let departures = self.shared.departures(key);
@@ -191,7 +190,7 @@ impl<K: Key, A: Actor> Directory<K, A> {
             let activate =
                 |reply| FamilyMessage::Activate(Activation { key: key.clone(), departures, arguments, reply });
             match self.shared.family.ask_uncounted(activate, until).await? {
-                Ok(door) => return Ok(door),
+                Ok(entry) => return Ok(entry),
                 Err(NotActivated::OutOfDate) => {}
                 Err(NotActivated::Unavailable(refusal)) => return Err(refusal.into()),
             }
@@ -212,16 +211,16 @@ enum Letter<Write, M, W> {
     Written(M, W),
 }
 
-struct Delivered<W> {
-    door: Door,
+struct Delivered<A: KeyedActor, W> {
+    entry: Arc<Entry<A>>,
     answer: W,
     /// The place of a message that was written for an earlier actor's queue.
     _place: Option<Permit>,
 }
 
-impl<K: Key, A: Actor> Shared<K, A> {
-    pub(crate) fn living(&self, key: &K) -> Option<Door> {
-        self.living.get(key).map(|door| door.clone())
+impl<A: KeyedActor> Shared<A> {
+    pub(crate) fn living(&self, key: &A::Key) -> Option<Arc<Entry<A>>> {
+        self.living.get(key).map(|entry| Arc::clone(&entry))
     }
 
     pub(crate) fn live(&self) -> usize {
@@ -229,44 +228,70 @@ impl<K: Key, A: Actor> Shared<K, A> {
     }
 
     /// Whether a new actor may be started under `key`.
-    pub(crate) fn may_activate(&self, key: &K) -> Result<(), Unavailable> {
+    pub(crate) fn may_activate(&self, key: &A::Key) -> Result<(), Unavailable> {
         if self.live() >= self.kind.settings.live_max {
             return Err(Unavailable::Overloaded);
         }
         self.quarantine().check(key, Instant::now()).map_err(|retry_after| Unavailable::Quarantined { retry_after })
     }
 
-    pub(crate) fn quarantine(&self) -> MutexGuard<'_, Quarantine<K>> {
+    pub(crate) fn quarantine(&self) -> MutexGuard<'_, Quarantine<A::Key>> {
         // Every update is one assignment: a panic in between leaves nothing half done.
         self.quarantine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many actors have left under keys like this one. Whatever was loaded before a departure may be out of date after it.
-    pub(crate) fn departures(&self, key: &K) -> u32 {
+    pub(crate) fn departures(&self, key: &A::Key) -> u32 {
         self.stripe(key).load(Ordering::Acquire)
     }
 
-    pub(crate) fn arrived(&self, key: K, actor: ActorCell) -> Door {
-        let door = Door::to(actor, &self.kind);
-        if self.living.insert(key, door.clone()).is_none() {
+    pub(crate) fn arrived(&self, entry: &Arc<Entry<A>>) {
+        if self.living.insert(entry.key().clone(), Arc::clone(entry)).is_none() {
             let live = self.live.fetch_add(1, Ordering::AcqRel) + 1;
             self.gauge(live);
         }
-        door
     }
 
-    pub(crate) fn departed(&self, key: &K) -> Option<Door> {
+    /// An actor ended. `crash`: why it failed.
+    fn ended(&self, entry: &Entry<A>, crash: Option<&str>) {
+        // First, so that its successor is refused if this was the last crash that is borne.
+        let killed = entry.was_condemned().then_some("killed: it finished no message in time");
+        if let Some(error) = crash.or(killed) {
+            self.crashed(entry.key(), error);
+        }
         // In this order: whoever finds the key free must also find the count moved.
-        self.stripe(key).fetch_add(1, Ordering::AcqRel);
-        let (_, door) = self.living.remove(key)?;
-        let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
-        self.gauge(live);
-        Some(door)
+        self.stripe(entry.key()).fetch_add(1, Ordering::AcqRel);
+        let mine = |_: &A::Key, living: &Arc<Entry<A>>| std::ptr::eq(Arc::as_ptr(living), entry);
+        if self.living.remove_if(entry.key(), mine).is_some() {
+            let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
+            self.gauge(live);
+        }
+    }
+
+    fn crashed(&self, key: &A::Key, error: &str) {
+        let kind = &self.kind;
+        kind.crashes.increment(1);
+        tracing::error!(actor.kind = kind.name, error, "a per-key actor crashed");
+        if self.quarantine().on_crash(key.clone(), Instant::now()) {
+            kind.quarantines.increment(1);
+            tracing::error!(
+                actor.kind = kind.name,
+                seconds = kind.settings.quarantine_for.as_secs(),
+                "a key whose actors keep crashing is quarantined"
+            );
+        }
     }
 
     /// Everything that is still in the directory.
-    pub(crate) fn doors(&self) -> Vec<Door> {
-        self.living.iter().map(|door| door.clone()).collect()
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry<A>>> {
+        self.living.iter().map(|entry| Arc::clone(&entry)).collect()
+    }
+
+    /// Waits until every actor that is in the directory now has ended.
+    pub(crate) async fn all_ended(&self) {
+        for entry in self.entries() {
+            entry.ended().await;
+        }
     }
 
     /// All actors are gone, with the family that owned them.
@@ -279,7 +304,7 @@ impl<K: Key, A: Actor> Shared<K, A> {
         self.gauge(0);
     }
 
-    fn stripe(&self, key: &K) -> &AtomicU32 {
+    fn stripe(&self, key: &A::Key) -> &AtomicU32 {
         #[expect(clippy::cast_possible_truncation, reason = "any part of the hash will do")]
         let hash = self.stripes.hash_one(key) as usize;
         &self.departures[hash % STRIPES]
@@ -289,13 +314,9 @@ impl<K: Key, A: Actor> Shared<K, A> {
     fn gauge(&self, live: usize) {
         self.kind.live.set(live as f64);
     }
-
-    fn not_running(&self) -> Unavailable {
-        self.kind.if_open(Unavailable::NotRunning { retry_after: self.kind.settings.restart.backoff_min })
-    }
 }
 
-impl<K: Key, A: Actor> Address for Directory<K, A> {
+impl<A: KeyedActor> Address for Directory<A> {
     fn kind(&self) -> &Kind {
         &self.shared.kind
     }
@@ -316,20 +337,20 @@ impl<K: Key, A: Actor> Address for Directory<K, A> {
     fn census(&self) -> Census {
         Census {
             live: self.live() as u64,
-            queued: self.shared.living.iter().map(|door| u64::from(door.queued())).sum(),
+            queued: self.shared.living.iter().map(|entry| u64::from(entry.queued())).sum(),
             quarantined: self.shared.quarantine().count(Instant::now()) as u64,
             unmoved_for: None,
         }
     }
 }
 
-impl<K, A: Actor> Clone for Directory<K, A> {
+impl<A: KeyedActor> Clone for Directory<A> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<K, A: Actor> fmt::Debug for Directory<K, A> {
+impl<A: KeyedActor> fmt::Debug for Directory<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Directory({})", self.shared.kind.name)
     }

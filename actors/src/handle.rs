@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use ractor::{ActorCell, Message};
 use tokio::time::Instant;
 
-pub(crate) use door::{Door, Kind, Permit};
+pub(crate) use door::{Door, Kind, Meter, Permit};
 
 use crate::root::{Address, Census};
 use crate::settings::ActorSettings;

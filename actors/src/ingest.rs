@@ -58,7 +58,7 @@ pub struct Wiring {
 #[derive(Debug, Clone)]
 pub struct Ingestion {
     wiring: Arc<Wiring>,
-    batches: Directory<BatchId, BatchAdd>,
+    batches: Directory<BatchAdd>,
     ended: Arc<Ended>,
 }
 
@@ -75,7 +75,7 @@ impl Ingestion {
     }
 
     /// The living batches.
-    pub fn batches(&self) -> &Directory<BatchId, BatchAdd> {
+    pub fn batches(&self) -> &Directory<BatchAdd> {
         &self.batches
     }
 

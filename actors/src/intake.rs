@@ -1,20 +1,26 @@
 //! Event intake: every event is forwarded, held, or answered by the statistics service (specification, *Event intake*).
 //!
-//! 1. HTTP reads the body strictly and hands it over with the sender's credential.
-//! 2. A factory gives it to a worker, sticky by chain: one event per chain at a time and in order, different chains side by side.
-//! 3. The worker finds out for whom the sender may speak and judges (`domain::held`).
-//! 4. What may be forwarded goes to the statistics service; the sender is answered after that one's answer.
-//! 5. What may not is held: stored durably, then answered 202 with a warning.
+//! 1. The task of the connection reads the body strictly, hashes it, and judges it by what the sender's credential says
+//!    (`domain::held`).
+//! 2. An event of a computer that may go to the embedded log takes one hop, to the log's own actor ([`crate::append`]): that one owns
+//!    the heads of the chains, groups the events and answers after the commit.
+//! 3. Every other event goes to the intake actor: those for which the store has to be asked (an account's), those that are held, those
+//!    that may heal a held entry, and all that go to an external service. The actor handles one event per chain at a time and in order,
+//!    and as many chains side by side as `events.workers` says.
+//! 4. What may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!
-//! Workers run apart from the request: a client that hangs up at any byte changes nothing.
+//! What has reached an actor is finished apart from the request: a client that hangs up at any byte changes nothing.
 //!
-//! **If a worker crashes:** its event's sender gets 424 and sends it again, which is never counted twice; the factory replaces the
-//! worker. If the factory crashes, the root starts another.
+//! **If handling an event crashes:** its sender gets 424 and sends it again, which is never counted twice. If the actor crashes, the
+//! events that it was handling end with it, and the root starts another.
 
 mod desk;
 mod hold;
+mod turns;
 
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,19 +28,18 @@ use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed, Unreadable};
 use domain::held::MachineFacts;
 use domain::ids::{ReceiptId, RegistrationId, UserAccountId};
-use ractor::factory::{
-    DiscardMode, DiscardSettings, Factory, FactoryArguments, FactoryMessage, Job, Worker, WorkerId, queues, routing,
-    worker_builder,
-};
-use ractor::{Actor, ActorProcessingErr, ActorRef};
+use futures_util::FutureExt as _;
+use ractor::{ActorProcessingErr, ActorRef};
 use statistics::contract::Passed;
 use store::held::{HeldEntry, Sender as HeldSender};
+use tokio::task::JoinSet;
 
 pub use desk::Desk;
 pub use hold::HeldLedger;
+use turns::Turns;
 
 use crate::handle::{Handle, Reply, Unavailable};
-use crate::root::{ChildSpec, Role};
+use crate::root::ChildSpec;
 use crate::settings::ActorSettings;
 use crate::trouble::Trouble;
 
@@ -93,20 +98,35 @@ pub struct Submit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainSlot(u64);
 
-type Message = FactoryMessage<ChainSlot, Submit>;
-type IntakeFactory = Factory<
-    ChainSlot,
-    Submit,
-    (),
-    IntakeWorker,
-    routing::StickyQueuerRouting<ChainSlot, Submit>,
-    queues::DefaultQueue<ChainSlot, Submit>,
->;
+/// Sent by HTTP, and by the actor to itself.
+pub enum IntakeMessage {
+    /// Handle this event.
+    Submit {
+        /// Its chain, or its bytes if it has none.
+        slot: ChainSlot,
+        /// The event.
+        submit: Submit,
+    },
+    /// An event of the chain is handled.
+    Handled(ChainSlot),
+    /// Finish what is there, then end.
+    Finish,
+}
+
+impl fmt::Debug for IntakeMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Submit { .. } => "Submit",
+            Self::Handled(_) => "Handled",
+            Self::Finish => "Finish",
+        })
+    }
+}
 
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
 pub struct Intake {
-    handle: Handle<Message>,
+    handle: Handle<IntakeMessage>,
     desk: Arc<Desk>,
     slots: RandomState,
     body_bytes_max: usize,
@@ -114,7 +134,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Before its factory runs.
+    /// Before its actor runs.
     pub fn new(desk: Desk, body_bytes_max: usize, agents: AgentKinds, settings: &ActorSettings) -> Self {
         Self {
             handle: Handle::new("intake", settings),
@@ -127,13 +147,21 @@ impl Intake {
 
     /// Takes one event; answers when it is safe, or when somebody said no.
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<Verdict, Unavailable> {
-        let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
+        // A panic over one event is the end of its request alone.
+        let direct = AssertUnwindSafe(async {
+            let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
+            self.desk.direct(sender, &body, opened).await
+        });
+        let (sender, opened) = match direct.catch_unwind().await.map_err(|_panic| Unavailable::Crashed)? {
+            Ok(verdict) => return Ok(verdict),
+            Err(indirect) => indirect,
+        };
         let slot = ChainSlot(match &opened {
             Ok(sealed) => self.slots.hash_one(sealed.envelope.chain_key()),
             Err(_) => self.slots.hash_one(&body),
         });
         let deadline = self.handle.settings().ask_deadline;
-        let make = |reply| FactoryMessage::Dispatch(Job::new(slot, Submit { sender, body, opened, reply }));
+        let make = |reply| IntakeMessage::Submit { slot, submit: Submit { sender, body, opened, reply } };
         self.handle.ask(make, deadline).await
     }
 
@@ -158,57 +186,85 @@ impl Intake {
         Ok(verdict)
     }
 
-    /// The factory, for the supervisor. `workers`: how many events are handled at once.
+    /// The actor, for the supervisor. `workers`: how many events are handled at once.
     pub fn spec(&self, workers: usize) -> ChildSpec {
-        let desk = Arc::clone(&self.desk);
-        let queue_max = usize::try_from(self.handle.settings().queue_max).unwrap_or(usize::MAX);
-        let start = move |root| {
-            let desk = Arc::clone(&desk);
-            let arguments = FactoryArguments::builder()
-                .worker_builder(Box::new(worker_builder(move |_| (IntakeWorker { desk: Arc::clone(&desk) }, ()))))
-                .num_initial_workers(workers)
-                .queue(queues::DefaultQueue::default())
-                .router(routing::StickyQueuerRouting::default())
-                // The handle admits no more than this; the factory's own limit is the second wall.
-                .discard_settings(DiscardSettings::Static { limit: queue_max, mode: DiscardMode::Newest })
-                .build();
-            async move { Ok(Actor::spawn_linked(None, IntakeFactory::default(), arguments, root).await?.0) }
-        };
-        ChildSpec::started_by(Role::Factory, &self.handle, start)
-            .stopped_by(|factory| drop(ActorRef::<Message>::from(factory.clone()).cast(FactoryMessage::DrainRequests)))
+        let actor = IntakeActor { desk: Arc::clone(&self.desk), workers };
+        ChildSpec::singleton(&self.handle, move || (actor.clone(), ()))
+            .stopped_by(|actor| drop(ActorRef::<IntakeMessage>::from(actor.clone()).cast(IntakeMessage::Finish)))
     }
 }
 
-/// Handles one event at a time.
-struct IntakeWorker {
+/// The actor: it decides whose turn it is, and tasks of its own do the work.
+#[derive(Clone)]
+struct IntakeActor {
     desk: Arc<Desk>,
+    workers: usize,
 }
 
-impl Worker for IntakeWorker {
-    type Key = ChainSlot;
-    type Message = Submit;
-    type State = ();
-    type Arguments = ();
+/// The events that were submitted and are not handled yet.
+struct IntakeState {
+    turns: Turns<ChainSlot, Submit>,
+    /// The tasks end with the actor.
+    tasks: JoinSet<()>,
+    /// Finish what is there, then end.
+    is_finishing: bool,
+}
 
-    async fn pre_start(
-        &self,
-        _worker: WorkerId,
-        _factory: &ActorRef<Message>,
-        (): (),
-    ) -> Result<(), ActorProcessingErr> {
-        Ok(())
+impl IntakeActor {
+    fn start(&self, myself: &ActorRef<IntakeMessage>, slot: ChainSlot, submit: Submit, state: &mut IntakeState) {
+        let (desk, handled) = (Arc::clone(&self.desk), Handled { intake: myself.clone(), slot });
+        state.tasks.spawn(async move {
+            domain::failpoint!("intake.worker");
+            let Submit { sender, body, opened, reply } = submit;
+            reply.send(desk.handle(sender, &body, opened).await);
+            drop(handled);
+        });
+    }
+}
+
+#[ractor::actor(message = IntakeMessage, state = IntakeState)]
+impl IntakeActor {
+    async fn pre_start(&self, _myself: ActorRef<IntakeMessage>, (): ()) -> Result<IntakeState, ActorProcessingErr> {
+        Ok(IntakeState { turns: Turns::new(self.workers), tasks: JoinSet::new(), is_finishing: false })
     }
 
-    async fn handle(
-        &self,
-        _worker: WorkerId,
-        _factory: &ActorRef<Message>,
-        Job { msg, key, .. }: Job<ChainSlot, Submit>,
-        (): &mut (),
-    ) -> Result<ChainSlot, ActorProcessingErr> {
-        domain::failpoint!("intake.worker");
-        let Submit { sender, body, opened, reply } = msg;
-        reply.send(self.desk.handle(&sender, &body, opened).await);
-        Ok(key)
+    #[ractor::message(IntakeMessage::Submit { slot, submit })]
+    async fn submit(&self, myself: ActorRef<IntakeMessage>, slot: ChainSlot, submit: Submit, state: &mut IntakeState) {
+        if let Some(submit) = state.turns.arrive(slot, submit) {
+            self.start(&myself, slot, submit, state);
+        }
+    }
+
+    #[ractor::message(IntakeMessage::Handled(slot))]
+    async fn handled(&self, myself: ActorRef<IntakeMessage>, slot: ChainSlot, state: &mut IntakeState) {
+        // The tasks that have ended; one that panicked has been logged by then, and its sender was answered 424.
+        while state.tasks.try_join_next().is_some() {}
+        if let Some((slot, submit)) = state.turns.leave(slot) {
+            self.start(&myself, slot, submit, state);
+        }
+        if state.is_finishing && state.turns.is_empty() {
+            myself.stop(None);
+        }
+    }
+
+    #[ractor::message(IntakeMessage::Finish)]
+    async fn finish(&self, myself: ActorRef<IntakeMessage>, state: &mut IntakeState) {
+        state.is_finishing = true;
+        if state.turns.is_empty() {
+            myself.stop(None);
+        }
+    }
+}
+
+/// Gives the turn back, however the task ends.
+struct Handled {
+    intake: ActorRef<IntakeMessage>,
+    slot: ChainSlot,
+}
+
+impl Drop for Handled {
+    fn drop(&mut self) {
+        // Fails only if the actor is gone already.
+        drop(self.intake.cast(IntakeMessage::Handled(self.slot)));
     }
 }

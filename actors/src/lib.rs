@@ -5,13 +5,14 @@
 //!
 //! * [`Handle`] is an address that stays the same while its actor is restarted. Every message takes a place in a bounded queue, every
 //!   question has a deadline, and an actor that stopped answering is killed, so that its supervisor starts it afresh.
-//! * [`Directory`] does the same for actors of which there is one per key: activated by the first message, passivated when idle,
-//!   quarantined alone when one key keeps panicking.
+//! * [`Directory`] does the same for actors of which there is one per key ([`KeyedActor`]): activated by the first message, bytes rather than
+//!   a task while they are idle, passivated when they stay so, quarantined alone when one key keeps panicking.
 //! * [`Root`] starts a list of children from top to bottom, restarts those that die inside a budget ([`RestartPolicy`]), and ends
 //!   by draining them from bottom to top.
 //!
 //! Whoever cannot be answered gets an [`Unavailable`] that says why and when to come back.
 
+pub mod append;
 pub mod backfill;
 pub mod claim;
 pub mod commit;
@@ -23,6 +24,7 @@ pub mod handle;
 pub mod ingest;
 pub mod intake;
 pub mod janitor;
+pub mod keyed;
 pub mod lookup;
 pub mod mail;
 pub mod meter;
@@ -41,6 +43,7 @@ pub mod watch;
 pub use detached::detached;
 pub use directory::{AskError, Directory};
 pub use handle::{Handle, Reply, Unavailable};
+pub use keyed::{ActorError, KeyedActor, Myself};
 pub use restart::{Decision, RestartPolicy, RestartSettings};
 pub use root::{ChildSpec, Node, Outcome, Root, RootSettings};
 pub use settings::ActorSettings;

@@ -1,8 +1,8 @@
-//! Finds the computers behind presented secrets, for many requests with one statement.
+//! Finds the computers behind presented secrets.
 //!
-//! Every event begins with this read, and asking a database costs far more in waking threads than in reading rows. So whoever asks at
-//! the same moment shares a question, through the same actor that groups commits. The answer is as fresh as a read of one's own: nothing
-//! is remembered from one group to the next.
+//! Every event begins with this read. SQLite answers it on the thread of the request. On PostgreSQL asking costs far more in waking
+//! threads than in reading rows, so requests of the same moment share a question, through the same actor that groups commits. Either
+//! answer is as fresh as a read of one's own: nothing is remembered from one request or group to the next.
 //!
 //! **If it crashes:** requests under way get 424; the next group is asked by a new actor.
 
@@ -12,6 +12,7 @@ use store::{Store, StoreError};
 
 use crate::commit::{CommitError, CommitMessage, Ledger};
 use crate::handle::{Handle, Unavailable};
+use crate::trouble::Trouble;
 
 /// Computers by their secrets.
 #[derive(Debug, Clone)]
@@ -32,14 +33,23 @@ impl Ledger for SecretLedger {
 
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
-pub struct Lookup(pub Handle<CommitMessage<SecretLedger>>);
+pub enum Lookup {
+    /// Each request asks for itself.
+    InPlace(Store),
+    /// Requests of the same moment ask together.
+    Grouped(Handle<CommitMessage<SecretLedger>>),
+}
 
 impl Lookup {
     /// The computer whose secret this is.
-    pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, Unavailable> {
-        let deadline = self.0.settings().ask_deadline;
-        let asked = self.0.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
+    pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, Trouble> {
+        let group = match self {
+            Self::InPlace(store) => return Ok(store.machine_by_secret(&secret).await?),
+            Self::Grouped(group) => group,
+        };
+        let deadline = group.settings().ask_deadline;
+        let asked = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
         // The committer has told the log what went wrong.
-        asked.map_err(|_| Unavailable::Crashed)
+        asked.map_err(|_| Unavailable::Crashed.into())
     }
 }

@@ -4,9 +4,9 @@ use domain::Timestamp;
 use domain::ids::{EventId, ReceiptId};
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Outcome, Passed, Scope, Submission};
-use statistics::log::{Append, AppendOutcome, Log};
+use statistics::log::{Append, Log};
 
-use crate::commit::{CommitError, CommitMessage, Ledger};
+use crate::append::AppendMessage;
 use crate::handle::{Handle, Unavailable};
 
 /// Where events go.
@@ -14,29 +14,13 @@ use crate::handle::{Handle, Unavailable};
 pub enum Upstream {
     /// The log in this process.
     Embedded {
-        /// Commits appended events in groups.
-        append: Handle<CommitMessage<LogLedger>>,
+        /// Commits events in groups.
+        append: Handle<AppendMessage>,
         /// For reading.
         log: Log,
     },
     /// A service behind HTTP.
     External(Client),
-}
-
-/// The embedded log, as the committer writes to it.
-#[derive(Debug, Clone)]
-pub struct LogLedger(pub Log);
-
-impl Ledger for LogLedger {
-    type Item = Append;
-    type Outcome = AppendOutcome;
-
-    async fn commit(&self, items: &[Append]) -> Result<Vec<AppendOutcome>, CommitError> {
-        domain::failpoint!("append.before");
-        let committed = self.0.append(items).await;
-        domain::failpoint!("append.after");
-        committed.map_err(|error| CommitError { detail: error.to_string(), unavailable: error.is_unavailable() })
-    }
 }
 
 impl Upstream {
@@ -52,9 +36,9 @@ impl Upstream {
         match self {
             Self::External(client) => Ok(client.submit(&submission).await),
             Self::Embedded { append, .. } => {
-                let item = Append::new(submission, receipt, received_at);
+                let event = Append::new(submission, receipt, received_at);
                 let deadline = append.settings().ask_deadline;
-                Ok(match append.ask(|reply| CommitMessage::Add { item, reply }, deadline).await? {
+                Ok(match append.ask(|reply| AppendMessage::Add { event, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
                     Err(error) => Outcome::Unavailable(contract::Unavailable::Log(error.to_string())),
                 })

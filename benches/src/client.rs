@@ -46,7 +46,9 @@ impl Client {
                 return Err("the server hung up".into());
             }
             bytes.extend_from_slice(&chunk[..count]);
-            if let Some(head) = parse_head(&bytes)?.filter(|head| bytes.len() >= head.length + head.body_bytes) {
+            if let Some(head) = parse_head(&bytes)?
+                && head.end(&bytes)?.is_some()
+            {
                 if head.close {
                     self.stream = connect(self.address)?;
                 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use domain::envelope::AgentKinds;
 use domain::{Chance, Digest, Timestamp, canonical};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::plan;
 
@@ -11,6 +12,8 @@ use crate::plan;
 const CONTENT_BYTES: usize = 464;
 /// The sender's clock stands still: nothing depends on it, and runs with one seed are equal.
 const SENT_AT_MS: i64 = 1_767_225_600_000;
+/// The path of the server that takes events.
+pub const TARGET: &str = "/api/v1/events";
 
 /// A computer, as an event's scope and a request's credential name it.
 #[derive(Debug, Clone)]
@@ -37,6 +40,76 @@ impl Machine {
     }
 }
 
+/// Where the ids of events come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ids {
+    /// UUIDv7 of the sender's clock, as clients make them: each is greater than nearly all before.
+    Growing,
+    /// UUIDv7 far from the clock: each falls anywhere between those before.
+    Random,
+}
+
+/// Event ids of many chains in the order in which the events will be sent.
+#[derive(Debug, Clone)]
+pub struct IdSource {
+    ids: Ids,
+    chance: Chance,
+    begin_ms: i64,
+}
+
+impl IdSource {
+    /// Events per millisecond of the senders' clock: about what is sent.
+    const PER_MILLISECOND: u64 = 20;
+
+    /// Ids whose first has the time `begin`.
+    pub fn new(ids: Ids, begin: Timestamp, seed: u64) -> Self {
+        Self { ids, chance: Chance::seeded(seed), begin_ms: begin.timestamp_millis() }
+    }
+
+    /// The time that `count` ids take.
+    pub fn milliseconds(count: u64) -> i64 {
+        i64::try_from(count / Self::PER_MILLISECOND).unwrap_or(i64::MAX)
+    }
+
+    /// The id of the event that is sent after about `number` others.
+    pub fn draw(&self, number: u64) -> Uuid {
+        let moment = match self.ids {
+            Ids::Growing => self.moment(number),
+            Ids::Random => Timestamp::UNIX_EPOCH,
+        };
+        self.chance.uuid_v7(moment)
+    }
+
+    /// The receipt of that event, which always has the time of the clock.
+    pub fn receipt(&self, number: u64) -> Uuid {
+        self.chance.uuid_v7(self.moment(number))
+    }
+
+    /// When it is sent by the clock of the senders.
+    pub fn moment(&self, number: u64) -> Timestamp {
+        let moment = Timestamp::from_timestamp_millis(self.begin_ms + Self::milliseconds(number));
+        moment.unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// How the members of a body are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Members {
+    /// As RFC 8785 orders them, so that the body is its own canonical form.
+    Canonical,
+    /// By chance, on every level.
+    Shuffled,
+}
+
+/// One event of a chain.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Its id.
+    pub id: Uuid,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
 /// One chain of events, growing.
 #[derive(Debug)]
 pub struct Chain {
@@ -45,33 +118,69 @@ pub struct Chain {
     epoch: u64,
     seq: u64,
     prev: Option<Digest>,
+    /// What the last event linked to.
+    before: Option<Digest>,
     chance: Chance,
 }
 
 impl Chain {
     /// An empty chain.
     pub fn new(machine: &Machine, event_type: &'static str, epoch: u64, seed: u64) -> Self {
-        Self { machine: machine.clone(), event_type, epoch, seq: 0, prev: None, chance: Chance::seeded(seed) }
+        let chance = Chance::seeded(seed);
+        Self { machine: machine.clone(), event_type, epoch, seq: 0, prev: None, before: None, chance }
     }
 
-    /// The next event: its id, and the request that posts it.
+    /// The computer that sends it.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Whether it has no event yet.
+    pub fn is_empty(&self) -> bool {
+        self.seq == 0
+    }
+
+    /// The next event with an id that is drawn, and the request that posts it.
     pub fn next(&mut self) -> (String, Bytes) {
-        let event_id = self.chance.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
-        let mut event = self.describe(&event_id);
-        let seal = Digest::of(&canonical::canonical_bytes(&event));
-        event.insert("hash_chain".to_owned(), json!({"prev": self.prev(), "self": seal.to_string()}));
-        self.prev = Some(seal);
-        self.seq += 1;
-        let body = Value::Object(event).to_string();
-        (event_id, self.machine.request("POST", "/api/v1/events", body.as_bytes()))
+        let id = self.chance.uuid_v7(Timestamp::UNIX_EPOCH);
+        let event = self.grow(id, Members::Canonical);
+        (id.to_string(), self.machine.request("POST", TARGET, &event.body))
     }
 
-    fn prev(&self) -> String {
-        self.prev.map_or_else(|| "GENESIS".to_owned(), |seal| seal.to_string())
+    /// The next event.
+    pub fn grow(&mut self, id: Uuid, members: Members) -> Event {
+        let (body, seal) = self.seal(id, self.seq, self.prev, members);
+        self.before = self.prev.replace(seal);
+        self.seq += 1;
+        Event { id, body }
+    }
+
+    /// An event that claims the place of the last one, which a log refuses. The chain stays as it is.
+    pub fn conflict(&self, id: Uuid, members: Members) -> Event {
+        let (body, _) = self.seal(id, self.seq.saturating_sub(1), self.before, members);
+        Event { id, body }
+    }
+
+    fn seal(&self, id: Uuid, seq: u64, prev: Option<Digest>, members: Members) -> (Vec<u8>, Digest) {
+        let prev = prev.map_or_else(|| "GENESIS".to_owned(), |seal| seal.to_string());
+        let mut event = self.describe(&id.to_string(), seq, &prev);
+        let seal = Digest::of(&canonical::canonical_bytes(&event));
+        event.insert("hash_chain".to_owned(), json!({"prev": prev, "self": seal.to_string()}));
+        let event = Value::Object(event);
+        let body = match members {
+            // The members of a `Map` are in alphabetical order, and all texts are plain ASCII.
+            Members::Canonical => event.to_string(),
+            Members::Shuffled => {
+                let mut text = String::with_capacity(CONTENT_BYTES * 3);
+                shuffled(&event, &self.chance, &mut text);
+                text
+            }
+        };
+        (body.into_bytes(), seal)
     }
 
     /// Everything but the seal.
-    fn describe(&self, event_id: &str) -> Map<String, Value> {
+    fn describe(&self, event_id: &str, seq: u64, prev: &str) -> Map<String, Value> {
         let content = format!("{:016x}", self.chance.below(u64::MAX)).repeat(CONTENT_BYTES / 16);
         let event = json!({
             "schema_version": "v1",
@@ -82,14 +191,14 @@ impl Chain {
             "consent_level": "full",
             "redacted": false,
             "chain_epoch": self.epoch,
-            "seq": self.seq,
+            "seq": seq,
             "scope": {
                 "user_id": self.machine.user_cuid,
                 "machine_id": self.machine.uuid,
                 "agent_id": AgentKinds::CLI,
                 "project_id": "benches",
             },
-            "hash_chain": {"prev": self.prev()},
+            "hash_chain": {"prev": prev},
             "payload": {"memory_id": event_id, "title": "a memory of the load generator", "content": content},
         });
         match event {
@@ -99,11 +208,43 @@ impl Chain {
     }
 }
 
+/// Writes a value with the members of every object in an order that is drawn.
+fn shuffled(value: &Value, chance: &Chance, text: &mut String) {
+    let Value::Object(members) = value else {
+        text.push_str(&value.to_string());
+        return;
+    };
+    let mut members: Vec<(&String, &Value)> = members.iter().collect();
+    for last in (1..members.len()).rev() {
+        let other = chance.below(last as u64 + 1);
+        members.swap(last, usize::try_from(other).unwrap_or(last));
+    }
+    text.push('{');
+    for (place, (name, value)) in members.into_iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        text.push_str(&Value::from(name.as_str()).to_string());
+        text.push(':');
+        shuffled(value, chance, text);
+    }
+    text.push('}');
+}
+
 #[cfg(test)]
 mod tests {
+    use domain::Clock;
     use domain::envelope::Sealed;
 
     use super::*;
+
+    fn id(seed: u64) -> Uuid {
+        Chance::seeded(seed).uuid_v7(Timestamp::UNIX_EPOCH)
+    }
+
+    fn open(body: &[u8]) -> Sealed {
+        Sealed::open(body, 262_144, &AgentKinds::new([])).unwrap()
+    }
 
     #[test]
     fn chains_are_sealed_linked_and_of_the_agreed_size() {
@@ -113,13 +254,52 @@ mod tests {
         for seq in 0..3 {
             let (event_id, request) = chain.next();
             let body = &request[request.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4..];
-            let sealed = Sealed::open(body, 262_144, &AgentKinds::new([])).unwrap();
+            let sealed = open(body);
             assert!(sealed.seal_is_right());
+            assert_eq!(body.len() - sealed.canonical.len(), r#","self":"""#.len() + 64, "canonical but for the seal");
             assert!((1030..1110).contains(&body.len()), "{}", body.len());
             assert_eq!((sealed.envelope.seq, sealed.envelope.event_id.to_string()), (seq, event_id));
             assert_eq!(sealed.envelope.hash_chain.prev.to_string(), prev.unwrap_or_else(|| "GENESIS".to_owned()));
             prev = Some(sealed.seal.to_string());
             assert!(domain::registry::Registry::built_in().unwrap().judge(&sealed.envelope).is_ok());
         }
+    }
+
+    #[test]
+    fn shuffled_members_have_the_same_seal() {
+        let machine = Machine::invent(&Chance::seeded(1));
+        let mut chain = Chain::new(&machine, "memory.stored", 0, 7);
+        let event = chain.grow(id(1), Members::Shuffled);
+        let sealed = open(&event.body);
+        assert!(sealed.seal_is_right());
+        let canonical: Value = serde_json::from_slice(&event.body).unwrap();
+        assert_ne!(event.body, canonical.to_string().into_bytes());
+    }
+
+    #[test]
+    fn a_conflict_claims_the_place_of_the_last_event_and_moves_nothing() {
+        let machine = Machine::invent(&Chance::seeded(1));
+        let mut chain = Chain::new(&machine, "memory.stored", 0, 7);
+        let first = open(&chain.grow(id(1), Members::Canonical).body);
+        let second = open(&chain.grow(id(2), Members::Canonical).body);
+        let conflict = open(&chain.conflict(id(3), Members::Canonical).body);
+        assert!(conflict.seal_is_right());
+        assert_eq!(conflict.envelope.seq, second.envelope.seq);
+        assert_eq!(conflict.envelope.hash_chain.prev.to_string(), first.seal.to_string());
+        let third = open(&chain.grow(id(4), Members::Canonical).body);
+        assert_eq!(third.envelope.hash_chain.prev.to_string(), second.seal.to_string());
+    }
+
+    #[test]
+    fn ids_grow_with_the_clock_or_fall_anywhere() {
+        let now = Clock::system().now();
+        let drawn = |ids| -> Vec<Uuid> {
+            let source = IdSource::new(ids, now, 1);
+            (0..1000).map(|number| source.draw(number * IdSource::PER_MILLISECOND)).collect()
+        };
+        assert!(drawn(Ids::Growing).is_sorted());
+        let random = drawn(Ids::Random);
+        let falls = random.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        assert!((300..700).contains(&falls), "{falls}");
     }
 }

@@ -1,4 +1,4 @@
-//! The floors: what this machine, this driver and this client do when nothing else is asked of them.
+//! The floors as processes of their own. Those of requests and of the disk are frozen in the crate `attache-floors`.
 
 mod disk;
 mod embed;
@@ -11,12 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
 use axum::serve::ListenerExt;
 use clap::{Args, ValueEnum};
-use domain::envelope::{AgentKinds, Sealed};
 use tokio::net::TcpListener;
 
 use crate::Result;
@@ -24,11 +20,11 @@ use crate::Result;
 /// A floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Floor {
-    /// F1: a handler that answers a fixed small JSON body.
+    /// F1b: a handler that reads the body and answers a fixed small JSON body.
     Bare,
-    /// F2: a handler that reads an envelope strictly, canonicalises, hashes, compares, and stores nothing.
+    /// F2r: F1b, plus a JSON value of the body and the SHA-256 of its text.
     Hash,
-    /// F3: group-committed append of 1.1 KB rows through the product's driver and pragmas, without HTTP.
+    /// F3r: groups of 1.1 KB records in a plain file, one `fdatasync` a group, without HTTP.
     Disk,
     /// F4: the sentence model alone, on as many threads as there are connections, on texts from standard input.
     Embed,
@@ -76,9 +72,9 @@ impl Floor {
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Bare => "F1 bare",
-            Self::Hash => "F2 hash",
-            Self::Disk => "F3 disk",
+            Self::Bare => "F1b bare",
+            Self::Hash => "F2r hash",
+            Self::Disk => "F3r disk",
             Self::Embed => "F4 embed",
             Self::Query => "F4 embed, one query at a time",
             Self::Scan => "F5 scan",
@@ -104,20 +100,19 @@ impl Floor {
     /// What it answers when all is well; 0 where there is no HTTP.
     pub fn status(self) -> u16 {
         match self {
-            Self::Bare | Self::Fetch | Self::Stream => 200,
-            Self::Hash => 202,
+            Self::Fetch | Self::Stream => 200,
+            Self::Bare | Self::Hash => 202,
             Self::Disk | Self::Embed | Self::Query | Self::Scan => 0,
         }
     }
 
-    /// Serves until killed (F1, F2, the stream), or measures and prints.
+    /// Serves until killed (F1b, F2r, the stream), or measures and prints.
     pub fn run(self, size: &Size) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match self {
-                // A fallback takes every path, so that a floor can be sent the very bytes that the product is sent.
-                Self::Bare => serve(Router::new().fallback(bare)).await,
-                Self::Hash => serve(Router::new().fallback(hash)).await,
+                Self::Bare => serve(floors::bare()).await,
+                Self::Hash => serve(floors::hash()).await,
                 Self::Disk => disk::measure(size.folder()?, size.connections, size.length()).await,
                 Self::Embed => embed::together(size.connections),
                 Self::Query => embed::one_by_one(size.length()),
@@ -136,19 +131,4 @@ pub async fn serve(router: Router) -> Result<()> {
     // Nothing waits for a fuller packet: the product does the same.
     let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
     Ok(axum::serve(listener, router).await?)
-}
-
-async fn bare() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], r#"{"error":"authorization_pending","interval":5}"#)
-}
-
-async fn hash(body: Bytes) -> impl IntoResponse {
-    const BODY_BYTES_MAX: usize = 256 * 1024;
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    match Sealed::open(&body, BODY_BYTES_MAX, &AgentKinds::new([])) {
-        Ok(sealed) if sealed.seal_is_right() => {
-            (StatusCode::ACCEPTED, json, r#"{"receipt_id":"019b76da-a800-7a67-8a14-94a3f41b0634"}"#)
-        }
-        _ => (StatusCode::UNPROCESSABLE_ENTITY, json, r#"{"error":"no sealed envelope"}"#),
-    }
 }

@@ -2,16 +2,23 @@
 //!
 //! It has to be lean because it shares the cores with what it measures: no request is built, no header map is filled, a
 //! response costs one pass of `httparse` over its head.
+//!
+//! An open loop sends at a given rate, however fast the answers come. A latency then begins when the request was due, not
+//! when its connection was free to send it, so that a server that stalls is charged for every request that had to wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::Result;
@@ -43,7 +50,12 @@ struct Board {
     measure_from: Instant,
     end: Instant,
     over: Cell<bool>,
-    total: Cell<u64>,
+    totals: RefCell<BTreeMap<u16, u64>>,
+    /// Answers that hold the text that is looked for.
+    holding: Cell<u64>,
+    /// One per lane of an open loop: the lane's next request is due.
+    due: Vec<Notify>,
+    cpu_before: f64,
     failures: Cell<u64>,
     first_failure: RefCell<Option<String>>,
     late: Cell<u64>,
@@ -58,6 +70,8 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     for _ in &lanes {
         streams.push(connect(address).await?);
     }
+    let due: Vec<Notify> = if pace.open { lanes.iter().map(|_| Notify::new()).collect() } else { Vec::new() };
+    let cpu_before = process::usage(std::process::id())?.cpu_seconds;
     let begin = Instant::now();
     let measure_from = begin + Duration::from_secs_f64(pace.warm_up_seconds);
     let board = Rc::new(Board {
@@ -68,13 +82,18 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         end: measure_from + Duration::from_secs_f64(pace.seconds),
         pace,
         over: Cell::new(false),
-        total: Cell::new(0),
+        totals: RefCell::default(),
+        holding: Cell::new(0),
+        due,
+        cpu_before,
         failures: Cell::new(0),
         first_failure: RefCell::default(),
         late: Cell::new(0),
         statuses: RefCell::default(),
     });
     let patience = board.end - begin + GRACE;
+    let ticker =
+        board.pace.rate.filter(|_| board.pace.open).map(|rate| tokio::task::spawn_local(tick(Rc::clone(&board), rate)));
     let tasks: Vec<_> = lanes
         .into_iter()
         .zip(streams)
@@ -86,7 +105,46 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         let left = patience.saturating_sub(begin.elapsed());
         lanes_done.push(tokio::time::timeout(left, task).await.map_err(|_| "answers are still out after the grace")??);
     }
+    if let Some(ticker) = ticker {
+        ticker.abort();
+    }
     board.outcome(lanes_done)
+}
+
+/// Wakes the lanes of an open loop in turn, each when its request is due. The runtime's own timers are a millisecond coarse, so
+/// a thread sleeps instead; it wakes some 50 µs late, which counts as latency.
+async fn tick(board: Rc<Board>, rate: f64) {
+    let (wake, over) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let ended = EndsThread(Arc::clone(&over));
+    let step = Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 0.1)).as_nanos();
+    let (begin, waker) = (board.begin, Arc::clone(&wake));
+    thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            // Turns that are past already need no wake of their own.
+            let left = step - begin.elapsed().as_nanos() % step;
+            thread::sleep(Duration::from_nanos_u128(left));
+            waker.notify_one();
+        }
+    });
+    for number in 0_usize.. {
+        while Instant::now() < board.due_at(rate, number) {
+            wake.notified().await;
+        }
+        if board.over.get() {
+            break;
+        }
+        board.due[number % board.lanes].notify_one();
+    }
+    drop(ended);
+}
+
+/// Tells the thread that sleeps to end, however its task ends.
+struct EndsThread(Arc<AtomicBool>);
+
+impl Drop for EndsThread {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// One connection; returns how many of its requests are done.
@@ -97,13 +155,15 @@ async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: 
         let Some(request) = requests.get(if board.pace.cycle { done % requests.len().max(1) } else { done }) else {
             break;
         };
+        let mut due = None;
         if let Some(rate) = board.pace.rate {
-            board.wait_for_turn(rate, place, sent).await;
+            due = Some(board.wait_for_turn(rate, place, sent).await).filter(|_| board.pace.open);
         }
-        let before = Instant::now();
-        if before >= board.end {
+        let now = Instant::now();
+        if now >= board.end || board.over.get() {
             break;
         }
+        let before = due.unwrap_or(now);
         sent += 1;
         match exchange(&mut stream, &mut buffer, request).await {
             Ok(Head { status, length, close, .. }) => {
@@ -126,25 +186,43 @@ async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: 
         }
     }
     board.over.set(true);
+    // Lanes that wait for their turn are over too.
+    board.due.iter().for_each(Notify::notify_one);
     done
 }
 
 impl Board {
-    /// Lanes take turns, so that requests are spread evenly over time.
+    /// When a request of the run is due: lanes take turns, so that requests are spread evenly over time.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    async fn wait_for_turn(&self, rate: f64, place: usize, sent: usize) {
-        let due = self.begin + Duration::from_secs_f64((sent * self.lanes + place) as f64 / rate);
+    fn due_at(&self, rate: f64, number: usize) -> Instant {
+        self.begin + Duration::from_secs_f64(number as f64 / rate)
+    }
+
+    /// Waits until the next request of a lane is due, and returns when it was.
+    async fn wait_for_turn(&self, rate: f64, place: usize, sent: usize) -> Instant {
+        let due = self.due_at(rate, sent * self.lanes + place);
         let now = Instant::now();
-        if due > now {
+        if now >= due {
+            if now - due > Duration::from_millis(1) {
+                self.late.set(self.late.get() + 1);
+            }
+        } else if let Some(turn) = self.due.get(place) {
+            while Instant::now() < due.min(self.end) && !self.over.get() {
+                // The ticker stops at the end of the run.
+                let _ = tokio::time::timeout_at(self.end.into(), turn.notified()).await;
+            }
+        } else {
             tokio::time::sleep_until(due.min(self.end).into()).await;
-        } else if now - due > Duration::from_millis(1) {
-            self.late.set(self.late.get() + 1);
         }
+        due
     }
 
     fn record(&self, status: u16, before: Instant, body: &[u8]) {
         let now = Instant::now();
-        self.total.set(self.total.get() + 1);
+        *self.totals.borrow_mut().entry(status).or_default() += 1;
+        if self.pace.holding.as_ref().is_some_and(|text| memmem(body, text.as_bytes())) {
+            self.holding.set(self.holding.get() + 1);
+        }
         if before < self.measure_from || now >= self.end {
             return;
         }
@@ -172,15 +250,19 @@ impl Board {
             .collect();
         let until = Instant::now().min(self.end);
         let usage = process::usage(std::process::id())?;
+        let totals = self.totals.take();
         Ok(Outcome {
             seconds: until.saturating_duration_since(self.measure_from).as_secs_f64(),
             statuses,
-            answers_total: self.total.get(),
+            answers_total: totals.values().sum(),
+            totals,
+            holding: self.holding.get(),
             lanes_done,
             failures: self.failures.get(),
             first_failure: self.first_failure.take(),
             late: self.late.get(),
-            own_cpu_seconds: usage.cpu_seconds,
+            own_cpu_seconds: usage.cpu_seconds - self.cpu_before,
+            own_cpu_share: (usage.cpu_seconds - self.cpu_before) / self.begin.elapsed().as_secs_f64(),
             own_peak_bytes: usage.peak_bytes,
         })
     }
@@ -201,7 +283,7 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
         if let Some(head) = parse_head(buffer)? {
-            while buffer.len() < head.length + head.body_bytes {
+            while head.end(buffer)?.is_none() {
                 if stream.read_buf(buffer).await? == 0 {
                     return Err(std::io::ErrorKind::UnexpectedEof.into());
                 }
@@ -218,10 +300,41 @@ pub struct Head {
     pub status: u16,
     /// Bytes before the body.
     pub length: usize,
-    /// Bytes of the body.
-    pub body_bytes: usize,
+    /// Bytes of the body; `None` when it comes in chunks.
+    pub body_bytes: Option<usize>,
     /// Whether the server ends the connection after it.
     pub close: bool,
+}
+
+impl Head {
+    /// Where the answer ends, once it is complete.
+    pub fn end(&self, bytes: &[u8]) -> std::io::Result<Option<usize>> {
+        match self.body_bytes {
+            Some(count) => Ok(Some(self.length + count).filter(|&end| bytes.len() >= end)),
+            None => chunks_end(bytes, self.length),
+        }
+    }
+}
+
+/// Where a body in chunks ends that begins at `at`, once it is complete. No peer sends trailers.
+fn chunks_end(bytes: &[u8], mut at: usize) -> std::io::Result<Option<usize>> {
+    while let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") {
+        let size = std::str::from_utf8(&bytes[at..at + line]).unwrap_or_default();
+        let size = usize::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16);
+        let size = size.map_err(std::io::Error::other)?;
+        at += line + 2 + size + 2;
+        if bytes.len() < at {
+            return Ok(None);
+        }
+        if size == 0 {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+fn memmem(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len().max(1)).any(|window| window == text)
 }
 
 /// Reads the head of an answer, once it is complete.
@@ -237,8 +350,9 @@ pub fn parse_head(bytes: &[u8]) -> std::io::Result<Option<Head>> {
         |name: &str| answer.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value);
     let text = field("content-length").and_then(|value| std::str::from_utf8(value).ok());
     let body_bytes = match text.map(str::parse) {
-        Some(Ok(bytes)) => bytes,
-        None if matches!(status, 204 | 304) => 0,
+        Some(Ok(bytes)) => Some(bytes),
+        None if matches!(status, 204 | 304) => Some(0),
+        None if field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case(b"chunked")) => None,
         _ => return Err(std::io::Error::other("an answer without a content-length")),
     };
     let close = field("connection").is_some_and(|value| value.eq_ignore_ascii_case(b"close"));
@@ -252,7 +366,7 @@ mod tests {
     #[test]
     fn a_head_is_read_once_it_is_complete() {
         let answer = b"HTTP/1.1 202 Accepted\r\nContent-Type: a/b\r\ncontent-LENGTH: 3\r\n\r\nabc";
-        let head = Head { status: 202, length: answer.len() - 3, body_bytes: 3, close: false };
+        let head = Head { status: 202, length: answer.len() - 3, body_bytes: Some(3), close: false };
         for cut in 0..answer.len() {
             let read = parse_head(&answer[..cut]).unwrap();
             assert_eq!(read, (cut >= head.length).then_some(head), "{cut}");
@@ -260,6 +374,18 @@ mod tests {
         assert!(
             parse_head(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap().unwrap().close
         );
-        assert!(parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
+        assert!(parse_head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn an_answer_in_chunks_ends_after_the_empty_chunk() {
+        let answer =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n";
+        let head = parse_head(answer).unwrap().unwrap();
+        for cut in head.length..answer.len() {
+            assert_eq!(head.end(&answer[..cut]).unwrap(), None, "{cut}");
+        }
+        assert_eq!(head.end(answer).unwrap(), Some(answer.len()));
+        assert!(head.end(&[&answer[..head.length], b"x\r\n"].concat()).is_err());
     }
 }

@@ -8,6 +8,7 @@
 //!      │       ──starts──▶ attache-bench floor …     what the same machine does at the least      ─┘ A B A B …
 //!      │       ──starts──▶ attache-bench upstream    a statistics service that answers at once
 //!      │       ──starts──▶ attache-bench pages       a web server whose pages are fetched
+//!      │       ──starts──▶ node events.mjs           what others build the same paths with, only with `--peers`
 //!      ├──pipes a plan──▶ attache-bench load         the only client: sends it, prints what came back
 //!      └──pipes a request──▶ attache-bench listen    the same for streams: joins it many times at once
 //! ```
@@ -18,18 +19,24 @@
 
 mod client;
 mod event;
+mod events;
 mod floor;
 mod knowledge_api;
 mod listen;
 mod load;
 mod outcome;
+mod peers;
 mod plan;
+mod population;
 mod probe;
 mod process;
 mod product;
 mod report;
 mod run;
 mod scenario;
+mod settle;
+mod states;
+mod stock;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -39,8 +46,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Whatever went wrong ends the run; its words are for the person who started it.
-pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+/// Ends the run; its message is for the person who started it.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What every part returns.
+pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Speed and cost of the server, as ratios to floors measured in the same run.
 #[derive(Debug, Parser)]
@@ -53,6 +62,7 @@ struct Arguments {
 
 /// How much is measured.
 #[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 struct Options {
     /// Scenarios and probes to run, by name; all of them when none is named.
     names: Vec<String>,
@@ -65,6 +75,12 @@ struct Options {
     /// A quick look instead of a measurement: one second, two rounds, small counts.
     #[arg(long)]
     quick: bool,
+    /// The peers beside the server, and nothing else.
+    #[arg(long)]
+    peers: bool,
+    /// Events in the filled log of the states; may be given several times. 10,000,000 take half an hour to fill.
+    #[arg(long, default_values_t = [1_000_000])]
+    log: Vec<u64>,
     /// Connections, each with one request in flight.
     #[arg(long, default_value_t = 64)]
     connections: usize,
@@ -86,6 +102,12 @@ struct Options {
     /// Where data folders are made; the disk that is measured.
     #[arg(long)]
     data: Option<PathBuf>,
+    /// Only the states of events whose description holds this text, such as "random ids".
+    #[arg(long)]
+    state: Option<String>,
+    /// The folder with the peers' `node_modules`; `make bench-peers` fills and names it.
+    #[arg(long, env = "ATTACHE_BENCH_PEERS")]
+    peers_folder: Option<PathBuf>,
     /// Where the report goes; `-` for nowhere but the terminal.
     #[arg(long, default_value = "benches/results.md")]
     report: PathBuf,
@@ -127,6 +149,12 @@ enum Part {
         /// The server.
         address: SocketAddr,
     },
+    /// Print the lines about the peers that the README shows, from the report.
+    Readme {
+        /// The report.
+        #[arg(long, default_value = "benches/results.md")]
+        report: PathBuf,
+    },
     /// A statistics service that takes everything.
     #[command(hide = true)]
     Upstream {
@@ -146,6 +174,7 @@ fn main() -> ExitCode {
             listen::from_standard_input(address, streams, Duration::from_secs_f64(seconds))
         }
         Some(Part::Load { address }) => load::from_standard_input(address),
+        Some(Part::Readme { report }) => peers::readme(&report),
         Some(Part::Upstream { delay_ms }) => upstream::run(Duration::from_millis(delay_ms)),
     };
     match done {
@@ -159,6 +188,26 @@ fn main() -> ExitCode {
 
 impl Options {
     fn quickened(self) -> Self {
-        if self.quick { Self { seconds: 1.0, rounds: 2, requests_max: 40_000, ..self } } else { self }
+        if !self.quick {
+            return self;
+        }
+        Self {
+            seconds: self.seconds.min(1.0),
+            rounds: self.rounds.min(2),
+            requests_max: self.requests_max.min(40_000),
+            log: self.log.into_iter().map(|log| log.min(20_000)).collect(),
+            ..self
+        }
+    }
+
+    /// How many chains take turns in the states of the log.
+    fn chains(&self) -> [usize; 3] {
+        let few = self.connections.min(64);
+        if self.quick { [few, 640, 2_000] } else { [few, 10_000, 100_000] }
+    }
+
+    #[cfg(test)]
+    fn of(arguments: &[&str]) -> Self {
+        Arguments::parse_from(arguments).options
     }
 }

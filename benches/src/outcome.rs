@@ -17,6 +17,10 @@ pub struct Outcome {
     pub statuses: BTreeMap<u16, Answers>,
     /// All answers, those of the warm-up included: what the server's CPU time is divided by.
     pub answers_total: u64,
+    /// The same by status.
+    pub totals: BTreeMap<u16, u64>,
+    /// How many of them held the text that the plan looked for.
+    pub holding: u64,
     /// Per lane, how many requests were answered with anything but the status that is sent again.
     pub lanes_done: Vec<usize>,
     /// Broken connections and unreadable answers, with the first of them in words.
@@ -25,8 +29,10 @@ pub struct Outcome {
     pub first_failure: Option<String>,
     /// Requests that a paced run sent more than a millisecond after their time.
     pub late: u64,
-    /// CPU time of the process that measured.
+    /// CPU time of the process that measured, while it measured.
     pub own_cpu_seconds: f64,
+    /// The same as a part of one core.
+    pub own_cpu_share: f64,
     /// Its peak memory.
     pub own_peak_bytes: u64,
 }
@@ -40,6 +46,8 @@ pub struct Answers {
     pub p50_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
     /// Longest.
     pub max_us: f64,
     /// The beginning of the first body, for the reader of a surprise.
@@ -53,9 +61,16 @@ impl Answers {
         nanoseconds.sort_unstable();
         let at = |per_mille: usize| {
             let place = (nanoseconds.len() * per_mille / 1000).min(nanoseconds.len().saturating_sub(1));
-            nanoseconds.get(place).map_or(0.0, |&value| value as f64 / 1000.0)
+            nanoseconds.get(place).map_or(f64::NAN, |&value| value as f64 / 1000.0)
         };
-        Self { count: nanoseconds.len() as u64, p50_us: at(500), p99_us: at(990), max_us: at(1000), sample }
+        Self {
+            count: nanoseconds.len() as u64,
+            p50_us: at(500),
+            p99_us: at(990),
+            p999_us: at(999),
+            max_us: at(1000),
+            sample,
+        }
     }
 }
 
@@ -65,12 +80,15 @@ impl Outcome {
         Self {
             seconds,
             answers_total: answers.count,
+            totals: BTreeMap::from([(status, answers.count)]),
+            holding: 0,
             statuses: BTreeMap::from([(status, answers)]),
             lanes_done: Vec::new(),
             failures: 0,
             first_failure: None,
             late: 0,
             own_cpu_seconds: own.cpu_seconds,
+            own_cpu_share: own.cpu_seconds / seconds.max(f64::MIN_POSITIVE),
             own_peak_bytes: own.peak_bytes,
         }
     }

@@ -35,12 +35,31 @@ pub struct Pace {
     pub rate: Option<f64>,
     /// A status after which the same request is sent again, as an honest sender of a chain must.
     pub again_after: Option<u16>,
+    /// With a rate: a latency begins when the request was due, not when it was sent.
+    #[serde(default)]
+    pub open: bool,
+    /// Answers whose bodies hold this text are counted.
+    #[serde(default)]
+    pub holding: Option<String>,
 }
 
 impl Pace {
     /// As fast as answers come, each request once.
     pub fn of(seconds: f64) -> Self {
-        Self { seconds, warm_up_seconds: seconds / WARM_UP_PART, cycle: false, rate: None, again_after: None }
+        Self {
+            seconds,
+            warm_up_seconds: seconds / WARM_UP_PART,
+            cycle: false,
+            rate: None,
+            again_after: None,
+            open: false,
+            holding: None,
+        }
+    }
+
+    /// At a rate, whatever the answers, with latencies from when each request was due.
+    pub fn open(seconds: f64, rate: f64) -> Self {
+        Self { rate: Some(rate), open: true, ..Self::of(seconds) }
     }
 }
 

@@ -14,12 +14,18 @@ use tempfile::TempDir;
 use crate::client::{self, Answer};
 use crate::event::Machine;
 use crate::process::{Server, myself, roomy};
+use crate::settle::Debtor;
 use crate::{Options, Result, plan};
 
 /// Long enough for a start that misses its goal tenfold to be measured all the same.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The bearer token between product and upstream; the upstream of the harness does not look at it.
 const UPSTREAM_TOKEN: &str = "benches";
+
+/// The main database in a server's folder.
+pub const FACTS: &str = "data/attache.db";
+/// The database of the log.
+pub const LOG: &str = "data/statistics.db";
 
 /// Which statistics service the product forwards to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +58,12 @@ impl Product {
 
     /// Starts it with some more sections of configuration.
     pub fn start_with(options: &Options, upstream: Upstream, more: &str) -> Result<Self> {
+        Self::start_on(make_folder(options)?, options, upstream, more)
+    }
+
+    /// Starts it on a folder that may hold data.
+    pub fn start_on(folder: TempDir, options: &Options, upstream: Upstream, more: &str) -> Result<Self> {
         let program = program(options)?;
-        let folder = make_folder(options)?;
         let (service, upstream) = match upstream {
             Upstream::Embedded => (None, None),
             Upstream::External(delay) => {
@@ -76,9 +86,25 @@ impl Product {
         Ok(self.server.started_in)
     }
 
+    /// Kills it without a word; gives its folder.
+    pub fn kill(mut self) -> TempDir {
+        self.server.end();
+        self.folder
+    }
+
     /// The file of the main database.
     pub fn database(&self) -> PathBuf {
-        self.folder.path().join("data").join("attache.db")
+        self.folder.path().join(FACTS)
+    }
+
+    /// What is waited for until it owes nothing: `tree_size` leaves with the embedded service.
+    pub fn debtor(&self, tree_size: u64) -> Debtor<'_> {
+        let files = [FACTS, LOG].map(|file| self.folder.path().join(file));
+        Debtor {
+            server: &self.server,
+            tree: self.upstream.is_none().then_some((self.address, tree_size)),
+            databases: files.into_iter().filter(|file| file.exists()).collect(),
+        }
     }
 
     /// Registers computers.

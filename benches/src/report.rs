@@ -1,4 +1,7 @@
-//! Medians with their spread, as ratios to the floor of the same round.
+//! Medians with their spread, as ratios to the floor of the same round; and the file that holds them.
+//!
+//! The file is a list of sections. A run replaces the sections that it has measured and keeps the others, each of which says
+//! when it was measured.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,14 +12,24 @@ use domain::Clock;
 use crate::floor::Floor;
 use crate::{Options, Result};
 
+/// The generator's share of one core beyond which a rate shows the generator rather than the server.
+pub const GENERATOR_SHARE_MAX: f64 = 0.45;
+/// The median meets the goal, and the worst tenth of the rounds is not further off than this part of it.
+const WORST_TENTH: f64 = 0.9;
+
 /// Everything that a run has found.
 #[derive(Debug)]
 pub struct Report {
-    head: String,
-    /// Paths against floors.
-    pub sections: Vec<Section>,
-    /// Single figures.
-    pub findings: Vec<Finding>,
+    stamp: String,
+    parts: Vec<Part>,
+}
+
+/// A section of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    name: String,
+    text: String,
+    findings: String,
 }
 
 /// One scenario.
@@ -25,17 +38,31 @@ pub struct Section {
     /// Its name.
     pub name: &'static str,
     /// Its goals.
-    pub goals: Vec<(Floor, f64)>,
-    /// In the order of the goals, where there are any.
+    pub goals: Vec<Goal>,
+    /// The floors of the same rounds.
     pub floors: Vec<Contestant>,
     /// Absent when only floors were measured.
     pub product: Option<Contestant>,
 }
 
-/// Who was measured, round after round.
-#[derive(Debug)]
+/// What a path should reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// At least this part of the rate of a floor; where there are several, the lower bar counts.
+    Rate(Floor, f64),
+    /// At least so many a second.
+    PerSecond(f64),
+    /// At most so many microseconds of CPU each.
+    Cpu(f64),
+    /// At most this multiple of the CPU of a floor.
+    CpuOf(Floor, f64),
+}
+
+/// A server that was measured, round after round.
+#[derive(Debug, Clone)]
 pub struct Contestant {
-    name: &'static str,
+    /// Its name in the table.
+    pub name: &'static str,
     /// One per round.
     pub samples: Vec<Sample>,
 }
@@ -53,6 +80,8 @@ pub struct Sample {
     pub p99_us: f64,
     /// Most memory that the server ever had.
     pub peak_bytes: u64,
+    /// What the generator took of one core; not a number where there is none.
+    pub generator: f64,
 }
 
 /// A figure that is no ratio.
@@ -89,8 +118,14 @@ impl Contestant {
         self.spread(of).median
     }
 
-    fn spread(&self, of: impl Fn(&Sample) -> f64) -> Spread {
+    /// Median and extremes over the rounds.
+    pub fn spread(&self, of: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().map(of).collect())
+    }
+
+    /// The ratios to another contestant, round by round.
+    pub fn against(&self, other: &Self, of: impl Fn(&Sample) -> f64) -> Spread {
+        Spread::of(self.samples.iter().zip(&other.samples).map(|(ours, theirs)| of(ours) / of(theirs)).collect())
     }
 
     #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
@@ -99,24 +134,39 @@ impl Contestant {
     }
 }
 
-/// Median and extremes.
+/// Median, extremes, and the tenths at both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Spread {
-    median: f64,
+pub struct Spread {
+    /// The middle.
+    pub median: f64,
     min: f64,
     max: f64,
+    tenth: f64,
+    ninetieth: f64,
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Self {
+    /// Of the values of all rounds.
+    pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
         let last = values.len().saturating_sub(1);
         let median = f64::midpoint(at(last / 2), at(values.len() / 2));
-        Self { median, min: at(0), max: at(last) }
+        Self { median, min: at(0), max: at(last), tenth: at(last / 10), ninetieth: at(last - last / 10) }
     }
 
-    fn show(self, decimals: usize) -> String {
+    /// Whether the median is at least the goal, and the worst tenth nearly so.
+    pub fn at_least(self, goal: f64) -> bool {
+        self.median >= goal && self.tenth >= goal * WORST_TENTH
+    }
+
+    /// Whether the median is at most the goal, and the worst tenth nearly so.
+    pub fn at_most(self, goal: f64) -> bool {
+        self.median <= goal && self.ninetieth <= goal / WORST_TENTH
+    }
+
+    /// For a table.
+    pub fn show(self, decimals: usize) -> String {
         if !self.median.is_finite() {
             return "–".to_owned();
         }
@@ -125,7 +175,7 @@ impl Spread {
 }
 
 impl Report {
-    /// The head: when, on what, how much.
+    /// An empty report; its stamp says when, on what, how much.
     pub fn new(options: &Options) -> Result<Self> {
         let cpu = fs::read_to_string("/proc/cpuinfo")?;
         let models: Vec<&str> = cpu
@@ -136,11 +186,9 @@ impl Report {
         let memory = fs::read_to_string("/proc/meminfo")?;
         let memory = memory.lines().next().unwrap_or_default().trim_start_matches("MemTotal:").trim().to_owned();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-        let head = format!(
-            "# Results of the load harness\n\n{date} · {cores} × {model} · {memory} · Linux {kernel}\n\n\
-             {connections} connections, {rounds} rounds of {seconds} s, floor and product in turn, seed {seed}{quick}. \
-             Medians, with the least and the greatest in brackets; a ratio compares within one round. The generator shares the \
-             cores with the server, so CPU per request is the steadier figure.\n",
+        let stamp = format!(
+            "{date} · {cores} × {model} · {memory} · Linux {kernel} · {connections} connections, {rounds} rounds of {seconds} s, \
+             seed {seed}{quick}",
             date = Clock::system().now().format("%Y-%m-%d %H:%M UTC"),
             cores = models.len(),
             model = models.first().unwrap_or(&"unknown processor"),
@@ -149,89 +197,180 @@ impl Report {
             rounds = options.rounds,
             seconds = options.seconds,
             seed = options.seed,
-            quick = if options.quick { ", a quick look and no measurement" } else { "" },
+            quick = if options.quick { "; a quick look and no measurement" } else { "" },
         );
-        Ok(Self { head, sections: Vec::new(), findings: Vec::new() })
+        Ok(Self { stamp, parts: Vec::new() })
     }
 
-    /// Prints the report, and keeps it.
+    /// Adds a scenario.
+    pub fn section(&mut self, section: &Section) {
+        let text = section.text();
+        self.part(section.name).text.push_str(&text);
+    }
+
+    /// Adds a text under a name.
+    pub fn text(&mut self, name: &str, text: &str) {
+        self.part(name).text.push_str(text);
+    }
+
+    /// Adds a single figure under a name.
+    pub fn find(&mut self, name: &str, finding: Finding) {
+        let Finding { what, found, goal } = finding;
+        let (goal, verdict) = match &goal {
+            Some((goal, met)) => (goal.as_str(), verdict(*met)),
+            None => ("–", ""),
+        };
+        let line = format!("| {what} | {found} | {goal} | {verdict} |\n");
+        let findings = &mut self.part(name).findings;
+        if findings.is_empty() {
+            findings.push_str("| what | found | goal | |\n|---|---|---|---|\n");
+        }
+        findings.push_str(&line);
+    }
+
+    fn part(&mut self, name: &str) -> &mut Part {
+        let place = self.parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
+            self.parts.push(Part { name: name.to_owned(), text: String::new(), findings: String::new() });
+            self.parts.len() - 1
+        });
+        &mut self.parts[place]
+    }
+
+    /// Prints what was found, and puts it into the file.
     pub fn publish(&self, file: &Path) -> Result<()> {
-        let text = self.text();
-        println!("{text}");
+        let sections = self.sections();
+        for (name, text) in &sections {
+            println!("## {name}\n\n{text}");
+        }
         if file != Path::new("-") {
-            fs::write(file, text)?;
+            let before = if file.exists() { fs::read_to_string(file)? } else { String::new() };
+            fs::write(file, merged(&before, &sections))?;
         }
         Ok(())
     }
 
-    fn text(&self) -> String {
-        let mut text = self.head.clone();
-        for section in &self.sections {
-            text.push_str(&section.text());
-        }
-        if !self.findings.is_empty() {
-            text.push_str("\n## Single figures\n\n| what | found | goal | |\n|---|---|---|---|\n");
-        }
-        for Finding { what, found, goal } in &self.findings {
-            let (goal, verdict) = match goal {
-                Some((goal, met)) => (goal.as_str(), verdict(*met)),
-                None => ("–", ""),
-            };
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "| {what} | {found} | {goal} | {verdict} |");
-        }
-        text
+    fn sections(&self) -> Vec<(String, String)> {
+        let text = |Part { name, text, findings }: &Part| {
+            let tables = [text.trim(), findings.trim()].into_iter().filter(|table| !table.is_empty());
+            (name.clone(), format!("{}\n\n{}\n", self.stamp, tables.collect::<Vec<_>>().join("\n\n")))
+        };
+        self.parts.iter().map(text).collect()
     }
+}
+
+/// What stands above all sections.
+const HEAD: &str = "# Results of the load harness
+
+Each section says when it was measured; `attache-bench` replaces the sections that it measures and keeps the others.
+Medians over the rounds, with the least and the greatest in brackets. Contestants are measured in turn, and a ratio compares
+within one round. The generator shares the cores with the server, so CPU per request is the steadier figure; a rate is invalid
+when the generator took more than 0.45 of a core. [README.md](README.md) says what each section measures.
+";
+
+/// A file with some of its sections replaced, and new ones at its end.
+fn merged(before: &str, sections: &[(String, String)]) -> String {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for section in before.split("\n## ").skip(1) {
+        let (name, text) = section.split_once('\n').unwrap_or((section, ""));
+        all.push((name.to_owned(), text.trim().to_owned() + "\n"));
+    }
+    for (name, text) in sections {
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => known.clone_from(text),
+            None => all.push((name.clone(), text.clone())),
+        }
+    }
+    let mut text = HEAD.to_owned();
+    for (name, section) in all {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n## {name}\n\n{section}");
+    }
+    text
 }
 
 impl Section {
     fn text(&self) -> String {
-        let mut text = format!(
-            "\n## {}\n\n| | per second | CPU µs each | p50 µs | p99 µs | peak MB |\n|---|---|---|---|---|---|\n",
-            self.name
+        let mut text = String::from(
+            "| | per second | CPU µs each | p50 µs | p99 µs | peak MB | generator |\n|---|---|---|---|---|---|---|\n",
         );
         for contestant in self.floors.iter().chain(&self.product) {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {:.0} |",
+                "| {} | {} | {} | {} | {} | {:.0} | {} |",
                 contestant.name,
                 contestant.spread(|sample| sample.rate).show(0),
                 contestant.spread(|sample| sample.cpu_us).show(1),
                 contestant.spread(|sample| sample.p50_us).show(0),
                 contestant.spread(|sample| sample.p99_us).show(0),
                 contestant.peak_megabytes(),
+                generator(contestant.median(|sample| sample.generator)),
             );
         }
-        if let Some(product) = self.product.as_ref().filter(|_| !self.goals.is_empty()) {
-            text.push_str(&self.ratios(product));
+        if let Some(product) = &self.product {
+            text.push_str(&self.verdicts(product));
         }
         text
     }
 
-    /// One line per floor, and the verdict: the lower bar counts.
-    fn ratios(&self, product: &Contestant) -> String {
-        let mut text = String::from("\n");
-        let mut met = false;
-        for (floor, (name, goal)) in self.floors.iter().zip(&self.goals) {
-            let pairs = || product.samples.iter().zip(&floor.samples);
-            let rate = Spread::of(pairs().map(|(ours, floor)| ours.rate / floor.rate).collect());
-            let cpu = Spread::of(pairs().map(|(ours, floor)| ours.cpu_us / floor.cpu_us).collect());
-            met |= rate.median >= *goal;
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "- **{} of {}**, goal {goal:.2}; CPU per request {} times as much",
-                rate.show(2),
-                name.name(),
-                cpu.show(1)
-            );
+    /// One line per goal.
+    fn verdicts(&self, product: &Contestant) -> String {
+        let mut text = String::new();
+        let rates: Vec<bool> =
+            self.goals.iter().filter_map(|goal| self.rate(product, goal)).map(|(_, met)| met).collect();
+        let any = rates.iter().any(|&met| met);
+        for goal in &self.goals {
+            let cpu = product.spread(|sample| sample.cpu_us);
+            let line = match *goal {
+                Goal::Rate(floor, least) => self.rate(product, goal).map(|(rate, _)| {
+                    format!("**{} of the rate of {}**, goal {least:.2}: {}", rate.show(2), floor.name(), verdict(any))
+                }),
+                Goal::PerSecond(least) => {
+                    let rate = product.spread(|sample| sample.rate);
+                    Some(format!("**{}/s**, goal {least:.0}: {}", rate.show(0), verdict(rate.at_least(least))))
+                }
+                Goal::Cpu(most) => Some(format!(
+                    "**{} µs of CPU**, goal {most:.0} at most: {}",
+                    cpu.show(1),
+                    verdict(cpu.at_most(most))
+                )),
+                Goal::CpuOf(floor, most) => self.against(product, floor, |sample| sample.cpu_us).map(|cpu| {
+                    let (name, met) = (floor.name(), verdict(cpu.at_most(most)));
+                    format!("**{} times the CPU of {name}**, goal {most:.2} at most: {met}", cpu.show(2))
+                }),
+            };
+            if let Some(line) = line {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\n- {line}");
+            }
         }
-        text + "- " + verdict(met) + "\n"
+        if text.is_empty() { text } else { text + "\n" }
+    }
+
+    fn rate(&self, product: &Contestant, goal: &Goal) -> Option<(Spread, bool)> {
+        let Goal::Rate(floor, least) = *goal else { return None };
+        let rate = self.against(product, floor, |sample| sample.rate)?;
+        Some((rate, rate.at_least(least)))
+    }
+
+    /// The ratios of the product to a floor, round by round.
+    fn against(&self, product: &Contestant, floor: Floor, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
+        let floor = self.floors.iter().find(|contestant| contestant.name == floor.name())?;
+        Some(product.against(floor, of))
     }
 }
 
-fn verdict(met: bool) -> &'static str {
+/// The generator's share of a core, marked where it spoils the rate.
+pub fn generator(share: f64) -> String {
+    match share {
+        share if !share.is_finite() => "–".to_owned(),
+        share if share > GENERATOR_SHARE_MAX => format!("{share:.2}, rate invalid"),
+        share => format!("{share:.2}"),
+    }
+}
+
+/// For a table.
+pub fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "**missed**" }
 }
 
@@ -239,24 +378,64 @@ fn verdict(met: bool) -> &'static str {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        assert_eq!(Spread::of(vec![4.0, 1.0, 3.0, 2.0]), Spread { median: 2.5, min: 1.0, max: 4.0 });
-        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Spread { median: 2.0, min: 1.0, max: 3.0 });
+    fn sample(rate: f64, cpu_us: f64) -> Sample {
+        Sample { rate, cpu_us, p50_us: 1.0, p99_us: 2.0, peak_bytes: 1_000_000, generator: 0.5 }
     }
 
     #[test]
-    fn a_ratio_compares_within_a_round_and_the_lower_bar_counts() {
-        let sample = |rate| Sample { rate, cpu_us: 10.0, p50_us: 1.0, p99_us: 2.0, peak_bytes: 1_000_000 };
-        let of = |name, rates: [f64; 3]| Contestant { name, samples: rates.map(sample).to_vec() };
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        let spread = Spread::of(vec![4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((spread.median, spread.min, spread.max), (2.5, 1.0, 4.0));
+        let spread = Spread::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!((spread.median, spread.min, spread.max), (2.0, 1.0, 3.0));
+    }
+
+    #[test]
+    fn a_goal_is_missed_when_its_median_is_or_the_worst_tenth_is_far_off() {
+        assert!(Spread::of(vec![10.0, 9.5, 11.0, 10.5, 10.0]).at_least(10.0));
+        assert!(!Spread::of(vec![10.0, 5.0, 5.0, 10.5, 10.0]).at_least(10.0));
+        assert!(!Spread::of(vec![9.9, 9.9, 9.9]).at_least(10.0));
+        assert!(Spread::of(vec![10.0, 10.5, 9.0]).at_most(10.0));
+        assert!(!Spread::of(vec![10.0, 12.0, 12.0, 9.0, 9.0]).at_most(10.0));
+        assert!(!Spread::of(vec![10.1, 10.1, 10.1]).at_most(10.0));
+    }
+
+    #[test]
+    fn a_ratio_compares_within_a_round_and_the_lower_bar_of_two_rates_counts() {
+        let of = |name, values: [(f64, f64); 3]| Contestant {
+            name,
+            samples: values.map(|(rate, cpu)| sample(rate, cpu)).to_vec(),
+        };
         let section = Section {
             name: "path",
-            goals: vec![(Floor::Hash, 0.6), (Floor::Disk, 0.5)],
-            floors: vec![of("F2 hash", [100.0, 200.0, 400.0]), of("F3 disk", [100.0, 200.0, 400.0])],
-            product: Some(of("attache", [55.0, 110.0, 220.0])),
+            goals: vec![
+                Goal::Rate(Floor::Hash, 0.6),
+                Goal::Rate(Floor::Disk, 0.5),
+                Goal::Cpu(30.0),
+                Goal::CpuOf(Floor::Hash, 1.5),
+            ],
+            floors: vec![
+                of("F2r hash", [(100.0, 10.0), (200.0, 15.0), (400.0, 10.0)]),
+                of("F3r disk", [(100.0, 10.0), (200.0, 20.0), (400.0, 10.0)]),
+            ],
+            product: Some(of("attache", [(55.0, 20.0), (110.0, 30.0), (220.0, 20.0)])),
         };
         let text = section.text();
-        assert!(text.contains("**0.55 (0.55–0.55) of F2 hash**, goal 0.60"), "{text}");
-        assert!(text.ends_with("- met\n"), "{text}");
+        assert!(text.contains("**0.55 (0.55–0.55) of the rate of F2r hash**, goal 0.60: met"), "{text}");
+        assert!(text.contains("**20.0 (20.0–30.0) µs of CPU**, goal 30 at most: met"), "{text}");
+        assert!(
+            text.contains("**2.00 (2.00–2.00) times the CPU of F2r hash**, goal 1.50 at most: **missed**"),
+            "{text}"
+        );
+        assert!(text.contains("| 0.50, rate invalid |"), "{text}");
+    }
+
+    #[test]
+    fn a_run_replaces_what_it_measured_and_keeps_the_rest() {
+        let before = "# Old head\n\nwords\n\n## one\n\nfirst\n\n## two\n\n| a |\n\nsecond\n";
+        let after = merged(before, &[("one".into(), "new\n".into()), ("three".into(), "third\n".into())]);
+        assert!(after.ends_with("\n## one\n\nnew\n\n## two\n\n| a |\n\nsecond\n\n## three\n\nthird\n"), "{after}");
+        assert!(after.starts_with(HEAD));
+        assert_eq!(merged(&after, &[]), after);
     }
 }

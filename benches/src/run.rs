@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use domain::Chance;
 
-use crate::event::Machine;
+use crate::event::{Ids, Machine};
 use crate::floor::Floor;
-use crate::outcome::Outcome;
-use crate::plan::{self, Pace, Plan};
+use crate::outcome::{Answers, Outcome};
+use crate::plan::{Pace, Plan};
 use crate::process::{self, Server, myself, say};
 use crate::product::{Product, make_folder};
 use crate::report::{Contestant, Report, Sample, Section};
 use crate::scenario::{self, Scenario};
-use crate::{Options, Result, knowledge_api, probe};
+use crate::settle::{Debtor, settled};
+use crate::stock::Stocks;
+use crate::{Options, Result, events, knowledge_api, peers, probe};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -21,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
+        .chain(EVENT_TRIALS.iter().chain(&peers::ALL).map(|(name, _)| *name))
         .chain(knowledge_api::ALL.iter().map(|trial| trial.name))
         .chain(probe::ALL.iter().map(|(name, _)| *name))
         .collect();
@@ -32,36 +35,64 @@ pub fn everything(options: &Options) -> Result<()> {
         return Err(format!("no scenario {unknown}; there are: {}", names.join(", ")).into());
     }
     let asked_for = |name: &str| options.names.iter().any(|other| other == name);
-    let wanted = |name: &str| options.names.is_empty() || asked_for(name);
+    let wanted = |name: &str| (options.names.is_empty() && !options.peers) || asked_for(name);
 
     let mut report = Report::new(options)?;
+    let mut stocks = Stocks::default();
     if options.floors_only {
-        report.sections.push(floors(options)?);
-    } else {
-        for scenario in scenarios.iter_mut().filter(|scenario| wanted(scenario.name())) {
-            say(&format!("· {}", scenario.name()));
-            report.sections.push(compare(scenario.as_mut(), options)?);
+        report.section(&floors(options)?);
+        return report.publish(&options.report);
+    }
+    for (name, trial) in EVENT_TRIALS.iter().filter(|(name, _)| wanted(name)) {
+        say(&format!("· {name}"));
+        trial(name, options, &mut stocks, &mut report)?;
+    }
+    for scenario in scenarios.iter_mut().filter(|scenario| wanted(scenario.name())) {
+        say(&format!("· {}", scenario.name()));
+        report.section(&compare(scenario.as_mut(), options, &mut stocks)?);
+    }
+    for trial in
+        knowledge_api::ALL.iter().filter(|trial| asked_for(trial.name) || (!trial.named_only && wanted(trial.name)))
+    {
+        say(&format!("· {}", trial.name));
+        (trial.run)(trial.name, options, &mut report)?;
+    }
+    for (name, probe) in probe::ALL.iter().filter(|(name, _)| wanted(name)) {
+        say(&format!("· {name}"));
+        for finding in probe(options, &mut stocks)? {
+            report.find(name, finding);
         }
-        for trial in
-            knowledge_api::ALL.iter().filter(|trial| asked_for(trial.name) || (!trial.named_only && wanted(trial.name)))
-        {
-            say(&format!("· {}", trial.name));
-            (trial.run)(trial.name, options, &mut report)?;
-        }
-        for (name, probe) in probe::ALL.iter().filter(|(name, _)| wanted(name)) {
-            say(&format!("· {name}"));
-            report.findings.extend(probe(options)?);
-        }
+    }
+    for (name, trial) in peers::ALL.iter().filter(|(name, _)| asked_for(name) || options.peers) {
+        say(&format!("· {name}"));
+        trial(name, options, &mut stocks, &mut report)?;
     }
     report.publish(&options.report)
 }
 
+/// A trial that starts servers on filled folders.
+pub type Trial = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
+
+const EVENT_TRIALS: [(&str, Trial); 2] =
+    [("events_forwarded", events::in_states), ("event_connections", events::over_connections)];
+
 /// One scenario against its floors.
-fn compare(scenario: &mut dyn Scenario, options: &Options) -> Result<Section> {
-    let product = Product::start(options, scenario.upstream())?;
-    scenario.prepare(&product, options)?;
+fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) -> Result<Section> {
+    let product = match scenario.log(options) {
+        0 => {
+            let product = Product::start(options, scenario.upstream())?;
+            scenario.prepare(&product, None, options)?;
+            product
+        }
+        log => {
+            let stock = stocks.get(log, Ids::Growing, options)?;
+            let product = stock.start(options)?;
+            scenario.prepare(&product, Some(stock), options)?;
+            product
+        }
+    };
     let mut floors = Vec::new();
-    for (floor, _) in scenario.goals() {
+    for floor in scenario.floors() {
         floors.push((Standing::start(*floor, options)?, Contestant::new(floor.name())));
     }
     let mut ours = Contestant::new("attache");
@@ -70,29 +101,35 @@ fn compare(scenario: &mut dyn Scenario, options: &Options) -> Result<Section> {
         for (floor, contestant) in &mut floors {
             contestant.samples.push(floor.measure(&plan, options)?);
         }
-        let sample = measure(&product.server, product.address, &plan, scenario.status())?;
-        say(&format!("  round {}: {:.0}/s", round + 1, sample.rate));
+        let before = product.server.usage()?.cpu_seconds;
+        let outcome = process::send(&plan, product.address)?;
+        // Whatever the product still owes for what it has answered belongs to the cost.
+        let after = if scenario.writes() {
+            settled(&Debtor { tree: None, ..product.debtor(0) })?
+        } else {
+            product.server.usage()?.cpu_seconds
+        };
+        let sample = sample(&outcome, scenario.status(), after - before, product.server.usage()?.peak_bytes)?;
+        say(&format!("  round {}: {:.0}/s, {:.1} µs", round + 1, sample.rate, sample.cpu_us));
         ours.samples.push(sample);
     }
     let floors = floors.into_iter().map(|(_, contestant)| contestant).collect();
-    Ok(Section { name: scenario.name(), goals: scenario.goals().to_vec(), floors, product: Some(ours) })
+    Ok(Section { name: scenario.name(), goals: scenario.goals(), floors, product: Some(ours) })
 }
 
 /// The floors alone, with events of computers that nobody has registered.
 fn floors(options: &Options) -> Result<Section> {
     let chance = Chance::seeded(options.seed);
     let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&chance)).collect();
-    let polls = Plan::cycling(&[plan::request("GET", "/", &[], b"")], options.connections, options.seconds);
     let mut floors = Vec::new();
     for floor in [Floor::Bare, Floor::Hash, Floor::Disk] {
         floors.push((floor, Standing::start(floor, options)?, Contestant::new(floor.name())));
     }
     for round in 0..options.rounds {
         let lanes = scenario::plan_of_events(&machines, "memory.stored", round, options.requests_max, options.seed).1;
-        let events = Plan { pace: Pace::of(options.seconds), lanes };
+        let events = Plan { pace: Pace { cycle: true, ..Pace::of(options.seconds) }, lanes };
         for (floor, standing, contestant) in &mut floors {
-            let plan = if *floor == Floor::Bare { &polls } else { &events };
-            let sample = standing.measure(plan, options)?;
+            let sample = standing.measure(&events, options)?;
             say(&format!("  round {}: {}: {:.0}/s", round + 1, floor.name(), sample.rate));
             contestant.samples.push(sample);
         }
@@ -102,14 +139,16 @@ fn floors(options: &Options) -> Result<Section> {
 }
 
 /// A floor, ready to be measured again and again.
-struct Standing {
+#[derive(Debug)]
+pub struct Standing {
     floor: Floor,
     /// The disk floor has no server: each measurement is a process of its own.
     server: Option<Server>,
 }
 
 impl Standing {
-    fn start(floor: Floor, options: &Options) -> Result<Self> {
+    /// Starts the floor's server, if it has one.
+    pub fn start(floor: Floor, options: &Options) -> Result<Self> {
         if floor == Floor::Disk {
             return Ok(Self { floor, server: None });
         }
@@ -118,7 +157,8 @@ impl Standing {
         Ok(Self { floor, server: Some(server) })
     }
 
-    fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
+    /// Sends it the plan, or lets it measure by itself with as many senders as there are connections.
+    pub fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
         if let Some(server) = &self.server {
             return measure(server, server.ready.parse()?, plan, self.floor.status());
         }
@@ -152,12 +192,19 @@ pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64)
     if let Some(surprises) = outcome.surprises(&[status]) {
         say(&format!("  SURPRISES: {surprises}"));
     }
-    let answers = outcome.answers(status).ok_or_else(|| format!("no answer {status}"))?;
+    if !outcome.totals.contains_key(&status) {
+        return Err(format!("no answer {status}").into());
+    }
+    // On a busy machine a short run may get all its answers before or after the time that counts.
+    let none = Answers::of(Vec::new(), String::new());
+    let answers = outcome.answers(status).unwrap_or(&none);
     Ok(Sample {
         rate: outcome.rate(status),
         cpu_us: cpu_seconds * 1e6 / outcome.answers_total.max(1) as f64,
         p50_us: answers.p50_us,
         p99_us: answers.p99_us,
         peak_bytes,
+        // A floor without HTTP, whose status is 0, has no generator.
+        generator: if status == 0 { f64::NAN } else { outcome.own_cpu_share },
     })
 }

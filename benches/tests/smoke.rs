@@ -1,9 +1,12 @@
-//! The generator against the barest floor: a few hundred requests, so that the harness is not broken on the day it is
-//! needed.
+//! Every part of the harness with a few requests, so that it is not broken on the day it is needed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -30,8 +33,22 @@ fn bench(arguments: &[&str]) -> Command {
 fn every_name_is_listed() {
     let listed = bench(&["--list"]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    for name in ["events_forwarded", "batch_notes", "batch_pages", "search_1k", "search_100k", "search_1m", "sse_1000"]
-    {
+    for name in [
+        "events_forwarded",
+        "event_connections",
+        "events_held_75k",
+        "machines_registered",
+        "audit_proof",
+        "peer_events",
+        "batch_notes",
+        "batch_pages",
+        "search_1k",
+        "search_100k",
+        "search_1m",
+        "sse_1000",
+        "one_connection",
+        "request_memory",
+    ] {
         assert!(listed.lines().any(|line| line == name), "{name} is not in {listed}");
     }
 }
@@ -98,17 +115,9 @@ fn every_request_of_a_plan_is_answered_and_counted() {
     let mut address = String::new();
     BufReader::new(floor.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
 
-    // The form that `plan.rs` describes. The first lane is the shortest, so its end ends the run.
-    let pace = json!({"seconds": 60.0, "warm_up_seconds": 0.0, "cycle": false, "rate": null, "again_after": null});
-    let mut plan = format!("{}\n", json!({"pace": pace, "lanes": LANES})).into_bytes();
-    for lane in 0..LANES {
-        let count = if lane == 0 { EACH } else { 1000 * EACH };
-        plan.extend(u32::try_from(count).unwrap().to_le_bytes());
-        for _ in 0..count {
-            plan.extend(u32::try_from(REQUEST.len()).unwrap().to_le_bytes());
-            plan.extend(REQUEST);
-        }
-    }
+    // The first lane is the shortest, so its end ends the run.
+    let pace = json!({"seconds": 60.0, "warm_up_seconds": 0.0, "cycle": false, "rate": null, "again_after": null, "holding": "receipt"});
+    let plan = plan(&pace, [EACH, 1000 * EACH, 1000 * EACH, 1000 * EACH]);
     let mut load = bench(&["load", address.trim()]).spawn().unwrap();
     load.stdin.take().unwrap().write_all(&plan).unwrap();
     let output = load.wait_with_output().unwrap();
@@ -119,7 +128,135 @@ fn every_request_of_a_plan_is_answered_and_counted() {
     assert_eq!(done[0], EACH as u64);
     assert!(done.iter().all(|&done| done > 0), "{done:?}");
     assert_eq!(outcome["answers_total"], done.iter().sum::<u64>());
-    assert_eq!(outcome["statuses"]["200"]["count"], outcome["answers_total"]);
-    assert_eq!(outcome["statuses"]["200"]["sample"], r#"{"error":"authorization_pending","interval":5}"#);
+    assert_eq!(outcome["statuses"]["202"]["count"], outcome["answers_total"]);
+    assert_eq!(outcome["totals"]["202"], outcome["answers_total"]);
+    assert_eq!(outcome["holding"], outcome["answers_total"]);
+    assert_eq!(outcome["statuses"]["202"]["sample"], r#"{"receipt_id":"019b76da-a800-7a67-8a14-94a3f41b0634"}"#);
     assert_eq!(outcome["failures"], 0);
+}
+
+/// The bytes of a plan in the form that `plan.rs` describes, with the same requests on every lane.
+fn plan(pace: &Value, counts: [usize; LANES]) -> Vec<u8> {
+    let mut plan = format!("{}\n", json!({"pace": pace, "lanes": LANES})).into_bytes();
+    for count in counts {
+        plan.extend(u32::try_from(count).unwrap().to_le_bytes());
+        for _ in 0..count {
+            plan.extend(u32::try_from(REQUEST.len()).unwrap().to_le_bytes());
+            plan.extend(REQUEST);
+        }
+    }
+    plan
+}
+
+/// A server of one thread that answers each connection's requests in turn, and the first of all only after a pause.
+fn stalling(pause: Duration) -> std::net::SocketAddr {
+    use std::io::Read;
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut streams: Vec<_> = (0..LANES).map(|_| listener.accept().unwrap().0).collect();
+        for stream in &streams {
+            stream.set_nonblocking(true).unwrap();
+        }
+        let mut paused = false;
+        let mut buffer = [0; 1024];
+        loop {
+            for stream in &mut streams {
+                // Requests are small, and each waits for the answer before it.
+                if let Ok(1..) = stream.read(&mut buffer) {
+                    if !paused {
+                        std::thread::sleep(pause);
+                        paused = true;
+                    }
+                    stream.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n").ok();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    address
+}
+
+#[test]
+fn an_open_loop_charges_a_stall_to_every_request_that_was_due_meanwhile() {
+    const EACH: usize = 50;
+    /// All requests are due within a second.
+    const RATE: f64 = 200.0;
+    const PAUSE: Duration = Duration::from_millis(900);
+    let pace = json!({
+        "seconds": 60.0, "warm_up_seconds": 0.0, "cycle": false, "rate": RATE, "again_after": null, "open": true,
+    });
+    let mut load = bench(&["load", &stalling(PAUSE).to_string()]).spawn().unwrap();
+    load.stdin.take().unwrap().write_all(&plan(&pace, [EACH; LANES])).unwrap();
+    let outcome: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(outcome["failures"], 0, "{outcome}");
+    // Half of the requests were due at least 400 ms before the stall ended. Only one per connection was sent then, so a loop that
+    // counts from sending would find a median of a millisecond.
+    let median = outcome["statuses"]["202"]["p50_us"].as_f64().unwrap();
+    assert!(median > 300_000.0, "{outcome}");
+}
+
+/// The server that was built beside the harness.
+fn server() -> Option<PathBuf> {
+    let server = Path::new(env!("CARGO_BIN_EXE_attache-bench")).with_file_name("attache");
+    if server.is_file() {
+        return Some(server);
+    }
+    let required = std::env::var("ATTACHE_TEST_REQUIRE_ALL").is_ok_and(|value| value == "1");
+    assert!(!required, "no server at {}, and ATTACHE_TEST_REQUIRE_ALL=1 asks for every component", server.display());
+    eprintln!("SKIPPED: no server at {}: this test has shown nothing", server.display());
+    None
+}
+
+/// Runs parts of the harness with the least of everything; gives the report.
+fn measure(server: &Path, more: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("results.md");
+    let least = ["--quick", "--seconds", "0.5", "--rounds", "1", "--requests-max", "1000", "--connections", "4"];
+    let output = bench(&least)
+        .args(["--report", report.to_str().unwrap(), "--server", server.to_str().unwrap()])
+        .args(["--data", folder.path().to_str().unwrap()])
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read_to_string(report).unwrap()
+}
+
+#[test]
+fn events_are_measured_on_a_filled_log_until_they_settle_and_found_after_a_kill() {
+    let Some(server) = server() else { return };
+    let report = measure(&server, &["--log", "500", "--state", "log 500, 640 chains", "events_forwarded"]);
+    assert!(report.contains("\n## events_forwarded\n"), "{report}");
+    assert!(report.contains("| log 500, 640 chains, growing ids, mixed |"), "{report}");
+    let found = report.lines().find(|line| line.contains("acknowledged before kill −9")).unwrap();
+    assert!(found.ends_with("| all | met |"), "{report}");
+}
+
+#[test]
+fn proofs_writes_and_probes_are_measured() {
+    let Some(server) = server() else { return };
+    let names = ["audit_proof", "machines_registered", "device_codes", "one_connection", "request_memory", "start"];
+    let report = measure(&server, &[&["--log", "500"], &names[..]].concat());
+    for name in names {
+        assert!(report.contains(&format!("\n## {name}\n")), "{name}: {report}");
+    }
+    assert!(report.contains(" commits | p50 ≤ 2 commits | "), "{report}");
+}
+
+/// The packages of the peers are large and one of them is compiled, so a plain `make test` does without.
+#[test]
+fn peers_are_measured_in_turn_with_the_server_and_make_the_lines_of_the_readme() {
+    let Some(server) = server() else { return };
+    let Some(packages) = std::env::var("ATTACHE_BENCH_PEERS").ok().filter(|folder| !folder.is_empty()) else {
+        eprintln!("SKIPPED: ATTACHE_BENCH_PEERS is not set (`make peers` installs them): this test has shown nothing");
+        return;
+    };
+    let report = measure(&server, &["--peers", "--peers-folder", &packages]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.md");
+    std::fs::write(&file, &report).unwrap();
+    let readme = bench(&["readme", "--report", file.to_str().unwrap()]).output().unwrap();
+    let readme = String::from_utf8(readme.stdout).unwrap();
+    assert_eq!(readme.lines().count(), 2 + 5, "{readme}{report}");
 }

@@ -4,6 +4,8 @@
 //! let two different events share a hash. So a text is refused here unless its canonical form loses nothing that a
 //! reader could see: what parses has exactly one canonical form, and that form parses again to the same value.
 
+mod writer;
+
 use std::fmt::Write as _;
 
 use serde_json::map::Entry;
@@ -13,7 +15,7 @@ use serde_json::{Map, Number, Value};
 pub const DEPTH_MAX: usize = 32;
 
 /// 2^53 − 1: beyond it a double no longer tells neighbouring integers apart (RFC 7493, section 2.2).
-const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
+pub(crate) const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
 /// From here on RFC 8785 writes an exponent, and the canonical text no longer looks like an integer.
 const EXPONENT_FORM_MIN: f64 = 1e21;
@@ -99,11 +101,7 @@ pub fn parse_object(text: &[u8], bytes_max: usize) -> Result<Map<String, Value>,
     }
 }
 
-/// The canonical bytes (RFC 8785) of a value that [`parse_object`] gave.
-pub fn canonical_bytes(members: &Map<String, Value>) -> Vec<u8> {
-    // The only errors of the serialiser are numbers without a canonical form, and the parser lets none through.
-    serde_json_canonicalizer::to_vec(members).unwrap_or_default()
-}
+pub use writer::canonical_bytes;
 
 struct Parser<'t> {
     text: &'t str,
@@ -425,6 +423,12 @@ mod tests {
                 // A random double may well be an integer beyond the safe range.
                 Err(fault) => prop_assert_eq!(fault.reason, MalformedReason::IntegerOutOfRange),
             }
+        }
+
+        #[test]
+        fn the_writer_agrees_with_the_library(value in any_json()) {
+            let members = Map::from_iter([("v".to_owned(), value)]);
+            prop_assert_eq!(canonical_bytes(&members), serde_json_canonicalizer::to_vec(&members).unwrap());
         }
 
         #[test]

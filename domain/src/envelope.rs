@@ -4,6 +4,8 @@
 //! `self` = SHA-256 of the RFC 8785 bytes of the envelope without the member `hash_chain.self`; `prev` is inside, so links
 //! are hashed too.
 
+mod canonical_text;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -229,6 +231,11 @@ pub struct Unreadable {
 impl Sealed {
     /// Reads the bytes of one envelope. Whether the seal is right is not judged here: see [`Self::seal_is_right`].
     pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
+        canonical_text::open(body, bytes_max, agents).map_or_else(|| Self::open_any(body, bytes_max, agents), Ok)
+    }
+
+    /// The same for a text that need not be canonical.
+    fn open_any(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
         let unnamed = |fault| Unreadable { fault, outline: Box::default() };
         let mut members = canonical::parse_object(body, bytes_max).map_err(unnamed)?;
         let claimed = members.get_mut("hash_chain").and_then(|chain| chain.as_object_mut()?.remove("self"));

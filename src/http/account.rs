@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use actors::Trouble;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use domain::Timestamp;
 use domain::claim::Registration;
-use domain::ids::UserAccountId;
+use domain::ids::{MachineUuid, UserAccountId};
+use serde::Serialize;
 use store::machine::Computer;
 use wire::account::{Account, AccountComputers, AccountSummary, Agent, Agents, Sections};
 use wire::usage::UsageBar;
@@ -21,12 +25,43 @@ use crate::usage::{UsageOwner, usage_bar};
 pub const COMPUTERS_MAX: usize = 500;
 /// Agents that one answer or page shows.
 pub const AGENTS_MAX: usize = 500;
+/// How a computer came to its account.
+const ATTACHED: &str = "attached";
 
 /// `GET /api/v1/account/computers`: 200 `{computers: [{machine_uuid, first_seen_at, last_seen_at, via}]}`, newest first.
 pub async fn computers(State(house): State<House>, caller: Caller) -> Answer {
     let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, &house))?;
     let computers = house.store.computers_of_account(account, COMPUTERS_MAX).await?;
-    body::answer(&computers_section(&computers))
+    let body = serde_json::to_vec(&Listed::of(&computers)).map_err(|error| Trouble::Internal(error.to_string()))?;
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// [`AccountComputers`] with its members in alphabetical order, written in one go.
+#[derive(Serialize)]
+struct Listed {
+    computers: Vec<ListedComputer>,
+}
+
+#[derive(Serialize)]
+struct ListedComputer {
+    #[serde(with = "wire::form::moment")]
+    first_seen_at: Timestamp,
+    #[serde(with = "wire::form::moment")]
+    last_seen_at: Timestamp,
+    machine_uuid: MachineUuid,
+    via: &'static str,
+}
+
+impl Listed {
+    fn of(computers: &[Computer]) -> Self {
+        let computer = |computer: &Computer| ListedComputer {
+            first_seen_at: computer.first_seen_at,
+            last_seen_at: computer.last_seen_at,
+            machine_uuid: computer.machine_uuid,
+            via: ATTACHED,
+        };
+        Self { computers: computers.iter().map(computer).collect() }
+    }
 }
 
 /// `GET /api/v1/account/summary`: 200 `{version, generated_at, sections, errors}`.
@@ -107,7 +142,7 @@ fn computers_section(computers: &[Computer]) -> AccountComputers {
         machine_uuid: computer.machine_uuid,
         first_seen_at: computer.first_seen_at,
         last_seen_at: computer.last_seen_at,
-        via: "attached".to_owned(),
+        via: ATTACHED.to_owned(),
     };
     AccountComputers { computers: computers.iter().map(computer).collect() }
 }
@@ -123,4 +158,28 @@ fn agents_section(agents: Vec<Registration>) -> Agents {
         revoked_at: agent.revoked_at,
     };
     Agents { agents: agents.into_iter().map(agent).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn computers_are_written_in_one_go_as_everything_else_is_written() {
+        let at = |millis| Timestamp::from_timestamp_millis(millis).unwrap();
+        let computer = |number: u128| Computer {
+            machine_uuid: uuid::Uuid::from_u128(number).into(),
+            user_cuid: "tz4a98xxat96iws9zmbrgj3a".parse().unwrap(),
+            name: Some("laptop".into()),
+            account: None,
+            first_seen_at: at(1_767_225_600_000),
+            last_seen_at: at(1_767_225_600_001),
+            attached_at: None,
+            has_secret: true,
+        };
+        for computers in [vec![], vec![computer(1)], vec![computer(1), computer(2)]] {
+            let sorted = serde_json::to_value(computers_section(&computers)).unwrap();
+            assert_eq!(serde_json::to_string(&Listed::of(&computers)).unwrap(), sorted.to_string());
+        }
+    }
 }

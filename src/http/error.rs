@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use actors::{Trouble, Unavailable};
-use axum::http::header::{HeaderName, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -246,9 +246,15 @@ impl From<Trouble> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (code, status) = self.code.written();
-        let mut body = Map::from_iter([("error".to_owned(), Value::from(code))]);
-        body.extend(self.members);
-        let mut response = (status, axum::Json(body)).into_response();
+        let mut response = if self.members.is_empty() {
+            // Most errors, and nearly every poll: no code needs escapes.
+            ([(CONTENT_TYPE, "application/json")], format!(r#"{{"error":"{code}"}}"#)).into_response()
+        } else {
+            let mut body = self.members;
+            body.insert("error".to_owned(), code.into());
+            axum::Json(body).into_response()
+        };
+        *response.status_mut() = status;
         for (name, value) in self.headers {
             response.headers_mut().insert(name, value);
         }

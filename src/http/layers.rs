@@ -1,4 +1,4 @@
-//! What every request of the public listener passes through, from the outside in: a request id and its span, a panic net, the gate
+//! What every request of the public listener passes through, from the outside in: a request id that its log lines show, a panic net, the gate
 //! (how many at once, no compressed bodies), and after the handler the headers that every answer has.
 
 use std::panic::AssertUnwindSafe;
@@ -11,20 +11,20 @@ use axum::http::{HeaderName, HeaderValue, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use tracing::Instrument;
 
 use super::KNOWLEDGE_PREFIX;
 use super::error::{ApiError, Code};
 use super::knowledge::error::KnowledgeError;
 use crate::house::House;
+use crate::telemetry::lines::{RequestLine, UNMATCHED, within};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Puts the layers around the routes.
 pub fn around(routes: Router<House>, house: House) -> Router {
     routes
-        .fallback(async |uri: Uri| refused(uri.path(), Code::NotFound.into()))
-        .method_not_allowed_fallback(async |uri: Uri| refused(uri.path(), Code::MethodNotAllowed.into()))
+        .fallback(async |uri: Uri| refused(Surface::of(&uri), Code::NotFound.into()))
+        .method_not_allowed_fallback(async |uri: Uri| refused(Surface::of(&uri), Code::MethodNotAllowed.into()))
         .layer(from_fn_with_state(house.clone(), outermost))
         .with_state(house)
 }
@@ -33,43 +33,55 @@ async fn outermost(State(house): State<House>, mut request: Request, next: Next)
     let begun = Instant::now();
     let request_id = request_id(&request, &house);
     request.headers_mut().insert(REQUEST_ID, request_id.clone());
-    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let (method, surface) = (request.method().clone(), Surface::of(request.uri()));
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    let span = tracing::info_span!(
-        "request",
-        request.id = request_id.to_str().unwrap_or_default(),
-        http.method = %method,
-        http.route = route,
-    );
-    let answered = AssertUnwindSafe(gated(&house, request, next).instrument(span.clone())).catch_unwind().await;
-    let mut response = answered.unwrap_or_else(|_panic| {
-        let _entered = span.enter();
-        tracing::error!("a handler panicked");
-        refused(uri.path(), ApiError::unavailable("internal", Duration::from_secs(5)))
+    let line = RequestLine { id: request_id.clone(), method: method.clone(), route: route.clone() };
+    let answered = within(line, async {
+        AssertUnwindSafe(gated(&house, surface, request, next)).catch_unwind().await.unwrap_or_else(|_panic| {
+            tracing::error!("a handler panicked");
+            refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
+        })
     });
+    let mut response = answered.await;
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, request_id);
     // What the API answers is for its caller alone, unless a handler says otherwise.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
     house.requests.answered(&method, route, response.status(), begun.elapsed());
     response
 }
 
-async fn gated(house: &House, request: Request, next: Next) -> Response {
+async fn gated(house: &House, surface: Surface, request: Request, next: Next) -> Response {
     let Ok(_place) = house.gate.try_acquire() else {
-        return refused(request.uri().path(), ApiError::unavailable("overloaded", Duration::from_secs(1)));
+        return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
     };
     let encoding = request.headers().get(CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return refused(request.uri().path(), Code::UnsupportedContentEncoding.into());
+        return refused(surface, Code::UnsupportedContentEncoding.into());
     }
     next.run(request).await
 }
 
+/// Which of the two APIs a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Surface {
+    Main,
+    Knowledge,
+}
+
+impl Surface {
+    fn of(uri: &Uri) -> Self {
+        if uri.path().starts_with(KNOWLEDGE_PREFIX) { Self::Knowledge } else { Self::Main }
+    }
+}
+
 /// An error in the words of the surface on which it happened.
-fn refused(path: &str, error: ApiError) -> Response {
-    if path.starts_with(KNOWLEDGE_PREFIX) { KnowledgeError::from(error).into_response() } else { error.into_response() }
+fn refused(surface: Surface, error: ApiError) -> Response {
+    match surface {
+        Surface::Main => error.into_response(),
+        Surface::Knowledge => KnowledgeError::from(error).into_response(),
+    }
 }
 
 /// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
@@ -79,7 +91,8 @@ fn request_id(request: &Request, house: &House) -> HeaderValue {
     };
     let sent = request.headers().get(REQUEST_ID).filter(plain).cloned();
     sent.unwrap_or_else(|| {
-        let made = house.chance.uuid_v7(house.clock.now()).to_string();
-        HeaderValue::from_str(&made).unwrap_or(HeaderValue::from_static("none"))
+        let mut text = [0; 36];
+        let made = house.chance.uuid_v7(house.clock.now()).hyphenated().encode_lower(&mut text);
+        HeaderValue::from_str(made).unwrap_or(HeaderValue::from_static("none"))
     })
 }

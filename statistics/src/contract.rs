@@ -167,6 +167,11 @@ impl Passed {
         Self::with_body(status, "application/json", body)
     }
 
+    /// A JSON answer of our own that is written already.
+    pub fn written(status: StatusCode, body: Vec<u8>) -> Self {
+        Self::with_body(status, "application/json", body)
+    }
+
     /// A plain text of our own.
     pub fn text(body: String) -> Self {
         Self::with_body(StatusCode::OK, "text/plain; charset=utf-8", body)

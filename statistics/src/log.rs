@@ -3,20 +3,24 @@
 //! 1. [`Log::append`] takes a group of events in one transaction: what was taken before has its receipt again, the rest must continue
 //!    its chain. The receipt is given after the commit.
 //! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
-//!    grown tree. It is the only writer of the tree, under a lease with a fence, and never signs a tree that does not begin with the one
-//!    signed before.
+//!    grown tree. It never signs a tree that does not begin with the one signed before. On SQLite the heads of chains and the index of
+//!    activity are written in the same transaction.
 //! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
 //! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
-//! Nothing lives here: whoever owns the log calls `append` and `sequence`.
+//! An SQLite file is written by one thread that owns its connection ([`writer`]); on PostgreSQL ([`postgres`]) the database keeps
+//! several processes apart.
 
 mod append;
 mod audit;
 mod health;
+mod postgres;
 mod read;
 mod sequence;
+mod shelf;
 mod sql;
 mod usage;
+mod writer;
 
 use std::sync::Arc;
 
@@ -24,10 +28,10 @@ use dashmap::DashMap;
 use domain::ids::MachineUuid;
 use domain::{Chance, Clock};
 use sqlx::migrate::Migrator;
-use store::{Pool, StoreError, in_transaction, on_reader, on_writer};
+use store::{Pool, StoreError, in_transaction, on_reader};
 use uuid::Uuid;
 
-pub use append::{Append, AppendOutcome};
+pub use append::{Answer, Append, AppendOutcome};
 pub use audit::{AuditFault, Audited};
 pub use health::Standing;
 pub use sequence::Sequenced;
@@ -35,7 +39,10 @@ pub use sequence::Sequenced;
 use crate::checkpoint::{NotAName, SignerKey};
 use crate::merkle::{self, TreeFault};
 use health::Appends;
+use shelf::Shelf;
 use sql::Dialect;
+use usage::Spans;
+use writer::Writer;
 
 static SQLITE: Migrator = sqlx::migrate!("../migrations/statistics/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("../migrations/statistics/postgres");
@@ -49,12 +56,38 @@ pub struct Log {
     pool: Pool,
     clock: Clock,
     chance: Chance,
-    /// Sources never change, so their numbers are known by heart.
+    /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
     sources: Arc<DashMap<Source, i64>>,
-    /// Who this process is in the lease of the sequencer.
+    /// PostgreSQL: who this process is in the lease of the sequencer.
     holder: Uuid,
+    /// SQLite: the thread that writes.
+    writer: Option<Writer>,
+    /// SQLite: what the newest leaves add to the usage.
+    spans: Spans,
     /// Whether the last append of this process failed.
     appends: Arc<Appends>,
+    /// What proofs are made of.
+    shelf: Arc<Shelf>,
+}
+
+/// Numbers of sources that are kept in memory; beyond it all are dropped and read again.
+const SOURCES_MAX: usize = 65_536;
+
+/// Limits of the writer of an SQLite file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterSettings {
+    /// Events that one transaction takes at most.
+    pub group_max: usize,
+    /// Chains whose heads are kept in memory; those with events outside the tree stay in any case.
+    pub chains_max: usize,
+    /// Bytes that are appended before the write-ahead log is copied into the file.
+    pub wal_bytes: u64,
+}
+
+impl Default for WriterSettings {
+    fn default() -> Self {
+        Self { group_max: 256, chains_max: 100_000, wal_bytes: 16 * 1024 * 1024 }
+    }
 }
 
 /// Why the log cannot answer.
@@ -71,6 +104,26 @@ pub enum LogError {
         /// What the driver said.
         source: sqlx::Error,
     },
+    /// A statement on the connection of the writer.
+    #[error("{operation}: {source}")]
+    Sqlite {
+        /// What was attempted.
+        operation: &'static str,
+        /// What the library said.
+        source: rusqlite::Error,
+    },
+    /// The thread of the writer cannot be started.
+    #[error("the thread of the log's writer cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+    /// The writer panicked over this group; nothing of it was answered.
+    #[error("the log's writer crashed")]
+    Crashed,
+    /// The log is closed.
+    #[error("the log is closed")]
+    Closed,
+    /// What kept the group of an event from being committed.
+    #[error(transparent)]
+    Group(Arc<Self>),
     /// Another process moved the same chains at the same moment; nothing was written.
     #[error("appending: another process moved the same chains")]
     Contended,
@@ -105,7 +158,18 @@ impl LogError {
             Self::Store(error) => error.is_unavailable(),
             Self::Sql { source, .. } => !matches!(source, sqlx::Error::Database(error) if error.is_unique_violation()),
             Self::Contended => false,
+            Self::Sqlite { source, .. } => !writer::is_of_one_row(source),
+            Self::Group(error) => error.is_unavailable(),
             _ => true,
+        }
+    }
+
+    /// Whether the writer panicked.
+    pub fn is_crash(&self) -> bool {
+        match self {
+            Self::Crashed => true,
+            Self::Group(error) => error.is_crash(),
+            _ => false,
         }
     }
 }
@@ -121,12 +185,38 @@ impl<T> During<T> for Result<T, sqlx::Error> {
     }
 }
 
+/// The same for an error of the writer's connection.
+trait DuringSqlite<T> {
+    fn during(self, operation: &'static str) -> Result<T, LogError>;
+}
+
+impl<T> DuringSqlite<T> for Result<T, rusqlite::Error> {
+    fn during(self, operation: &'static str) -> Result<T, LogError> {
+        self.map_err(|source| LogError::Sqlite { operation, source })
+    }
+}
+
 impl Log {
-    /// Opens the log in `pool`: makes or upgrades its tables, and its key when it begins. `origin` names it for ever.
+    /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
     pub async fn open(pool: Pool, origin: &str, clock: &Clock, chance: &Chance) -> Result<Self, LogError> {
+        Self::open_with(pool, origin, clock, chance, &WriterSettings::default()).await
+    }
+
+    /// Opens the log in `pool`: creates or upgrades its tables, and its key when it begins. `origin` is its name from then on.
+    pub async fn open_with(
+        pool: Pool,
+        origin: &str,
+        clock: &Clock,
+        chance: &Chance,
+        settings: &WriterSettings,
+    ) -> Result<Self, LogError> {
         pool.migrate(&SQLITE, &POSTGRES).await?;
-        let log = Self::over(pool, clock, chance);
+        let mut log = Self::over(pool, clock, chance);
         log.begin(origin).await?;
+        if let Pool::Sqlite { file, .. } = &log.pool {
+            log.writer =
+                Some(Writer::start(file.clone(), settings, clock, log.spans.clone(), Arc::clone(&log.appends))?);
+        }
         Ok(log)
     }
 
@@ -134,6 +224,13 @@ impl Log {
     pub async fn open_copy(pool: Pool, clock: &Clock, chance: &Chance) -> Result<Self, LogError> {
         pool.check_schema(&SQLITE, &POSTGRES).await?;
         Ok(Self::over(pool, clock, chance))
+    }
+
+    /// The same log with room for full tiles in so many bytes of memory, for proofs.
+    #[must_use]
+    pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
+        self.shelf = Arc::new(Shelf::new(bytes_max));
+        self
     }
 
     fn over(pool: Pool, clock: &Clock, chance: &Chance) -> Self {
@@ -144,7 +241,10 @@ impl Log {
             chance: chance.clone(),
             sources: Arc::default(),
             holder,
+            writer: None,
+            spans: Spans::default(),
             appends: Arc::default(),
+            shelf: Arc::default(),
         }
     }
 
@@ -178,14 +278,12 @@ impl Log {
         &self.pool
     }
 
-    /// Gives the lease back, so that another process need not wait for its end, and closes the connections.
+    /// Takes what is queued, gives the lease back, so that another process need not wait for its end, and closes the connections.
     pub async fn close(&self) {
-        let released = on_writer!(&self.pool, |db| {
-            let released = sqlx::query(sql::LEASE_END).bind(self.holder);
-            async { released.execute(db).await.map(drop) }
-        });
-        if let Err(error) = released {
-            tracing::debug!(error = %error, "the lease of the sequencer could not be given back; it ends by itself");
+        match (&self.writer, &self.pool) {
+            (Some(writer), _) => writer.close().await,
+            (None, Pool::Postgres(_)) => self.end_lease().await,
+            (None, Pool::Sqlite { .. }) => {}
         }
         self.pool.close().await;
     }

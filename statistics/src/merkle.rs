@@ -3,6 +3,7 @@
 //! Whoever proves reads hashes of perfect subtrees through [`Subtrees`], O(log n) of them; whoever verifies needs nothing
 //! but the proof. [`tile`] keeps those hashes in tiles, so that a tree grows by rewriting its right edge only.
 
+pub mod nodes;
 pub mod tile;
 
 use domain::Digest;
@@ -38,7 +39,10 @@ pub fn leaf_hash(data: &[u8]) -> Digest {
 
 /// The hash of an inner node: SHA-256 of `0x01 ‖ left ‖ right`.
 pub fn node_hash(left: &Digest, right: &Digest) -> Digest {
-    Digest::of_parts(&[&[1], left.as_bytes(), right.as_bytes()])
+    let mut bytes = [1; 65];
+    bytes[1..33].copy_from_slice(left.as_bytes());
+    bytes[33..].copy_from_slice(right.as_bytes());
+    Digest::of(&bytes)
 }
 
 /// The root of the tree without leaves: SHA-256 of nothing.

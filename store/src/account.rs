@@ -3,12 +3,11 @@
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Chance, Timestamp};
-use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{limit, parsed, parsed_opt, storable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction, on_reader, on_writer, probes};
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,12 +150,8 @@ impl Store {
 
     /// One account.
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
-        const SQL: &str = "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name,
-                a.created_at, p.id AS person_id, p.email
-            FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id WHERE a.user_account_id = $1";
-        let row: Option<AccountRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(account.as_str()).fetch_optional(db))
-                .during("read an account")?;
+        let row = self.pool.probe_one(probes::ACCOUNT, &[account.as_str().into()]).await;
+        let row = row.during("read an account")?;
         Ok(row.map(Account::try_from).transpose()?)
     }
 
@@ -201,29 +196,23 @@ impl Store {
 
     /// One person.
     pub async fn person_by_id(&self, person: PersonId) -> Result<Option<Person>, StoreError> {
-        const SQL: &str = "SELECT id, email, name, account_id FROM persons WHERE id = $1";
-        let row: Option<PersonRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(person.as_uuid()).fetch_optional(db))
-                .during("read a person")?;
+        let row = self.pool.probe_one(probes::PERSON, &[person.as_uuid().into()]).await;
+        let row = row.during("read a person")?;
         Ok(row.map(Person::try_from).transpose()?)
     }
 
     /// The identities that are linked to an account, in the order of their texts.
     pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
-        const SQL: &str = "SELECT user_cuid FROM identities WHERE account_id = $1 ORDER BY user_cuid";
-        let rows: Vec<String> =
-            on_reader!(&self.pool, |db| sqlx::query_scalar(SQL).bind(account.as_str()).fetch_all(db))
-                .during("list the identities of an account")?;
-        Ok(rows.iter().map(|text| parsed("identities.user_cuid", text)).collect::<Result<_, _>>()?)
+        let rows = self.pool.probe_all(probes::IDENTITIES, &[account.as_str().into()]).await;
+        let mut rows = rows.during("list the identities of an account")?;
+        rows.sort_unstable_by(|left, right| left.user_cuid.cmp(&right.user_cuid));
+        Ok(rows.iter().map(|row| parsed("identities.user_cuid", &row.user_cuid)).collect::<Result<_, _>>()?)
     }
 
     /// One identity.
     pub async fn identity(&self, user_cuid: &UserCuid) -> Result<Option<Identity>, StoreError> {
-        const SQL: &str =
-            "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
-        let row: Option<IdentityRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).fetch_optional(db))
-                .during("read an identity")?;
+        let row = self.pool.probe_one(probes::IDENTITY, &[user_cuid.as_str().into()]).await;
+        let row = row.during("read an identity")?;
         Ok(row.map(Identity::try_from).transpose()?)
     }
 }
@@ -243,15 +232,16 @@ fn new_account(chance: &Chance) -> Result<UserAccountId, Corrupt> {
     parsed("accounts.user_account_id", &chance.cuid2())
 }
 
-#[derive(FromRow)]
-struct AccountRow {
-    user_account_id: String,
-    plan: String,
-    balance_cents: i64,
-    name: Option<String>,
-    created_at: Timestamp,
-    person_id: Option<Uuid>,
-    email: Option<String>,
+crate::row! {
+    pub(crate) struct AccountRow {
+        user_account_id: String,
+        plan: String,
+        balance_cents: i64,
+        name: Option<String>,
+        created_at: Timestamp,
+        person_id: Option<Uuid>,
+        email: Option<String>,
+    }
 }
 
 impl TryFrom<AccountRow> for Account {
@@ -270,12 +260,13 @@ impl TryFrom<AccountRow> for Account {
     }
 }
 
-#[derive(FromRow)]
-struct PersonRow {
-    id: Uuid,
-    email: String,
-    name: Option<String>,
-    account_id: Option<String>,
+crate::row! {
+    pub(crate) struct PersonRow {
+        id: Uuid,
+        email: String,
+        name: Option<String>,
+        account_id: Option<String>,
+    }
 }
 
 impl TryFrom<PersonRow> for Person {
@@ -291,12 +282,13 @@ impl TryFrom<PersonRow> for Person {
     }
 }
 
-#[derive(FromRow)]
-struct IdentityRow {
-    user_cuid: String,
-    account_id: Option<String>,
-    control_machine_uuid: Option<Uuid>,
-    created_at: Timestamp,
+crate::row! {
+    pub(crate) struct IdentityRow {
+        user_cuid: String,
+        account_id: Option<String>,
+        control_machine_uuid: Option<Uuid>,
+        created_at: Timestamp,
+    }
 }
 
 impl TryFrom<IdentityRow> for Identity {
@@ -309,5 +301,11 @@ impl TryFrom<IdentityRow> for Identity {
             control_machine: row.control_machine_uuid.map(MachineUuid::from),
             created_at: row.created_at,
         })
+    }
+}
+
+crate::row! {
+    pub(crate) struct LinkedRow {
+        user_cuid: String,
     }
 }

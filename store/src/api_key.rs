@@ -4,12 +4,11 @@ use domain::Timestamp;
 use domain::api_key::{ApiKey, ApiKeyScope};
 use domain::ids::{ApiKeyId, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
-use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{limit, parsed};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction, on_reader, on_writer, probes};
 
 /// What became of a key that was to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,12 +112,8 @@ impl Store {
 
     /// The key of this secret, if it is still good.
     pub async fn api_key_by_hash(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
-        const SQL: &str =
-            "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
-            FROM api_keys WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
-        let row: Option<KeyRow> =
-            on_reader!(&self.pool, |db| { sqlx::query_as(SQL).bind(hash.as_bytes()).bind(now).fetch_optional(db) })
-                .during("look up an API key")?;
+        let row = self.pool.probe_one(probes::API_KEY, &[hash.as_bytes().into(), now.into()]).await;
+        let row = row.during("look up an API key")?;
         Ok(row.map(ApiKey::try_from).transpose()?)
     }
 
@@ -157,17 +152,18 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct KeyRow {
-    id: Uuid,
-    account_id: String,
-    name: String,
-    scopes: String,
-    spaces: Option<String>,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    last_used_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
+crate::row! {
+    pub(crate) struct KeyRow {
+        id: Uuid,
+        account_id: String,
+        name: String,
+        scopes: String,
+        spaces: Option<String>,
+        created_at: Timestamp,
+        expires_at: Option<Timestamp>,
+        last_used_at: Option<Timestamp>,
+        revoked_at: Option<Timestamp>,
+    }
 }
 
 impl TryFrom<KeyRow> for ApiKey {

@@ -12,7 +12,7 @@ use crate::error::{Corrupt, During, StoreError};
 use crate::machine::{Attach, attach_machine};
 use crate::mail::{QueuedLetter, mail_insert};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction, on_reader, probes};
 
 /// A code that a computer asks for.
 #[derive(Debug, Clone)]
@@ -173,12 +173,8 @@ impl Store {
 
     /// A device code.
     pub async fn device_by_code(&self, code: &SecretHash) -> Result<Option<DeviceCode>, StoreError> {
-        const SQL: &str =
-            "SELECT device_code_hash, machine_uuid, user_cuid, created_at, expires_at, state, account_id, settled_at
-            FROM device_codes WHERE device_code_hash = $1";
-        let row: Option<CodeRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(code.as_bytes()).fetch_optional(db))
-                .during("read a device code")?;
+        let row = self.pool.probe_one(probes::DEVICE_CODE, &[code.as_bytes().into()]).await;
+        let row = row.during("read a device code")?;
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 
@@ -360,16 +356,17 @@ impl Store {
     }
 }
 
-#[derive(FromRow)]
-struct CodeRow {
-    device_code_hash: Vec<u8>,
-    machine_uuid: Uuid,
-    user_cuid: String,
-    created_at: Timestamp,
-    expires_at: Timestamp,
-    state: String,
-    account_id: Option<String>,
-    settled_at: Option<Timestamp>,
+crate::row! {
+    pub(crate) struct CodeRow {
+        device_code_hash: Vec<u8>,
+        machine_uuid: Uuid,
+        user_cuid: String,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+        state: String,
+        account_id: Option<String>,
+        settled_at: Option<Timestamp>,
+    }
 }
 
 impl TryFrom<CodeRow> for DeviceCode {

@@ -59,6 +59,7 @@ pub mod space;
 pub mod token;
 pub mod usage;
 
+mod probes;
 mod row;
 
 pub use error::{Corrupt, During, StoreError};

@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use crate::account::IDENTITY_ADD;
 use crate::error::{Corrupt, During, StoreError};
+use crate::probes::known_sql;
 use crate::row::{chunks, limit, parsed, parsed_opt, storable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Pool, Store, in_transaction, on_reader, on_writer, probes};
 
 /// What one query tells of the computer whose secret was presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,37 +111,43 @@ impl Store {
         .during("register a machine")
     }
 
-    /// The computer whose secret was presented.
+    /// The computer whose secret was presented. Every event begins with this.
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
-        Ok(self.machines_by_secret(std::slice::from_ref(secret)).await?.into_iter().flatten().next())
+        let rows = self.pool.probe_all(probes::MACHINE_BY_SECRET, &[secret.as_bytes().into()]).await;
+        Ok(known(rows.during("find a machine by its secret")?.iter())?)
     }
 
-    /// The computers whose secrets were presented, in their order. Every event begins with this: one statement for whoever
-    /// asks at the same moment, by a unique key.
+    /// The computers whose secrets were presented, in their order. On PostgreSQL it is one statement for whoever asks at the same
+    /// moment: a question costs more there than an answer.
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
         // A row for each level that concerns a computer, and one without a level when there is none. `$2` is all secrets one
-        // after the other, `$1` where each begins: two parameters, however many are asked for.
-        const SQLITE: &str = known_sql!(
-            "machines m LEFT JOIN consent_levels c
-                ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-            WHERE m.secret_hash IN (SELECT substr($2, value, 32) FROM json_each($1))"
-        );
-        // PostgreSQL keeps a plan that it made when the tables were empty, and would then read them whole, again and again.
-        // `OFFSET 0` keeps each subquery apart, and apart each is a probe of an index whatever the size.
-        const POSTGRES: &str = known_sql!(
+        // after the other, `$1` where each begins: two parameters, however many are asked for. PostgreSQL keeps a plan that it
+        // made when the tables were empty, and would then read them whole, again and again. `OFFSET 0` keeps each subquery apart,
+        // and apart each is a probe of an index whatever the size.
+        const SQL: &str = known_sql!(
+            "asked.secret AS secret_hash, ",
             "(SELECT DISTINCT substr($2, pos::INT, 32) AS secret FROM jsonb_array_elements_text($1::JSONB) AS r (pos)) AS asked
             CROSS JOIN LATERAL (SELECT * FROM machines WHERE secret_hash = asked.secret OFFSET 0) AS m
             LEFT JOIN LATERAL (SELECT * FROM consent_levels l
                 WHERE l.user_cuid = m.user_cuid AND (l.machine_uuid IS NULL OR l.machine_uuid = m.machine_uuid)
                 OFFSET 0) AS c ON TRUE"
         );
+        let Pool::Postgres(pool) = &self.pool else {
+            let mut machines = Vec::with_capacity(secrets.len());
+            for secret in secrets {
+                machines.push(self.machine_by_secret(secret).await?);
+            }
+            return Ok(machines);
+        };
         let begins: Vec<usize> = (0..secrets.len()).map(|place| place * 32 + 1).collect();
         let begins = serde_json::to_string(&begins).unwrap_or_default();
         let bytes: Vec<u8> = secrets.iter().flat_map(SecretHash::as_bytes).copied().collect();
-        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
-        let rows: Vec<SecretRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql).bind(&begins).bind(&bytes).fetch_all(db))
-                .during("find machines by their secrets")?;
+        let rows: Vec<SecretRow> = sqlx::query_as(SQL)
+            .bind(&begins)
+            .bind(&bytes)
+            .fetch_all(pool)
+            .await
+            .during("find machines by their secrets")?;
         let of = |secret: &SecretHash| {
             let own = rows.iter().filter(|row| row.secret_hash == secret.as_bytes());
             known(own.map(|row| &row.machine))
@@ -150,15 +157,8 @@ impl Store {
 
     /// The same of a computer that an account names. Whose it is, is for the caller to compare.
     pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
-        const SQL: &str = known_sql!(
-            "machines m LEFT JOIN consent_levels c
-                ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
-            WHERE m.machine_uuid = $1"
-        );
-        let rows: Vec<KnownRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(machine.as_uuid()).fetch_all(db))
-                .during("read a machine")?;
-        Ok(known(rows.iter())?)
+        let rows = self.pool.probe_all(probes::MACHINE, &[machine.as_uuid().into()]).await;
+        Ok(known(rows.during("read a machine")?.iter())?)
     }
 
     /// Attaches a computer to an account and links its identity, both or neither.
@@ -225,13 +225,8 @@ impl Store {
         account: &UserAccountId,
         rows_max: usize,
     ) -> Result<Vec<Computer>, StoreError> {
-        const SQL: &str = "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
-                secret_hash IS NOT NULL AS has_secret
-            FROM machines WHERE account_id = $1 ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $2";
-        let rows: Vec<ComputerRow> = on_reader!(&self.pool, |db| {
-            sqlx::query_as(SQL).bind(account.as_str()).bind(limit(rows_max)).fetch_all(db)
-        })
-        .during("list the computers of an account")?;
+        let rows = self.pool.probe_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()]).await;
+        let rows = rows.during("list the computers of an account")?;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -256,23 +251,6 @@ impl Store {
         Ok(done == 1)
     }
 }
-
-/// Rows of computers with the levels that concern them. Not `EXISTS`: PostgreSQL may answer that with a table of all that
-/// is held.
-macro_rules! known_sql {
-    ($from:literal) => {
-        concat!(
-            "SELECT m.secret_hash, m.machine_uuid, m.user_cuid, m.account_id, m.last_seen_at,
-                (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
-                c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
-                COALESCE((SELECT TRUE FROM held_events h
-                    WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
-            FROM ",
-            $from
-        )
-    };
-}
-use known_sql;
 
 /// Attaches a computer within a transaction that the caller holds and must roll back unless the outcome is
 /// [`Attach::Attached`]. The order of the refusals is fixed (decisions, section 3).
@@ -334,17 +312,18 @@ struct SecretRow {
     machine: KnownRow,
 }
 
-#[derive(FromRow)]
-struct KnownRow {
-    machine_uuid: Uuid,
-    user_cuid: String,
-    account_id: Option<String>,
-    identity_account_id: Option<String>,
-    last_seen_at: Timestamp,
-    rule_machine_uuid: Option<Uuid>,
-    rule_lane: Option<String>,
-    rule_level: Option<String>,
-    has_held: bool,
+crate::row! {
+    pub(crate) struct KnownRow {
+        machine_uuid: Uuid,
+        user_cuid: String,
+        account_id: Option<String>,
+        identity_account_id: Option<String>,
+        last_seen_at: Timestamp,
+        rule_machine_uuid: Option<Uuid>,
+        rule_lane: Option<String>,
+        rule_level: Option<String>,
+        has_held: bool,
+    }
 }
 
 /// One computer out of its rows, which differ in the level only.
@@ -375,16 +354,17 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
     Ok(Some(machine))
 }
 
-#[derive(FromRow)]
-struct ComputerRow {
-    machine_uuid: Uuid,
-    user_cuid: String,
-    name: Option<String>,
-    account_id: Option<String>,
-    first_seen_at: Timestamp,
-    last_seen_at: Timestamp,
-    attached_at: Option<Timestamp>,
-    has_secret: bool,
+crate::row! {
+    pub(crate) struct ComputerRow {
+        machine_uuid: Uuid,
+        user_cuid: String,
+        name: Option<String>,
+        account_id: Option<String>,
+        first_seen_at: Timestamp,
+        last_seen_at: Timestamp,
+        attached_at: Option<Timestamp>,
+        has_secret: bool,
+    }
 }
 
 impl TryFrom<ComputerRow> for Computer {

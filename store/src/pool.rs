@@ -8,6 +8,8 @@
 //! | [`on_writer!`](crate::on_writer) | one statement that writes, committed by itself |
 //! | [`in_transaction!`](crate::in_transaction) | several statements, committed together or not at all |
 //!
+//! A short read through an index is a [`Probe`]: SQLite answers it on the thread that asks.
+//!
 //! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: `now()`, `= ANY($1)`,
 //! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Moments are bound
 //! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
@@ -16,6 +18,7 @@
 mod direct;
 mod file;
 mod postgres;
+mod probe;
 mod schema;
 mod settings;
 mod sqlite;
@@ -28,6 +31,7 @@ pub use sqlx::sqlite::{Sqlite, SqlitePool};
 
 pub use self::direct::{Direct, DirectConnection, DirectError};
 pub use self::file::SqliteFile;
+pub use self::probe::{Argument, Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::settings::DatabaseSettings;
 pub use self::writer::{Turn, Undo, Writer, WriterCounts};
 use crate::error::{During, StoreError};
@@ -37,7 +41,7 @@ use crate::error::{During, StoreError};
 pub enum Pool {
     /// A file.
     Sqlite {
-        /// The one connection that writes: SQLite takes one writer at a time, and those that write at the same time share a commit.
+        /// The one connection that writes. Concurrent writes share commits.
         writer: Writer,
         /// Connections that cannot write.
         reader: SqlitePool,
@@ -124,7 +128,8 @@ impl Pool {
     pub async fn close(&self) {
         match self {
             // The writer goes last: the last connection to a file removes the log beside it.
-            Self::Sqlite { writer, reader, .. } => {
+            Self::Sqlite { writer, reader, file } => {
+                file.readers.close();
                 reader.close().await;
                 sqlite::close(writer).await;
             }
@@ -146,8 +151,7 @@ impl Pool {
         }
     }
 
-    /// Commits a write, to learn whether the database takes any; it changes nothing that is read. The tables are those of
-    /// [`Self::migrate`].
+    /// Commits a write that changes no data, to check that the database accepts writes. Requires [`Self::migrate`].
     pub async fn probe_write(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite { writer, .. } => sqlite::probe_write(writer).await,
@@ -192,9 +196,9 @@ macro_rules! on_reader {
     };
 }
 
-/// Runs one statement that writes, on either database, committed before the macro gives its outcome; otherwise as [`on_reader!`].
+/// Runs one statement that writes, on either database, and returns its outcome after the commit; otherwise as [`on_reader!`].
 ///
-/// On SQLite it may share its commit with others that write at the same time.
+/// On SQLite concurrent writes share commits ([`pool::Writer`](crate::pool::Writer)).
 #[macro_export]
 macro_rules! on_writer {
     ($pool:expr, |$db:ident $(: $Db:ident)?| $body:expr) => {
@@ -226,9 +230,9 @@ macro_rules! on_writer {
 /// the macro. `Err` rolls back. A refusal is no error: with `commit if |value| …` at the end, a value that does not satisfy
 /// the condition is given all the same, but nothing is written.
 ///
-/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits; bodies that run one
-/// after the other may share one commit, and each is given its outcome after it ([`pool::Writer`](crate::pool::Writer)). PostgreSQL
-/// reads what was last committed, statement by statement: change a row first (that locks it), then look.
+/// SQLite takes its write lock at once (`BEGIN IMMEDIATE`), so what the body reads stays true until it commits. Bodies run one after the
+/// other and share commits; the macro returns after the commit ([`pool::Writer`](crate::pool::Writer)). PostgreSQL reads what was last
+/// committed, statement by statement: change a row first (that locks it), then look.
 #[macro_export]
 macro_rules! in_transaction {
     ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr) => {
@@ -247,21 +251,29 @@ macro_rules! in_transaction {
                 }
                 Err(error) => Err(error),
             },
-            $crate::Pool::Postgres(pool) => match pool.acquire().await {
-                Ok(mut connection) => {
-                    $(type $Db = $crate::pool::Postgres;)?
-                    let settled = match $crate::pool::begin(&mut connection).await {
-                        Ok(mut transaction) => {
-                            let $tx = &mut *transaction;
-                            let outcome = $crate::pool::driver_errors(async { $body }).await;
-                            $crate::pool::settle(transaction, outcome, $good).await
-                        }
-                        Err(error) => $crate::pool::Settled::broken(Err(error)),
-                    };
-                    settled.leave(connection)
-                }
-                Err(error) => Err(error),
-            },
+            $crate::Pool::Postgres(pool) => $crate::in_postgres!(pool, |$tx $(: $Db)?| $body, commit if $good),
+        }
+    };
+}
+
+/// The same for what only PostgreSQL executes: `pool` is its pool. A connection whose transaction did not end is closed.
+#[macro_export]
+macro_rules! in_postgres {
+    ($pool:expr, |$tx:ident $(: $Db:ident)?| $body:expr, commit if $good:expr) => {
+        match $pool.acquire().await {
+            Ok(mut connection) => {
+                $(type $Db = $crate::pool::Postgres;)?
+                let settled = match $crate::pool::begin(&mut connection).await {
+                    Ok(mut transaction) => {
+                        let $tx = &mut *transaction;
+                        let outcome = $crate::pool::driver_errors(async { $body }).await;
+                        $crate::pool::settle(transaction, outcome, $good).await
+                    }
+                    Err(error) => $crate::pool::Settled::broken(Err(error)),
+                };
+                settled.leave(connection)
+            }
+            Err(error) => Err(error),
         }
     };
 }

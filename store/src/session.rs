@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{limit, parsed, parsed_opt, storable};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction, on_reader, on_writer, probes};
 
 /// Who is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,12 +90,8 @@ impl Store {
         token: &SecretHash,
         now: Timestamp,
     ) -> Result<Option<SessionFacts>, StoreError> {
-        const SQL: &str = "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
-            FROM sessions s JOIN persons p ON p.id = s.person_id
-            WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > $2";
-        let row: Option<FactsRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).bind(now).fetch_optional(db))
-                .during("find a session")?;
+        let row = self.pool.probe_one(probes::SESSION, &[token.as_bytes().into(), now.into()]).await;
+        let row = row.during("find a session")?;
         Ok(row.map(SessionFacts::try_from).transpose()?)
     }
 
@@ -210,15 +206,16 @@ pub(crate) const INSERT: &str =
 
 pub(crate) const REVOKE: &str = "UPDATE sessions SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
 
-#[derive(FromRow)]
-struct FactsRow {
-    session_id: Uuid,
-    id: Uuid,
-    email: String,
-    name: Option<String>,
-    account_id: Option<String>,
-    created_at: Timestamp,
-    expires_at: Timestamp,
+crate::row! {
+    pub(crate) struct FactsRow {
+        session_id: Uuid,
+        id: Uuid,
+        email: String,
+        name: Option<String>,
+        account_id: Option<String>,
+        created_at: Timestamp,
+        expires_at: Timestamp,
+    }
 }
 
 impl TryFrom<FactsRow> for SessionFacts {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::{bytes, parsed, parsed_opt};
-use crate::{Store, in_transaction, on_reader, on_writer};
+use crate::{Store, in_transaction, on_reader, on_writer, probes};
 
 /// What an access token stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,14 +68,8 @@ impl Store {
     /// What a presented token stands for, if it is good: not expired, not revoked, and its registration still is what it
     /// was issued to.
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
-        // The claim is compared too: a token issued at the very moment of the claim ends with it.
-        const SQL: &str = "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
-            FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
-            WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2 AND r.revoked_at IS NULL
-                AND t.account_id IS NOT DISTINCT FROM r.account_id";
-        let row: Option<FactsRow> =
-            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(token.as_bytes()).bind(now).fetch_optional(db))
-                .during("find a token")?;
+        let row = self.pool.probe_one(probes::TOKEN, &[token.as_bytes().into(), now.into()]).await;
+        let row = row.during("find a token")?;
         Ok(row.map(TokenFacts::try_from).transpose()?)
     }
 
@@ -158,14 +152,15 @@ macro_rules! key_insert {
 }
 use key_insert;
 
-#[derive(FromRow)]
-struct FactsRow {
-    id: Uuid,
-    scope: String,
-    account_id: Option<String>,
-    person_id: Option<Uuid>,
-    claimed_email: Option<String>,
-    expires_at: Timestamp,
+crate::row! {
+    pub(crate) struct FactsRow {
+        id: Uuid,
+        scope: String,
+        account_id: Option<String>,
+        person_id: Option<Uuid>,
+        claimed_email: Option<String>,
+        expires_at: Timestamp,
+    }
 }
 
 impl TryFrom<FactsRow> for TokenFacts {

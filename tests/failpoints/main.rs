@@ -2,9 +2,9 @@
 //!
 //! | place | where |
 //! |---|---|
-//! | `intake.worker` | an intake worker, when it gets an event |
-//! | `forward.before`, `forward.after` | an intake worker, around the statistics service |
-//! | `append.before`, `append.after` | the committer of the log, around its transaction |
+//! | `intake.worker` | intake, before it handles an event |
+//! | `forward.before`, `forward.after` | intake, around the statistics service |
+//! | `append.before`, `append.after` | the thread of the log's writer, around its transaction |
 //! | `hold.before`, `hold.after` | the committer of held events, around its transaction |
 //! | `claims.exchange`, `claims.complete` | a claim ceremony: polled, and before a claim is committed |
 //! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |

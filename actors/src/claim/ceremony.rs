@@ -9,7 +9,6 @@ use domain::ids::{Email, UserAccountId};
 use domain::letter;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
-use ractor::{ActorProcessingErr, ActorRef};
 use store::claim::AttemptStart;
 use tokio::time::Instant;
 
@@ -17,6 +16,7 @@ use super::{
     CompleteError, Confirmer, ExchangeError, StartError, StartedClaim, Tokens, Trouble, Wiring, delta, draw_attempt,
 };
 use crate::handle::Reply;
+use crate::keyed::{ActorError, KeyedActor, Myself};
 use crate::mail::queued;
 
 /// The window of `claims.starts_per_hour`.
@@ -92,41 +92,52 @@ impl ClaimCeremony {
     }
 }
 
-// What asks the store is boxed: a living actor is as large as its largest handler, and there are many of them, nearly all asleep.
-#[ractor::actor(message = ClaimMessage, state = CeremonyState, arguments = (Registration, Option<Attempt>))]
-impl ClaimCeremony {
-    async fn pre_start(
+impl KeyedActor for ClaimCeremony {
+    type Key = SecretHash;
+    type Message = ClaimMessage;
+    type Arguments = (Registration, Option<Attempt>);
+    type State = CeremonyState;
+
+    async fn start(
         &self,
-        _myself: ActorRef<ClaimMessage>,
+        _myself: &Myself<Self>,
         (registration, attempt): (Registration, Option<Attempt>),
-    ) -> Result<CeremonyState, ActorProcessingErr> {
+    ) -> Result<CeremonyState, ActorError> {
         Ok(CeremonyState { registration, attempt, read_at: Instant::now() })
     }
 
-    #[ractor::message(ClaimMessage::Start { email, reply })]
-    async fn on_start(
+    async fn handle(
         &self,
-        email: Option<Email>,
-        reply: Reply<Outcome<StartedClaim, StartError>>,
+        _myself: &Myself<Self>,
+        message: ClaimMessage,
         state: &mut CeremonyState,
-    ) {
-        reply.send(Box::pin(self.start(email, state)).await);
+    ) -> Result<(), ActorError> {
+        match message {
+            ClaimMessage::Start { email, reply } => {
+                reply.send(Box::pin(self.begin(email, state)).await);
+            }
+            ClaimMessage::Complete { attempt, code, confirmer, reply } => {
+                reply.send(Box::pin(self.complete(attempt, &code, &confirmer, state)).await);
+            }
+            ClaimMessage::ExchangeClaim { reply } => {
+                reply.send(self.exchange_claim(state).await);
+            }
+            ClaimMessage::ExchangeAssertion { reply } => {
+                let scope = if state.registration.claim.is_some() { TokenScope::Account } else { TokenScope::Events };
+                reply.send(Box::pin(self.issue(scope, state)).await);
+            }
+            ClaimMessage::Revoke { owner, reply } => {
+                reply.send(Box::pin(self.revoke(owner, state)).await);
+            }
+            ClaimMessage::Refresh => Box::pin(self.refresh(state)).await,
+        }
+        Ok(())
     }
+}
 
-    #[ractor::message(ClaimMessage::Complete { attempt, code, confirmer, reply })]
-    async fn on_complete(
-        &self,
-        attempt: SecretHash,
-        code: UserCode,
-        confirmer: Confirmer,
-        reply: Reply<Outcome<(), CompleteError>>,
-        state: &mut CeremonyState,
-    ) {
-        reply.send(Box::pin(self.complete(attempt, &code, &confirmer, state)).await);
-    }
-
-    #[ractor::message(ClaimMessage::ExchangeClaim { reply })]
-    async fn on_exchange_claim(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
+// What asks the store is boxed: nearly every message is a poll, and the turn of a poll is as large as the largest thing that it may wait for.
+impl ClaimCeremony {
+    async fn exchange_claim(&self, state: &mut CeremonyState) -> Outcome<Tokens, ExchangeError> {
         domain::failpoint!("claims.exchange");
         let now = self.wiring.clock.now();
         if state.registration.claim.is_none() && state.read_at.elapsed() >= READ_EVERY {
@@ -134,38 +145,15 @@ impl ClaimCeremony {
             state.read_at = Instant::now();
             Box::pin(self.refresh(state)).await;
         }
-        reply.send(match state.registration.claim_grant(state.attempt.as_ref(), now) {
+        match state.registration.claim_grant(state.attempt.as_ref(), now) {
             ClaimGrant::Pending => Ok(Err(ExchangeError::Pending)),
             ClaimGrant::Expired => Ok(Err(ExchangeError::Expired)),
             ClaimGrant::Invalid => Ok(Err(ExchangeError::Invalid)),
             ClaimGrant::Claimed(_) => Box::pin(self.issue(TokenScope::Account, state)).await,
-        });
+        }
     }
 
-    #[ractor::message(ClaimMessage::ExchangeAssertion { reply })]
-    async fn on_exchange_assertion(&self, reply: Reply<Outcome<Tokens, ExchangeError>>, state: &mut CeremonyState) {
-        let scope = if state.registration.claim.is_some() { TokenScope::Account } else { TokenScope::Events };
-        reply.send(Box::pin(self.issue(scope, state)).await);
-    }
-
-    #[ractor::message(ClaimMessage::Revoke { owner, reply })]
-    async fn on_revoke(
-        &self,
-        owner: Option<UserAccountId>,
-        reply: Reply<Result<bool, Trouble>>,
-        state: &mut CeremonyState,
-    ) {
-        reply.send(Box::pin(self.revoke(owner, state)).await);
-    }
-
-    #[ractor::message(ClaimMessage::Refresh)]
-    async fn on_refresh(&self, state: &mut CeremonyState) {
-        Box::pin(self.refresh(state)).await;
-    }
-}
-
-impl ClaimCeremony {
-    async fn start(&self, email: Option<Email>, state: &mut CeremonyState) -> Outcome<StartedClaim, StartError> {
+    async fn begin(&self, email: Option<Email>, state: &mut CeremonyState) -> Outcome<StartedClaim, StartError> {
         let Wiring { store, clock, chance, codes, settings, .. } = &*self.wiring;
         let now = clock.now();
         let bound = match state.registration.start(email.as_ref(), now) {

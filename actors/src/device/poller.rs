@@ -6,12 +6,13 @@ use std::time::Duration;
 use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
 use domain::letter;
-use ractor::{ActorProcessingErr, ActorRef};
+use domain::secret::SecretHash;
 use store::device::{Approval, Approver, AttachedDevice};
 use tokio::time::Instant;
 
 use super::{Poll, Wiring};
 use crate::handle::Reply;
+use crate::keyed::{ActorError, KeyedActor, Myself};
 use crate::mail::queued;
 use crate::trouble::Trouble;
 
@@ -67,18 +68,52 @@ impl DevicePoller {
     }
 }
 
-// What asks the store is boxed: a living actor is as large as its largest handler, and there are many of them, nearly all asleep.
-#[ractor::actor(message = DeviceMessage, state = PollerState, arguments = DeviceCode)]
-impl DevicePoller {
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<DeviceMessage>,
-        code: DeviceCode,
-    ) -> Result<PollerState, ActorProcessingErr> {
+impl KeyedActor for DevicePoller {
+    type Key = SecretHash;
+    type Message = DeviceMessage;
+    type Arguments = DeviceCode;
+    type State = PollerState;
+
+    async fn start(&self, _myself: &Myself<Self>, code: DeviceCode) -> Result<PollerState, ActorError> {
         Ok(PollerState { code, read_at: Instant::now(), pacing: Pacing::default(), accepted_at: None })
     }
 
-    #[ractor::message(DeviceMessage::Poll { reply })]
+    async fn handle(
+        &self,
+        _myself: &Myself<Self>,
+        message: DeviceMessage,
+        state: &mut PollerState,
+    ) -> Result<(), ActorError> {
+        match message {
+            DeviceMessage::Poll { reply } => self.on_poll(reply, state).await,
+            DeviceMessage::Approve { approver, reply } => {
+                reply.send(Box::pin(self.approve(&approver, state)).await);
+            }
+            DeviceMessage::Deny { denier, reply } => {
+                reply.send(Box::pin(self.deny(&denier, state)).await);
+            }
+            // What is settled never changes again.
+            DeviceMessage::Refresh if state.code.state != DeviceState::Pending => {}
+            DeviceMessage::Refresh => Box::pin(self.refresh(state)).await,
+        }
+        Ok(())
+    }
+}
+
+impl PollerState {
+    fn pace(&mut self, now: Instant) -> Poll {
+        match self.pacing.poll(self.accepted_at.map(|accepted_at| now - accepted_at)) {
+            Ok(()) => {
+                self.accepted_at = Some(now);
+                Poll::Pending
+            }
+            Err(interval) => Poll::SlowDown { interval },
+        }
+    }
+}
+
+// What asks the store is boxed: nearly every message is a poll, and the turn of a poll is as large as the largest thing that it may wait for.
+impl DevicePoller {
     async fn on_poll(&self, reply: Reply<Result<Poll, Trouble>>, state: &mut PollerState) {
         domain::failpoint!("devices.poll");
         let now = self.wiring.clock.now();
@@ -102,39 +137,6 @@ impl DevicePoller {
         }));
     }
 
-    #[ractor::message(DeviceMessage::Approve { approver, reply })]
-    async fn on_approve(&self, approver: Approver, reply: Reply<Result<Approval, Trouble>>, state: &mut PollerState) {
-        reply.send(Box::pin(self.approve(&approver, state)).await);
-    }
-
-    #[ractor::message(DeviceMessage::Deny { denier, reply })]
-    async fn on_deny(&self, denier: Approver, reply: Reply<Result<bool, Trouble>>, state: &mut PollerState) {
-        reply.send(Box::pin(self.deny(&denier, state)).await);
-    }
-
-    #[ractor::message(DeviceMessage::Refresh)]
-    async fn on_refresh(&self, state: &mut PollerState) {
-        // What is settled never changes again.
-        if state.code.state != DeviceState::Pending {
-            return;
-        }
-        Box::pin(self.refresh(state)).await;
-    }
-}
-
-impl PollerState {
-    fn pace(&mut self, now: Instant) -> Poll {
-        match self.pacing.poll(self.accepted_at.map(|accepted_at| now - accepted_at)) {
-            Ok(()) => {
-                self.accepted_at = Some(now);
-                Poll::Pending
-            }
-            Err(interval) => Poll::SlowDown { interval },
-        }
-    }
-}
-
-impl DevicePoller {
     async fn approve(&self, approver: &Approver, state: &mut PollerState) -> Result<Approval, Trouble> {
         let Wiring { store, clock, chance, base_url, .. } = &*self.wiring;
         let now = clock.now();

@@ -30,42 +30,63 @@ pub(super) enum Verdict {
     Kill,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Visit {
+/// A visit to one actor. Visits compare by their time alone.
+#[derive(Debug)]
+pub(super) struct Visit<W> {
     at: Instant,
-    pub(super) pid: u64,
+    pub(super) whom: W,
     /// On the visit before, the actor was already leaving or was told to.
     told_to_leave: bool,
 }
 
-pub(super) struct Visits {
+impl<W> PartialEq for Visit<W> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl<W> Eq for Visit<W> {}
+
+impl<W> PartialOrd for Visit<W> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<W> Ord for Visit<W> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+pub(super) struct Visits<W> {
     idle_after: Duration,
     stuck_after: Duration,
-    planned: BinaryHeap<Reverse<Visit>>,
+    planned: BinaryHeap<Reverse<Visit<W>>>,
     rings_at: Option<Instant>,
 }
 
-impl Visits {
+impl<W> Visits<W> {
     pub(super) fn new(settings: &ActorSettings) -> Self {
         let ActorSettings { idle_after, stuck_after, .. } = *settings;
         Self { idle_after, stuck_after, planned: BinaryHeap::new(), rings_at: None }
     }
 
     /// An actor was started.
-    pub(super) fn plan_first(&mut self, pid: u64, now: Instant) {
+    pub(super) fn plan_first(&mut self, whom: W, now: Instant) {
         if !self.idle_after.is_zero() {
-            self.plan(now + self.idle_after, pid, false);
+            self.plan(now + self.idle_after, whom, false);
         }
     }
 
     /// The next visit that is due.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Visit> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<Visit<W>> {
         let Reverse(next) = self.planned.peek()?;
         if next.at <= now { self.planned.pop().map(|Reverse(visit)| visit) } else { None }
     }
 
     /// Judges what a visit saw and plans the next one.
-    pub(super) fn judge(&mut self, visit: Visit, sight: Sight, now: Instant) -> Verdict {
+    pub(super) fn judge(&mut self, visit: Visit<W>, sight: Sight, now: Instant) -> Verdict {
         let Sight { leaving, queued, unmoved_for } = sight;
         let works = queued > 0 && unmoved_for < self.stuck_after;
         if leaving && visit.told_to_leave && !works {
@@ -74,11 +95,11 @@ impl Visits {
         let idle = queued == 0 && unmoved_for >= self.idle_after;
         if leaving || idle {
             let patience = if works { self.stuck_after.saturating_sub(unmoved_for) } else { self.stuck_after };
-            self.plan(now + patience, visit.pid, true);
+            self.plan(now + patience, visit.whom, true);
             return if leaving { Verdict::Leave } else { Verdict::Passivate };
         }
         let rest = if queued == 0 { self.idle_after.saturating_sub(unmoved_for) } else { self.idle_after };
-        self.plan(now + rest, visit.pid, false);
+        self.plan(now + rest, visit.whom, false);
         Verdict::Leave
     }
 
@@ -100,8 +121,8 @@ impl Visits {
         self.rings_at = self.rings_at.filter(|&at| now < at);
     }
 
-    fn plan(&mut self, at: Instant, pid: u64, told_to_leave: bool) {
-        self.planned.push(Reverse(Visit { at, pid, told_to_leave }));
+    fn plan(&mut self, at: Instant, whom: W, told_to_leave: bool) {
+        self.planned.push(Reverse(Visit { at, whom, told_to_leave }));
     }
 }
 
@@ -112,7 +133,7 @@ mod tests {
     const IDLE: Duration = Duration::from_mins(1);
     const STUCK: Duration = Duration::from_secs(30);
 
-    fn visits() -> (Visits, Instant) {
+    fn visits() -> (Visits<u64>, Instant) {
         let settings = ActorSettings { idle_after: IDLE, stuck_after: STUCK, ..ActorSettings::default() };
         (Visits::new(&settings), Instant::now())
     }
@@ -176,7 +197,7 @@ mod tests {
 
     #[test]
     fn without_an_idle_time_nobody_is_visited() {
-        let mut visits = Visits::new(&ActorSettings { idle_after: Duration::ZERO, ..ActorSettings::default() });
+        let mut visits = Visits::<u64>::new(&ActorSettings { idle_after: Duration::ZERO, ..ActorSettings::default() });
         let now = Instant::now();
         visits.plan_first(1, now);
         assert_eq!(visits.set_timer(now), None);

@@ -76,12 +76,13 @@ impl Kind {
 /// One living actor and the meter of its queue.
 #[derive(Clone)]
 pub(crate) struct Door {
-    pub(crate) actor: ActorCell,
+    actor: ActorCell,
     meter: Arc<Meter>,
 }
 
-/// Apart from the [`Door`], because permits hold it from inside the mailbox: a permit that held the actor would keep its own mailbox alive.
-struct Meter {
+/// How full the queue of one actor is, and when it last moved. Apart from the actor, because permits hold it from inside the mailbox: a permit
+/// that held the actor would keep its own mailbox alive.
+pub(crate) struct Meter {
     kind: Arc<Kind>,
     /// Messages waiting or in the actor's hands.
     queued: AtomicU32,
@@ -93,41 +94,21 @@ struct Meter {
 
 impl Door {
     pub(crate) fn to(actor: ActorCell, kind: &Arc<Kind>) -> Self {
-        let meter = Meter {
-            kind: Arc::clone(kind),
-            queued: AtomicU32::new(0),
-            moved: AtomicU64::new(kind.micros()),
-            condemned: AtomicBool::new(false),
-        };
-        Self { actor, meter: Arc::new(meter) }
+        Self { actor, meter: Meter::new(kind) }
     }
 
     /// Takes a place in the queue.
     pub(crate) fn admit(&self) -> Result<Permit, Unavailable> {
-        let meter = &self.meter;
-        let mut queued = meter.queued.load(Ordering::Relaxed);
-        loop {
-            if queued >= meter.kind.settings.queue_max {
-                // When the queue stays full nobody gets in to time out, so the stuck are looked for here too.
-                self.kill_if_stuck();
-                return Err(meter.kind.if_open(Unavailable::Overloaded));
-            }
-            if queued == 0 {
-                // Before the place is taken: whoever sees it taken must not read the idle time as time spent stuck.
-                meter.moved.fetch_max(meter.kind.micros(), Ordering::Release);
-            }
-            match meter.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(seen) => queued = seen,
-            }
-        }
-        meter.kind.queued.increment(1.0);
-        Ok(Permit(Arc::clone(meter)))
+        self.meter.admit().ok_or_else(|| {
+            // When the queue stays full nobody gets in to time out, so the stuck are looked for here too.
+            self.kill_if_stuck();
+            self.meter.kind.if_open(Unavailable::Overloaded)
+        })
     }
 
     /// Puts the message into the mailbox, or gives it back if the actor takes no more.
     pub(crate) fn send<M: Message>(&self, message: M) -> Result<(), Option<M>> {
-        if self.was_condemned() {
+        if self.meter.was_condemned() {
             return Err(Some(message));
         }
         self.actor.send_message(message).map_err(|refused| match refused {
@@ -160,47 +141,88 @@ impl Door {
         tokio::time::timeout_at(until, answer).await.map_err(|_elapsed| Unavailable::TimedOut)?.map_err(crashed)
     }
 
-    /// Waits until the actor is gone and its supervisor has been told.
-    pub(crate) async fn gone(&self, until: Instant) -> Result<(), Unavailable> {
-        tokio::time::timeout_at(until, self.actor.wait(None)).await.map_or_else(
-            |_elapsed| {
-                self.kill_if_stuck();
-                Err(Unavailable::TimedOut)
-            },
-            |_| Ok(()),
-        )
-    }
-
     pub(crate) fn queued(&self) -> u32 {
-        self.meter.queued.load(Ordering::Acquire)
+        self.meter.queued()
     }
 
     /// How long the queue has neither grown from empty nor given a place back.
     pub(crate) fn unmoved_for(&self) -> Duration {
-        let moved = self.meter.moved.load(Ordering::Acquire);
-        Duration::from_micros(self.meter.kind.micros().saturating_sub(moved))
+        self.meter.unmoved_for()
     }
 
     /// Kills the actor if it holds messages and finished none for `stuck_after`.
     ///
     /// Killing takes effect where a handler awaits; a handler that blocks its thread cannot be killed by anyone.
     fn kill_if_stuck(&self) {
-        if self.queued() > 0 && self.unmoved_for() >= self.meter.kind.settings.stuck_after {
-            self.condemn();
-        }
-    }
-
-    pub(crate) fn condemn(&self) {
-        if !self.meter.condemned.swap(true, Ordering::AcqRel) {
-            let kind = self.meter.kind.name;
-            tracing::error!(actor.kind = kind, actor.id = %self.actor.get_id(), queued = self.queued(), "killing a stuck actor");
-            metrics::counter!("attache_actor_stuck_total", "kind" => kind).increment(1);
+        if self.meter.is_stuck() && self.meter.condemn() {
+            let (kind, id) = (self.meter.kind.name, self.actor.get_id());
+            tracing::error!(actor.kind = kind, actor.id = %id, queued = self.queued(), "killing a stuck actor");
             self.actor.kill();
         }
     }
+}
+
+impl Meter {
+    pub(crate) fn new(kind: &Arc<Kind>) -> Arc<Self> {
+        Arc::new(Self {
+            kind: Arc::clone(kind),
+            queued: AtomicU32::new(0),
+            moved: AtomicU64::new(kind.micros()),
+            condemned: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> &Arc<Kind> {
+        &self.kind
+    }
+
+    /// Takes a place in the queue, if one is free.
+    pub(crate) fn admit(self: &Arc<Self>) -> Option<Permit> {
+        let mut queued = self.queued.load(Ordering::Relaxed);
+        loop {
+            if queued >= self.kind.settings.queue_max {
+                return None;
+            }
+            if queued == 0 {
+                // Before the place is taken: whoever sees it taken must not read the idle time as time spent stuck.
+                self.moved.fetch_max(self.kind.micros(), Ordering::Release);
+            }
+            match self.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(seen) => queued = seen,
+            }
+        }
+        self.kind.queued.increment(1.0);
+        Some(Permit(Arc::clone(self)))
+    }
+
+    /// Messages waiting or in the actor's hands.
+    pub(crate) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// How long the queue has neither grown from empty nor given a place back.
+    pub(crate) fn unmoved_for(&self) -> Duration {
+        let moved = self.moved.load(Ordering::Acquire);
+        Duration::from_micros(self.kind.micros().saturating_sub(moved))
+    }
+
+    /// Whether the actor holds messages and finished none for `stuck_after`.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.queued() > 0 && self.unmoved_for() >= self.kind.settings.stuck_after
+    }
+
+    /// Notes that the actor is killed for being stuck. Returns `true` to the first caller alone, who then kills it.
+    pub(crate) fn condemn(&self) -> bool {
+        let first = !self.condemned.swap(true, Ordering::AcqRel);
+        if first {
+            metrics::counter!("attache_actor_stuck_total", "kind" => self.kind.name).increment(1);
+        }
+        first
+    }
 
     pub(crate) fn was_condemned(&self) -> bool {
-        self.meter.condemned.load(Ordering::Acquire)
+        self.condemned.load(Ordering::Acquire)
     }
 }
 

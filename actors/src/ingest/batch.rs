@@ -3,8 +3,6 @@
 //! Whoever holds the lease leads: it has items prepared side by side, commits what becomes of each, one after the other, and tells. Without
 //! the lease it follows: it reads what another process commits, and stands ready to take over.
 
-#![expect(clippy::unused_self, reason = "the form of a message handler")]
-
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,10 +10,10 @@ use std::time::Duration;
 
 use domain::batch::{End, Item, Journal, Outcome};
 use domain::filter::FilterSettings;
+use domain::ids::BatchId;
 use domain::item::Fault;
 use futures_util::FutureExt;
 use knowledge::Prepared;
-use ractor::{ActorProcessingErr, ActorRef};
 use store::StoreError;
 use store::batch::{Batch, Lease};
 use tokio::sync::watch;
@@ -23,6 +21,7 @@ use tokio::task::JoinSet;
 
 use super::Wiring;
 use crate::handle::Reply;
+use crate::keyed::{ActorError, KeyedActor, Myself};
 
 /// The journal of a batch, as it grows.
 pub type Told = watch::Receiver<Journal>;
@@ -86,46 +85,56 @@ impl BatchAdd {
     }
 }
 
-#[ractor::actor(message = BatchMessage, state = BatchState, arguments = Batch)]
-impl BatchAdd {
-    async fn pre_start(&self, myself: ActorRef<BatchMessage>, batch: Batch) -> Result<BatchState, ActorProcessingErr> {
-        myself.cast(BatchMessage::Tick)?;
+impl KeyedActor for BatchAdd {
+    type Key = BatchId;
+    type Message = BatchMessage;
+    type Arguments = Batch;
+    type State = BatchState;
+
+    async fn start(&self, myself: &Myself<Self>, batch: Batch) -> Result<BatchState, ActorError> {
+        myself.send(BatchMessage::Tick);
         let told = watch::Sender::new(batch.journal.clone());
         let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
         Ok(BatchState { batch, told, waiting, working, tasks, filter: None })
     }
 
-    #[ractor::message(BatchMessage::Join { reply })]
-    fn on_join(&self, reply: Reply<Told>, state: &mut BatchState) {
-        reply.send(state.told.subscribe());
-    }
-
-    #[ractor::message(BatchMessage::Wake { reply })]
-    fn on_wake(&self, reply: Reply<()>) {
-        reply.send(());
-    }
-
-    #[ractor::message(BatchMessage::Cancel { reply })]
-    async fn on_cancel(&self, myself: ActorRef<BatchMessage>, reply: Reply<()>, state: &mut BatchState) {
-        if state.leads() {
-            Self::settle(&myself, self.cancel(state).await, state);
+    async fn handle(
+        &self,
+        myself: &Myself<Self>,
+        message: BatchMessage,
+        state: &mut BatchState,
+    ) -> Result<(), ActorError> {
+        match message {
+            BatchMessage::Join { reply } => {
+                reply.send(state.told.subscribe());
+            }
+            BatchMessage::Wake { reply } => {
+                reply.send(());
+            }
+            BatchMessage::Cancel { reply } => {
+                if state.leads() {
+                    Self::settle(myself, self.cancel(state).await, state);
+                }
+                reply.send(());
+            }
+            BatchMessage::Tick => self.on_tick(myself, state).await,
+            BatchMessage::Ready { index, prepared } => self.on_ready(myself, index, prepared, state).await,
         }
-        reply.send(());
+        Ok(())
     }
+}
 
-    #[ractor::message(BatchMessage::Tick)]
-    async fn on_tick(&self, myself: ActorRef<BatchMessage>, state: &mut BatchState) {
-        let kept = self.keep(&myself, state).await;
-        Self::settle(&myself, kept, state);
+impl BatchAdd {
+    async fn on_tick(&self, myself: &Myself<Self>, state: &mut BatchState) {
+        let kept = self.keep(myself, state).await;
+        Self::settle(myself, kept, state);
         let pause = if state.leads() { self.wiring.settings.lease / 3 } else { FOLLOW_EVERY };
-        // The timer's task ends by itself when the actor does.
-        drop(myself.send_after(pause, || BatchMessage::Tick));
+        myself.send_after(pause, || BatchMessage::Tick);
     }
 
-    #[ractor::message(BatchMessage::Ready { index, prepared })]
     async fn on_ready(
         &self,
-        myself: ActorRef<BatchMessage>,
+        myself: &Myself<Self>,
         index: usize,
         prepared: Option<Box<Prepared>>,
         state: &mut BatchState,
@@ -140,7 +149,7 @@ impl BatchAdd {
             None => Ok(false),
         };
         let done = match committed {
-            Ok(true) => self.fill(&myself, state).await,
+            Ok(true) => self.fill(myself, state).await,
             // The rows are other than remembered, or in trouble: the next tick begins again from them.
             Ok(false) => {
                 state.stop();
@@ -151,24 +160,21 @@ impl BatchAdd {
                 Err(error)
             }
         };
-        Self::settle(&myself, done, state);
+        Self::settle(myself, done, state);
     }
-}
 
-impl BatchAdd {
     /// Ends the actor with its batch, and tells of trouble.
-    fn settle(myself: &ActorRef<BatchMessage>, done: Result<(), StoreError>, state: &BatchState) {
+    fn settle(myself: &Myself<Self>, done: Result<(), StoreError>, state: &BatchState) {
         if let Err(error) = done {
             tracing::warn!(batch.id = %state.batch.id, error = %error, "a batch will be tried again");
         }
         if state.told.borrow().has_ended() {
-            // Fails only if the actor is on its way out already.
-            let _ = myself.drain();
+            myself.leave();
         }
     }
 
     /// Takes the lease or keeps it, and works; without it, reads what others do.
-    async fn keep(&self, myself: &ActorRef<BatchMessage>, state: &mut BatchState) -> Result<(), StoreError> {
+    async fn keep(&self, myself: &Myself<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Wiring { store, clock, settings, runner, .. } = &*self.wiring;
         let now = clock.now();
         let lease = store.batch_lease(state.batch.id, runner, now + settings.lease, now).await?;
@@ -187,7 +193,7 @@ impl BatchAdd {
 
     /// Has as many items prepared as may be at once; of one host only half as many, since hosts are asked one thing at a time and the
     /// others should not wait for that. Ends the batch when nothing is left.
-    async fn fill(&self, myself: &ActorRef<BatchMessage>, state: &mut BatchState) -> Result<(), StoreError> {
+    async fn fill(&self, myself: &Myself<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
         let at_once = self.wiring.settings.items_at_once;
         while state.working.len() < at_once {
@@ -209,8 +215,8 @@ impl BatchAdd {
                         None
                     }
                 };
-                // Fails only if the actor is gone: then nobody waits for it.
-                let _ = myself.cast(BatchMessage::Ready { index, prepared: prepared.map(Box::new) });
+                // Refused only if the actor is gone: then nobody waits for it.
+                myself.send(BatchMessage::Ready { index, prepared: prepared.map(Box::new) });
             });
         }
         if state.working.is_empty() && state.waiting.is_empty() { self.end(&[], state).await } else { Ok(()) }

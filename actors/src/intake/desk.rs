@@ -9,7 +9,7 @@ use dashmap::DashMap;
 use domain::consent::ConsentRule;
 use domain::envelope::{Outline, Sealed, Unreadable};
 use domain::held::{Hold, HoldReason, Standing, judge, may_keep};
-use domain::ids::{MachineUuid, ReceiptId};
+use domain::ids::{EventId, MachineUuid, ReceiptId};
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
 use domain::usage::Used;
@@ -55,9 +55,66 @@ const SOON: Duration = Duration::from_secs(1);
 /// Computers remembered before the old ones are looked for and forgotten.
 const HELD_LATELY_MAX: usize = 4096;
 
+/// An event that the intake actor has to handle, as it came.
+pub type Indirect = (Sender, Result<Sealed, Unreadable>);
+
 impl Desk {
+    /// Takes the short way of an event of a computer that may be forwarded to the embedded log; any other is given back.
+    ///
+    /// Nothing durable happens here but by the actor of the log, so a caller that stops waiting changes nothing.
+    pub async fn direct(
+        &self,
+        sender: Sender,
+        body: &Bytes,
+        opened: Result<Sealed, Unreadable>,
+    ) -> Result<Verdict, Indirect> {
+        if !matches!(self.upstream, Upstream::Embedded { .. }) || self.held_scope(&sender).is_some() {
+            return Err((sender, opened));
+        }
+        let Sender::Machine { facts, has_held } = sender else { return Err((sender, opened)) };
+        let machine = facts.machine_uuid;
+        let standing = Standing::Machine(facts);
+        let judged = judge(&opened, &standing, &self.registry);
+        let (Ok(()), Ok(sealed)) = (judged, &opened) else {
+            let Standing::Machine(facts) = standing else { unreachable!("it was made of a computer") };
+            return Err((Sender::Machine { facts, has_held }, opened));
+        };
+        domain::failpoint!("intake.worker");
+        let event_id = sealed.envelope.event_id;
+        let Ok(sealed) = opened else { unreachable!("it was looked at above") };
+        // The log keeps what the envelope says; for whom it is sent is of interest to external services alone.
+        let submission = Submission::new(body.clone(), sealed, Scope::default());
+        let now = self.clock.now();
+        domain::failpoint!("forward.before");
+        let outcome = self.upstream.submit(submission, self.chance.uuid_v7(now).into(), now).await;
+        domain::failpoint!("forward.after");
+        let verdict = match outcome {
+            Ok(Outcome::Receipt(receipt)) => {
+                self.heal_late(machine, event_id, receipt).await;
+                Verdict::Forwarded(receipt)
+            }
+            Ok(Outcome::PassThrough(passed)) => Verdict::Passed(passed),
+            Ok(Outcome::Refused { .. }) => Verdict::Unavailable { reason: "internal", retry_after: SOON },
+            Ok(Outcome::Unavailable(why)) => unavailable(event_id, &why, now),
+            Err(refusal) => refusal.into(),
+        };
+        Ok(verdict.counted())
+    }
+
+    /// Settles the entry of an event whose first try was held while this one was on its way.
+    async fn heal_late(&self, machine: MachineUuid, event_id: EventId, receipt: ReceiptId) {
+        if !self.was_held_lately(machine) {
+            return;
+        }
+        let (store, now) = (self.store.clone(), self.clock.now());
+        let healing = async move { heal(&store, &HeldScope::Machine(machine), event_id, receipt, now).await };
+        // A task that panicked has been logged; the entry is settled by the next resend.
+        drop(crate::detached(healing).await);
+    }
+
     /// Forwards, holds, or passes on what the statistics service says.
-    pub async fn handle(&self, sender: &Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> Verdict {
+    pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> Verdict {
+        let sender = &sender;
         let standing = match self.standing(sender, &opened).await {
             Ok(standing) => standing,
             Err(error) => {
@@ -71,8 +128,7 @@ impl Desk {
             // The judge refuses what could not be opened.
             (Ok(()), Err(_)) => Verdict::Unavailable { reason: "internal", retry_after: SOON },
         };
-        metrics::counter!("attache_events_total", "outcome" => verdict.kind()).increment(1);
-        verdict
+        verdict.counted()
     }
 
     /// For whom the sender may speak. An account speaks for the computer that the scope names, so that one is looked up.
@@ -116,7 +172,7 @@ impl Desk {
                     tally.receipt(event_id, &identity, used, now);
                 }
                 if let Some(scope) = self.held_scope(sender) {
-                    self.heal(&scope, event_id, receipt).await;
+                    heal(&self.store, &scope, event_id, receipt, self.clock.now()).await;
                 }
                 Verdict::Forwarded(receipt)
             }
@@ -128,10 +184,7 @@ impl Desk {
                 let waiting = Waiting { body, outline, seal: Some(seal), is_kept: true };
                 self.keep(self.entry(sender, standing, waiting, &hold), hold).await
             }
-            Outcome::Unavailable(why) => {
-                tracing::warn!(event.id = %event_id, error = %why, "an event could not be forwarded");
-                Verdict::Unavailable { reason: "upstream_unavailable", retry_after: pause(&why, now) }
-            }
+            Outcome::Unavailable(why) => unavailable(event_id, &why, now),
         }
     }
 
@@ -143,23 +196,18 @@ impl Desk {
             Sender::Account { account, .. } => Some(HeldScope::Account(account.clone())),
             Sender::Machine { facts, has_held } => {
                 let machine = facts.machine_uuid;
-                let fresh = self.clock.now() - LATELY;
-                let lately = || {
-                    self.held_lately.remove_if(&machine, |_, at| *at < fresh).is_none()
-                        && self.held_lately.contains_key(&machine)
-                };
-                (*has_held || lately()).then_some(HeldScope::Machine(machine))
+                (*has_held || self.was_held_lately(machine)).then_some(HeldScope::Machine(machine))
             }
         }
     }
 
-    /// A resend went through: the entry that was held for its first try is settled. Failing here costs only a stale entry in a list,
-    /// which the next resend settles.
-    async fn heal(&self, scope: &HeldScope, event_id: domain::ids::EventId, receipt: ReceiptId) {
-        let healed = self.store.held_mark_released(event_id, scope, receipt, self.clock.now()).await;
-        if let Err(error) = healed {
-            tracing::warn!(event.id = %event_id, error = %error, "a held entry could not be marked as released");
+    /// Whether something of a computer was held while a request may have been on its way.
+    fn was_held_lately(&self, machine: MachineUuid) -> bool {
+        if self.held_lately.is_empty() {
+            return false;
         }
+        let fresh = self.clock.now() - LATELY;
+        self.held_lately.remove_if(&machine, |_, at| *at < fresh).is_none() && self.held_lately.contains_key(&machine)
     }
 
     async fn hold(
@@ -255,6 +303,19 @@ impl Desk {
     }
 }
 
+/// A resend went through: the entry that was held for its first try is settled. Failing here costs only a stale entry in a list, which
+/// the next resend settles.
+async fn heal(store: &Store, scope: &HeldScope, event_id: EventId, receipt: ReceiptId, now: Timestamp) {
+    if let Err(error) = store.held_mark_released(event_id, scope, receipt, now).await {
+        tracing::warn!(event.id = %event_id, error = %error, "a held entry could not be marked as released");
+    }
+}
+
+fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> Verdict {
+    tracing::warn!(event.id = %event_id, error = %why, "an event could not be forwarded");
+    Verdict::Unavailable { reason: "upstream_unavailable", retry_after: pause(why, now) }
+}
+
 /// An event that is to wait.
 struct Waiting<'b> {
     body: &'b Bytes,
@@ -290,6 +351,11 @@ impl From<crate::handle::Unavailable> for Verdict {
 
 impl Verdict {
     const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
+
+    fn counted(self) -> Self {
+        metrics::counter!("attache_events_total", "outcome" => self.kind()).increment(1);
+        self
+    }
 
     fn kind(&self) -> &'static str {
         match self {

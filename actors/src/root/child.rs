@@ -10,9 +10,10 @@ use ractor::{Actor, ActorCell, ActorRef, Message, SpawnErr};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::directory::{Directory, Key};
+use crate::directory::Directory;
 use crate::family::Family;
 use crate::handle::{Handle, Kind};
+use crate::keyed::KeyedActor;
 use crate::periodic::{Pass, Passes, Periodic, PeriodicMessage};
 
 /// What a child is to its supervisor.
@@ -25,8 +26,6 @@ pub enum Role {
     Singleton,
     /// A supervisor of one actor per key.
     Family,
-    /// A ractor factory with its workers.
-    Factory,
 }
 
 /// One child of the root.
@@ -61,13 +60,13 @@ impl ChildSpec {
     }
 
     /// The supervisor of the per-key actors in `directory`, each a clone of `prototype`.
-    pub fn family<K: Key, A: Actor + Clone>(directory: &Directory<K, A>, prototype: A) -> Self {
+    pub fn family<A: KeyedActor>(directory: &Directory<A>, prototype: A) -> Self {
         let shared = Arc::clone(&directory.shared);
         let start = move |root| -> Starting {
             let family = Family { shared: Arc::clone(&shared), prototype: prototype.clone() };
             Box::pin(async move { Ok(Family::spawn_linked(None, family, (), root).await?.0.get_cell()) })
         };
-        // Stopped rather than drained: on its way out a family lets its children finish, and waiting activations are refused.
+        // Stopped rather than drained: on its way out a family lets its actors finish, and waiting activations are refused.
         Self::new(Role::Family, directory.clone(), start).stopped_by(|family| family.stop(None))
     }
 

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actors::{ActorSettings, AskError, ChildSpec, Directory, Reply};
-use ractor::{ActorProcessingErr, ActorRef};
+use actors::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Myself, Reply};
 
 use crate::world::{Alive, Census, PATIENCE, World};
 
@@ -97,6 +96,14 @@ pub enum Tell {
     LeaveAndHang(Reply<u64>),
     /// Adds one after this long.
     AddLate(Duration, Reply<u64>),
+    /// Panics after this long.
+    PanicLate(Duration, Reply<u64>),
+    /// Answers the count without waiting for anything.
+    Count(Reply<u64>),
+    /// Answers at once, and sends itself `Reminded` twice, the second time after this long.
+    Remind(Duration, Reply<u64>),
+    /// The teller's own: adds one.
+    Reminded,
 }
 
 pub struct TellerState {
@@ -105,13 +112,13 @@ pub struct TellerState {
     _alive: Alive,
 }
 
-#[ractor::actor(message = Tell, state = TellerState, arguments = (Account, u64))]
-impl Teller {
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<Tell>,
-        (account, count): (Account, u64),
-    ) -> Result<TellerState, ActorProcessingErr> {
+impl KeyedActor for Teller {
+    type Key = Account;
+    type Message = Tell;
+    type Arguments = (Account, u64);
+    type State = TellerState;
+
+    async fn start(&self, _myself: &Myself<Self>, (account, count): (Account, u64)) -> Result<TellerState, ActorError> {
         self.starts.fetch_add(1, Ordering::SeqCst);
         match account {
             UNSTARTABLE => panic!("told to panic at its start"),
@@ -121,49 +128,62 @@ impl Teller {
         Ok(TellerState { account, count, _alive: self.census.born() })
     }
 
-    #[ractor::rpc(Tell::Add)]
+    async fn handle(&self, myself: &Myself<Self>, message: Tell, state: &mut TellerState) -> Result<(), ActorError> {
+        match message {
+            Tell::Add(reply) => {
+                reply.send(self.add(state).await);
+            }
+            Tell::AddAndLeave(reply) => {
+                // Leaves before it writes, so that messages which find the door closed are early.
+                myself.leave();
+                reply.send(self.add(state).await);
+            }
+            Tell::Panic(reply) => panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands"),
+            Tell::Hang(reply) => {
+                std::future::pending::<()>().await;
+                reply.send(0);
+            }
+            Tell::LeaveAndHang(reply) => {
+                drop(reply);
+                myself.leave();
+                std::future::pending::<()>().await;
+            }
+            Tell::AddLate(time, reply) => {
+                tokio::time::sleep(time).await;
+                reply.send(self.add(state).await);
+            }
+            Tell::PanicLate(time, reply) => {
+                tokio::time::sleep(time).await;
+                panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands");
+            }
+            Tell::Count(reply) => {
+                reply.send(state.count);
+            }
+            Tell::Remind(time, reply) => {
+                myself.send(Tell::Reminded);
+                myself.send_after(time, || Tell::Reminded);
+                reply.send(state.count);
+            }
+            Tell::Reminded => {
+                self.add(state).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Teller {
     async fn add(&self, state: &mut TellerState) -> u64 {
         tokio::task::yield_now().await;
         state.count = self.ledger.write(state.account, state.count);
         state.count
-    }
-
-    #[ractor::rpc(Tell::AddAndLeave)]
-    async fn add_and_leave(&self, myself: ActorRef<Tell>, state: &mut TellerState) -> u64 {
-        // Leaves before it writes, so that messages which find the door closed are early.
-        myself.drain().unwrap();
-        self.add(state).await
-    }
-
-    #[ractor::message(Tell::Panic(reply))]
-    fn panic(&self, reply: Reply<u64>) {
-        panic!("{TOLD_TO_PANIC}, with {reply:?} in its hands");
-    }
-
-    #[ractor::message(Tell::Hang(reply))]
-    async fn hang(&self, reply: Reply<u64>) {
-        std::future::pending::<()>().await;
-        reply.send(0);
-    }
-
-    #[ractor::message(Tell::LeaveAndHang(reply))]
-    async fn leave_and_hang(&self, myself: ActorRef<Tell>, reply: Reply<u64>) {
-        drop(reply);
-        myself.drain().unwrap();
-        std::future::pending::<()>().await;
-    }
-
-    #[ractor::message(Tell::AddLate(time, reply))]
-    async fn add_late(&self, time: Duration, reply: Reply<u64>, state: &mut TellerState) {
-        tokio::time::sleep(time).await;
-        reply.send(self.add(state).await);
     }
 }
 
 /// All tellers of a ledger.
 #[derive(Clone)]
 pub struct Bank {
-    pub tellers: Directory<Account, Teller>,
+    pub tellers: Directory<Teller>,
     pub ledger: Ledger,
     starts: Arc<AtomicUsize>,
     /// While set, whoever needs a new teller crashes the family.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actors::{ActorSettings, AskError, Outcome, RestartSettings, Unavailable};
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -76,6 +77,65 @@ async fn a_told_message_activates_its_actor() {
     let root = world.root(vec![child]).await;
     bank.tellers.tell(&0, || bank.ledger.load(0), Tell::Add, SECOND).await.unwrap();
     eventually("it was added", || bank.ledger.total() == 1).await;
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_nothing_is_answered_in_the_turn_of_its_sender() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..1, &settings());
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+    assert_eq!(bank.ask(0, Tell::Count).now_or_never(), Some(Ok(1)));
+    let (added, counted) = tokio::join!(bank.ask(0, Tell::Add), bank.ask(0, Tell::Count));
+    assert_eq!((added, counted), (Ok(2), Ok(2)), "a busy actor is waited for");
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_that_goes_away_cancels_nothing() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..1, &settings());
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.ask(0, Tell::Count).await, Ok(0));
+    let late = |reply| Tell::AddLate(10 * SECOND, reply);
+    assert_eq!(bank.ask(0, late).now_or_never(), None, "it is at work when its sender goes away");
+    assert_eq!(bank.ask(0, Tell::Add).now_or_never(), None, "and this one waits in the inbox");
+    tokio::time::sleep(11 * SECOND).await;
+    assert_eq!((bank.ledger.total(), bank.starts()), (2, 1));
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_takes_along_what_waited_behind_it() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..1, &settings());
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+    let start = Instant::now();
+    let late = |reply| Tell::PanicLate(SECOND, reply);
+    let answers = tokio::join!(bank.ask(0, late), bank.ask(0, Tell::Add), bank.ask(0, Tell::Add));
+    assert_eq!(answers, (Err(CRASHED), Err(CRASHED), Err(CRASHED)));
+    assert_eq!(start.elapsed(), SECOND, "at once");
+    assert_eq!(bank.ask(0, Tell::Add).await, Ok(2));
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_actor_sends_itself_reaches_it_and_no_successor() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..1, &ActorSettings { idle_after: 60 * SECOND, ..settings() });
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.ask(0, |reply| Tell::Remind(10 * SECOND, reply)).await, Ok(0));
+    assert_eq!(bank.ask(0, Tell::Count).await, Ok(1));
+    tokio::time::sleep(11 * SECOND).await;
+    assert_eq!(bank.ask(0, Tell::Count).await, Ok(2));
+    assert_eq!(bank.ask(0, |reply| Tell::Remind(200 * SECOND, reply)).await, Ok(2));
+    tokio::time::sleep(100 * SECOND).await;
+    assert_eq!(bank.tellers.live(), 0, "passivated before the second reminder");
+    assert_eq!(bank.ask(0, Tell::Count).await, Ok(3));
+    tokio::time::sleep(101 * SECOND).await;
+    assert_eq!((bank.ledger.total(), bank.starts()), (3, 2));
     world.end(root).await;
 }
 

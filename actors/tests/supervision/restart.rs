@@ -112,7 +112,7 @@ async fn a_child_that_heals_in_time_comes_up_and_those_below_it_only_then() {
 async fn a_start_that_hangs_fails_at_its_deadline() {
     let world = World::new();
     let handle = Handle::<Do>::new("probe", &settings());
-    let hanging = ChildSpec::started_by(Role::Factory, &handle, |_root| std::future::pending());
+    let hanging = ChildSpec::started_by(Role::Singleton, &handle, |_root| std::future::pending());
     let root = Root::start(RootSettings::default(), Chance::seeded(1), vec![hanging]).await.unwrap();
     let start = Instant::now();
     assert_eq!(root.up().await, Err(Outcome::GaveUp { child: "probe".to_owned() }));
@@ -124,7 +124,7 @@ async fn a_start_that_hangs_fails_at_its_deadline() {
 async fn a_start_that_panics_fails() {
     let world = World::new();
     let handle = Handle::<Do>::new("probe", &settings());
-    let panicking = ChildSpec::started_by(Role::Factory, &handle, |_root| async { panic!("told to panic") });
+    let panicking = ChildSpec::started_by(Role::Singleton, &handle, |_root| async { panic!("told to panic") });
     let root = Root::start(RootSettings::default(), Chance::seeded(1), vec![panicking]).await.unwrap();
     assert_eq!(root.up().await, Err(Outcome::GaveUp { child: "probe".to_owned() }));
     world.deserted().await;

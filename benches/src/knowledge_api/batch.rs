@@ -18,7 +18,7 @@ use crate::floor::Floor;
 use crate::outcome::{Answers, Outcome};
 use crate::process::{Server, measure_with, myself, say};
 use crate::product::{Product, Upstream, make_folder};
-use crate::report::{Contestant, Finding, Report, Sample, Section};
+use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{Options, Result, client, run};
 
 /// Each takes as long as its embedding; more of them would say no more.
@@ -32,12 +32,12 @@ type Passages = Vec<Vec<String>>;
 /// `batch-add` of notes that are a passage each: embedding is the work.
 pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const NOTE_CHARS: usize = 800;
-    const GOALS: &[(Floor, f64)] = &[(Floor::Embed, 0.8)];
+    const GOALS: &[Goal] = &[Goal::Rate(Floor::Embed, 0.95)];
     let count = if options.quick { 40 } else { 400 };
     let product = Product::start(options, Upstream::Embedded)?;
     let holder = Holder::new(&product, "adds@example.com")?;
     warm(&product, &holder)?;
-    let mut trial = Trial::new(GOALS);
+    let mut trial = Trial::new(&[Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let words = Words::new(options.seed + u64::from(round));
         let notes: Vec<String> = (0..count).map(|_| words.text(NOTE_CHARS)).collect();
@@ -58,7 +58,7 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
 
 /// `batch-add` of pages of a web server on this machine: fetched, read, cut, embedded, kept.
 pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
-    const GOALS: &[(Floor, f64)] = &[(Floor::Fetch, 0.7), (Floor::Embed, 0.7)];
+    const GOALS: &[Goal] = &[Goal::Rate(Floor::Fetch, 0.7), Goal::Rate(Floor::Embed, 0.7)];
     let wanted = if options.quick { 16 } else { 220 };
     let folder = make_folder(options)?;
     let site = folder.path().join("site");
@@ -87,7 +87,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         passages.push(passages_of(extracted.title.as_deref(), &extracted.markdown)?);
         numbers.push(number);
     }
-    let mut trial = Trial::new(GOALS);
+    let mut trial = Trial::new(&[Floor::Fetch, Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let urls: Vec<String> = numbers.iter().map(|number| address_of(*number, round)).collect();
         trial.fetch(0, &urls)?;
@@ -122,8 +122,8 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(goals: &[(Floor, f64)]) -> Self {
-        let floors = goals.iter().map(|(floor, _)| Contestant::new(floor.name())).collect();
+    fn new(floors: &[Floor]) -> Self {
+        let floors = floors.iter().map(|floor| Contestant::new(floor.name())).collect();
         Self { floors, ours: Contestant::new("attache"), passages: 0, items: 0 }
     }
 
@@ -148,7 +148,7 @@ impl Trial {
 
     fn keep(&mut self, place: usize, outcome: &Outcome, status: u16) -> Result<()> {
         let sample = run::sample(outcome, status, outcome.own_cpu_seconds, outcome.own_peak_bytes)?;
-        self.floors[place].samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, ..sample });
+        self.floors[place].samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, generator: f64::NAN, ..sample });
         Ok(())
     }
 
@@ -172,16 +172,16 @@ impl Trial {
         let outcome = Outcome::of(200, Answers::of(vec![0; kept], String::new()), seconds, cost);
         let sample = run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)?;
         say(&format!("  {:.1} items/s", sample.rate));
-        self.ours.samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, ..sample });
+        self.ours.samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, generator: f64::NAN, ..sample });
         Ok(())
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    fn publish(self, name: &'static str, what: &str, goals: &[(Floor, f64)], report: &mut Report) {
+    fn publish(self, name: &'static str, what: &str, goals: &[Goal], report: &mut Report) {
         let each = self.passages as f64 / self.items.max(1) as f64;
         let rate = self.ours.median(|sample| sample.rate);
         let found = format!("{rate:.1} items/s, {:.1} passages/s", rate * each);
-        report.findings.push(Finding::of(format!("{name}: {what}, {} passages", self.passages), found));
-        report.sections.push(Section { name, goals: goals.to_vec(), floors: self.floors, product: Some(self.ours) });
+        report.find(name, Finding::of(format!("{what}, {} passages", self.passages), found));
+        report.section(&Section { name, goals: goals.to_vec(), floors: self.floors, product: Some(self.ours) });
     }
 }

@@ -74,10 +74,10 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let [embedding, scan] = [0, 1].map(|floor: usize| section.floors[floor].median(|sample| sample.p50_us));
     let (p50, p99) = (ours.median(|sample| sample.p50_us), ours.median(|sample| sample.p99_us));
     section.product = Some(ours);
-    report.sections.push(section);
+    report.section(&section);
     let goal = embedding + 1.3 * scan;
     let mut found = Finding::of(
-        format!("{name}: {chunks} passages, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
+        format!("{chunks} passages, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
         format!("p50 {}, p99 {}", ms(p50), ms(p99)),
     );
     if name == "search_100k" {
@@ -85,21 +85,17 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     } else if name == "search_1m" {
         found = found.should("p99 ≤ 50 ms", p99 <= 50_000.0);
     }
-    report.findings.push(found);
-    report
-        .findings
-        .push(Finding::of(format!("{name}: first search, which reads the vectors"), ms(first.as_secs_f64() * 1e6)));
-    report.findings.push(memory(name, chunks, [before, indexed, after]));
+    report.find(name, found);
+    report.find(name, Finding::of("first search, which reads the vectors", ms(first.as_secs_f64() * 1e6)));
+    report.find(name, memory(chunks, [before, indexed, after]));
     Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
-fn memory(name: &str, chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
+fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     let each = |bytes: u64| bytes.saturating_sub(before) as f64 * 100_000.0 / chunks as f64 / 1e6;
     Finding::of(
-        format!(
-            "{name}: memory per 100,000 passages after the first search, and after all (with the database's caches)"
-        ),
+        "memory per 100,000 passages after the first search, and after all (with the database's caches)",
         format!("{:.0} MB, {:.0} MB", each(indexed), each(after)),
     )
 }

@@ -10,14 +10,14 @@ use super::words::Words;
 use crate::floor::{Floor, stream};
 use crate::process::{Server, measure_with, myself, say};
 use crate::product::{Product, Upstream, make_folder};
-use crate::report::{Contestant, Finding, Report, Sample, Section};
+use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{Options, Result, client, run};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The stream of a batch that has ended, joined from its beginning by a thousand clients, each of which joins again at its end.
 pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
-    const GOALS: &[(Floor, f64)] = &[(Floor::Stream, 0.7)];
+    const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;
     let (streams, items) = if options.quick { (100, 40) } else { (1_000, 600) };
     let product = Product::start(options, Upstream::Embedded)?;
@@ -47,11 +47,9 @@ pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Resul
         say(&format!("  round {}: {:.0} messages/s", round + 1, sample.rate));
         ours.samples.push(sample);
     }
-    let what = format!(
-        "{name}: {streams} streams at once, {} messages each; latencies are those of whole streams",
-        messages.len()
-    );
-    report.findings.push(Finding::of(what, format!("{:.0} messages/s", ours.median(|sample| sample.rate))));
-    report.sections.push(Section { name, goals: GOALS.to_vec(), floors: vec![bare], product: Some(ours) });
+    let what =
+        format!("{streams} streams at once, {} messages each; latencies are those of whole streams", messages.len());
+    report.find(name, Finding::of(what, format!("{:.0} messages/s", ours.median(|sample| sample.rate))));
+    report.section(&Section { name, goals: GOALS.to_vec(), floors: vec![bare], product: Some(ours) });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Events: forwarded to the embedded service, forwarded to another process, held.
+//! Events that do not get into the embedded log: held, or forwarded to another process.
 
 use std::time::Duration;
 
@@ -6,40 +6,41 @@ use super::Scenario;
 use crate::event::{Chain, Machine};
 use crate::floor::Floor;
 use crate::plan::{Pace, Plan};
+use crate::process;
 use crate::product::{Product, Upstream};
+use crate::report::Goal;
+use crate::stock::Stock;
 use crate::{Options, Result};
 
 /// One chain per connection, each sender waiting for the answer before it sends the next event.
 #[derive(Debug)]
 pub struct Events {
     name: &'static str,
-    goals: &'static [(Floor, f64)],
+    goals: Vec<Goal>,
     upstream: Upstream,
     event_type: &'static str,
+    /// Events that are held before the first round.
+    before: usize,
     machines: Vec<Machine>,
 }
 
 impl Events {
-    /// Durable, with the embedded service.
-    pub fn forwarded() -> Self {
-        Self {
-            name: "events_forwarded",
-            goals: &[(Floor::Hash, 0.60), (Floor::Disk, 0.50)],
-            upstream: Upstream::Embedded,
-            event_type: "memory.stored",
-            machines: Vec::new(),
-        }
-    }
-
-    /// Held durably, because nobody knows their type.
-    pub fn held() -> Self {
-        Self { name: "events_held", goals: &[(Floor::Hash, 0.60)], event_type: "memory.dreamt", ..Self::forwarded() }
+    /// Held durably, because their type is not registered.
+    pub fn held(name: &'static str, before: usize) -> Self {
+        let goals = vec![Goal::Cpu(55.0)];
+        Self { name, goals, upstream: Upstream::Embedded, event_type: "memory.dreamt", before, machines: Vec::new() }
     }
 
     /// Forwarded over HTTP to a service that answers at once.
     pub fn external() -> Self {
-        let upstream = Upstream::External(Duration::ZERO);
-        Self { name: "events_external", goals: &[(Floor::Hash, 0.35)], upstream, ..Self::forwarded() }
+        Self {
+            name: "events_external",
+            goals: Vec::new(),
+            upstream: Upstream::External(Duration::ZERO),
+            event_type: "memory.stored",
+            before: 0,
+            machines: Vec::new(),
+        }
     }
 }
 
@@ -48,8 +49,12 @@ impl Scenario for Events {
         self.name
     }
 
-    fn goals(&self) -> &'static [(Floor, f64)] {
-        self.goals
+    fn floors(&self) -> &'static [Floor] {
+        &[Floor::Bare, Floor::Hash]
+    }
+
+    fn goals(&self) -> Vec<Goal> {
+        self.goals.clone()
     }
 
     fn status(&self) -> u16 {
@@ -60,8 +65,22 @@ impl Scenario for Events {
         self.upstream
     }
 
-    fn prepare(&mut self, product: &Product, options: &Options) -> Result<()> {
+    fn writes(&self) -> bool {
+        self.upstream == Upstream::Embedded
+    }
+
+    fn prepare(&mut self, product: &Product, _stock: Option<&Stock>, options: &Options) -> Result<()> {
+        const BEFORE: u32 = u32::MAX;
         self.machines = product.register(options.connections, options)?;
+        let before = if options.quick { self.before / 100 } else { self.before };
+        if before > 0 {
+            let lanes = plan_of_events(&self.machines, self.event_type, BEFORE, before, options.seed).1;
+            let pace = Pace { warm_up_seconds: 0.0, ..Pace::of(600.0) };
+            let outcome = process::send(&Plan { pace, lanes }, product.address)?;
+            if let Some(surprises) = outcome.surprises(&[202]) {
+                return Err(surprises.into());
+            }
+        }
         Ok(())
     }
 

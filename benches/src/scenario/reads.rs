@@ -1,13 +1,16 @@
 //! Reads: proofs, and what a signed-in person sees.
 
 use bytes::Bytes;
+use domain::Chance;
 use serde_json::json;
 
-use super::{Scenario, plan_of_events};
+use super::Scenario;
 use crate::floor::Floor;
-use crate::plan::{self, Pace, Plan};
+use crate::plan::{self, Plan};
 use crate::product::Product;
-use crate::{Options, Result, client, process};
+use crate::report::Goal;
+use crate::stock::Stock;
+use crate::{Options, Result, client};
 
 /// `account/computers` of several people with a few computers each, by their browsers' sessions.
 #[derive(Debug, Default)]
@@ -20,15 +23,19 @@ impl Scenario for AccountComputers {
         "account_computers"
     }
 
-    fn goals(&self) -> &'static [(Floor, f64)] {
-        &[(Floor::Bare, 0.35)]
+    fn floors(&self) -> &'static [Floor] {
+        &[Floor::Bare]
+    }
+
+    fn goals(&self) -> Vec<Goal> {
+        vec![Goal::Cpu(25.0)]
     }
 
     fn status(&self) -> u16 {
         200
     }
 
-    fn prepare(&mut self, product: &Product, options: &Options) -> Result<()> {
+    fn prepare(&mut self, product: &Product, _stock: Option<&Stock>, options: &Options) -> Result<()> {
         const PEOPLE: usize = 8;
         const COMPUTERS: usize = 4;
         let machines = product.register(PEOPLE * COMPUTERS, options)?;
@@ -57,7 +64,7 @@ impl Scenario for AccountComputers {
     }
 }
 
-/// `audit/verify` of events that are in the log.
+/// `audit/verify` of events anywhere in a filled log, each time a different one.
 #[derive(Debug, Default)]
 pub struct AuditProof {
     reads: Vec<Bytes>,
@@ -68,29 +75,37 @@ impl Scenario for AuditProof {
         "audit_proof"
     }
 
-    fn goals(&self) -> &'static [(Floor, f64)] {
-        &[(Floor::Bare, 0.25)]
+    fn floors(&self) -> &'static [Floor] {
+        &[Floor::Bare]
+    }
+
+    fn goals(&self) -> Vec<Goal> {
+        vec![Goal::Cpu(35.0)]
+    }
+
+    fn log(&self, options: &Options) -> u64 {
+        options.log.iter().copied().max().unwrap_or_default()
     }
 
     fn status(&self) -> u16 {
         200
     }
 
-    fn prepare(&mut self, product: &Product, options: &Options) -> Result<()> {
-        let machines = product.register(options.connections, options)?;
-        let (ids, lanes) = plan_of_events(&machines, "memory.stored", 0, options.requests_max, options.seed);
-        let sent = process::send(&Plan { pace: Pace::of(options.seconds), lanes }, product.address)?;
-        if let Some(surprises) = sent.surprises(&[202]) {
-            return Err(surprises.into());
-        }
-        for ((machine, ids), done) in machines.iter().zip(ids).zip(sent.lanes_done) {
-            let read = |id: &String| machine.request("GET", &format!("/api/v1/audit/verify?event_id={id}"), b"");
-            self.reads.extend(ids.iter().take(done).map(read));
+    fn prepare(&mut self, _product: &Product, stock: Option<&Stock>, options: &Options) -> Result<()> {
+        let stock = stock.ok_or("proofs need a log with events")?;
+        let read = |(id, place): &(_, usize)| {
+            stock.machines[*place].request("GET", &format!("/api/v1/audit/verify?event_id={id}"), b"")
+        };
+        self.reads = stock.known.iter().map(read).collect();
+        // In the order of the log one tile would serve 256 proofs in a row.
+        let chance = Chance::seeded(options.seed);
+        for last in (1..self.reads.len()).rev() {
+            self.reads.swap(last, usize::try_from(chance.below(last as u64 + 1))?);
         }
         Ok(())
     }
 
     fn plan(&mut self, _round: u32, options: &Options) -> Result<Plan> {
-        Ok(Plan::cycling(&self.reads, options.connections, options.seconds))
+        Ok(Plan::dealt(&self.reads, options.connections, options.seconds))
     }
 }

@@ -116,20 +116,26 @@ impl Log {
             return Err(AuditFault::Checkpoint("it is of another tree than the one that is stored with it".to_owned()));
         }
         let before = self.heads().await?;
-        let (events, heads) = self.audit_events(&signed).await?;
+        let (events, heads, stored) = self.audit_events(&signed).await?;
         reaches(&before, &heads)?;
-        reaches(&heads, &self.heads().await?)?;
+        reaches(&stored, &self.heads().await?)?;
         self.audit_tree(signed.size, signed.root).await?;
         Ok(Audited { events, chains: heads.len() as u64, checkpoint, vkey: signed.vkey })
     }
 
-    async fn audit_events(&self, signed: &super::read::Signed) -> Result<(u64, Heads), AuditFault> {
-        let (mut events, mut after, mut heads) = (0, 0, Heads::new());
+    /// The number of events, the last event of each chain, and the last one whose head must be stored: an SQLite file has the heads of
+    /// the events that the signed tree holds.
+    async fn audit_events(&self, signed: &super::read::Signed) -> Result<(u64, Heads, Heads), AuditFault> {
+        let (mut events, mut after, mut heads, mut stored) = (0, 0, Heads::new(), Heads::new());
+        let stored_until = if self.pool.is_postgres() { u64::MAX } else { signed.size };
         loop {
             let rows: Vec<sql::AuditRow> =
-                on_reader!(&self.pool, |db| sqlx::query_as(sql::EVENTS_AFTER).bind(after).bind(PAGE).fetch_all(db))
-                    .during("read events")?;
-            let Some(last) = rows.last() else { return Ok((events, heads)) };
+                on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::EVENTS_AFTER)
+                    .bind(after)
+                    .bind(PAGE)
+                    .fetch_all(db))
+                .during("read events")?;
+            let Some(last) = rows.last() else { return Ok((events, heads, stored)) };
             after = last.id;
             events += rows.len() as u64;
             for row in &rows {
@@ -148,6 +154,9 @@ impl Log {
                     return Err(AuditFault::Link { event, expected: position });
                 }
                 let head = Head { chain_epoch: position.chain_epoch, seq: position.seq, self_hash: proof.self_hash };
+                if row.id.unsigned_abs() <= stored_until {
+                    stored.insert(key.clone(), (head, event));
+                }
                 heads.insert(key, (head, event));
             }
         }

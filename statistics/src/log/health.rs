@@ -23,9 +23,12 @@ pub struct Standing {
 pub(super) struct Appends(Mutex<Option<(Timestamp, String)>>);
 
 impl Log {
-    /// Commits a write, to learn whether the database takes any.
+    /// Commits a write, to learn whether the database takes any; on SQLite by the thread that appends.
     pub async fn writable(&self) -> Result<(), LogError> {
-        Ok(self.pool.probe_write().await?)
+        match &self.writer {
+            Some(writer) => writer.probe().await,
+            None => Ok(self.pool.probe_write().await?),
+        }
     }
 
     /// Tree, last signature, and events that wait for their place.
@@ -41,14 +44,16 @@ impl Log {
     pub fn append_failure(&self) -> Option<(Timestamp, String)> {
         self.appends.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
 
+impl Appends {
     /// Notes how an append ended. A group that was refused for what it holds says nothing of the log.
-    pub(super) fn note<T>(&self, appended: &Result<T, LogError>) {
+    pub(super) fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
         let failure = match appended {
             Ok(_) => None,
-            Err(error) if error.is_unavailable() => Some((self.clock.now(), domain::reasons(error))),
+            Err(error) if error.is_unavailable() => Some((now, domain::reasons(error))),
             Err(_) => return,
         };
-        *self.appends.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 }

@@ -1,5 +1,7 @@
 //! Reading the log: activity, proofs, and what anyone may see of the tree.
 
+pub(super) mod statements;
+
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use chrono::DateTime;
@@ -10,14 +12,14 @@ use domain::{Digest, Timestamp};
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::on_reader;
+use store::{Pool, on_reader};
 
+use super::shelf::Group;
 use super::sql::{self, Dialect};
 use super::{During, Log, LogError};
 use crate::contract::{ActivityQuery, Passed, Scope};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
-use crate::merkle::tile::Tiles;
 use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
 
 /// Entries of a page when the caller does not say.
@@ -25,7 +27,11 @@ const LIMIT_DEFAULT: u16 = 100;
 /// Entries of a page at most.
 const LIMIT_MAX: u16 = 500;
 
+/// Bytes of a proof without its event, roughly.
+const BODY_BYTES: usize = 4096;
+
 /// What was signed last.
+#[derive(Debug)]
 pub(super) struct Signed {
     pub(super) size: u64,
     pub(super) root: Digest,
@@ -77,28 +83,30 @@ impl Log {
 
     /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
     pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, LogError> {
-        let identities = identities(scope);
-        let row: Option<sql::ProofRow> = on_reader!(&self.pool, |db: Db| {
-            let [of_machine, of_identities] = <Db as Dialect>::PROOF;
-            let event = match scope.machine {
-                Some(machine) => sqlx::query_as(of_machine).bind(event_id.as_uuid()).bind(machine.as_uuid()),
-                None => sqlx::query_as(of_identities).bind(event_id.as_uuid()).bind(&identities),
-            };
-            event.fetch_optional(db)
-        })
-        .during("read an event")?;
-        let Some(row) = row else {
+        let row = match &self.pool {
+            Pool::Sqlite { .. } => self.pool.probe_one(statements::PLACED, &[event_id.as_uuid().into()]).await,
+            Pool::Postgres(pool) => {
+                sqlx::query_as(statements::PLACED_ON_POSTGRES).bind(event_id.as_uuid()).fetch_optional(pool).await
+            }
+        };
+        let row: Option<statements::PlacedRow> = row.during("read an event")?;
+        let Some(row) = row.filter(|row| holds(scope, row)) else {
             return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "event_not_found" })));
         };
         // After the event: a place in the tree is stored together with the checkpoint that holds it.
-        let signed = self.signed().await?;
-        let mut proof = described(&row, &signed)?;
+        let tree = self.signed_tree(u64::try_from(row.tree_size).map_err(|_| LogError::Corrupt("tree.size"))?).await?;
+        let (row, siblings) = row.parted();
+        let mut proof = described(&row, &tree.signed)?;
         if let Some(index) = proof.leaf_index {
-            let names = Tiles::needed(|tree| merkle::inclusion(tree, index, signed.size))?;
-            let mut tiles = self.tiles(names).await?;
-            proof.inclusion_path = Some(merkle::inclusion(&mut tiles, index, signed.size)?);
+            let group = siblings.map(|hashes| Group::of(index, &hashes));
+            let size = tree.signed.size;
+            let path = self.path(&tree, group.as_ref(), |tiles| merkle::inclusion(tiles, index, size)).await?;
+            proof.inclusion_path = Some(path);
         }
-        Ok(Passed::json(StatusCode::OK, &proof))
+        let mut body = Vec::with_capacity(BODY_BYTES + row.canonical.len() * 4 / 3);
+        // Plain members always have a JSON form.
+        let _ = serde_json::to_writer(&mut body, &proof);
+        Ok(Passed::written(StatusCode::OK, body))
     }
 
     /// `GET /v1/audit/checkpoint`: the signed note.
@@ -115,9 +123,8 @@ impl Log {
         if from == 0 || from > to || to > signed.size {
             return Ok(invalid_range(signed.size));
         }
-        let names = Tiles::needed(|tree| merkle::consistency(tree, from, to))?;
-        let mut tiles = self.tiles(names).await?;
-        let proof = merkle::consistency(&mut tiles, from, to)?;
+        let tree = self.signed_tree(signed.size).await?;
+        let proof = self.path(&tree, None, |tiles| merkle::consistency(tiles, from, to)).await?;
         let body = json!({ "from": from, "to": to, "proof": proof, "checkpoint": signed.checkpoint });
         Ok(Passed::json(StatusCode::OK, &body))
     }
@@ -135,42 +142,53 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
+    /// What was signed last, as it is stored.
     pub(super) async fn signed(&self) -> Result<Signed, LogError> {
-        let (size, root, checkpoint, vkey): (i64, Vec<u8>, String, String) =
-            on_reader!(&self.pool, |db| sqlx::query_as(sql::TREE).fetch_one(db)).during("read the signed tree")?;
-        let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
-        let root = Digest::try_from(&root[..]).map_err(|_| LogError::Corrupt("tree.root"))?;
-        Ok(Signed { size, root, checkpoint, vkey })
+        let row = self.tree_row().await?;
+        let size = u64::try_from(row.size).map_err(|_| LogError::Corrupt("tree.size"))?;
+        let root = Digest::try_from(&row.root[..]).map_err(|_| LogError::Corrupt("tree.root"))?;
+        Ok(Signed { size, root, checkpoint: row.checkpoint, vkey: row.vkey })
+    }
+
+    async fn tree_row(&self) -> Result<statements::TreeRow, LogError> {
+        const OPERATION: &str = "read the signed tree";
+        let row = self.pool.probe_one(statements::TREE, &[]).await.during(OPERATION)?;
+        row.ok_or(sqlx::Error::RowNotFound).during(OPERATION)
+    }
+}
+
+/// Whether the scope shows the event: a computer its own, an account those of its identities.
+fn holds(scope: &Scope, row: &statements::PlacedRow) -> bool {
+    match scope.machine {
+        Some(machine) => machine.as_uuid() == row.machine_id,
+        None => scope.identities.iter().any(|identity| identity.as_str() == row.user_cuid),
     }
 }
 
 /// The proof of an event, all but the path.
 pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
-    /// Of the canonical bytes, the one member that has no column.
-    #[derive(Deserialize)]
-    struct Linked {
-        hash_chain: Link,
-    }
-    #[derive(Deserialize)]
-    struct Link {
-        prev: Prev,
-    }
     let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("events.seq or events.chain_epoch"));
     let digest = |bytes: &[u8], column| Digest::try_from(bytes).map_err(|_| LogError::Corrupt(column));
-    let linked: Linked = serde_json::from_slice(&row.canonical).map_err(|_| LogError::Corrupt("events.canonical"))?;
-    let prev = linked.hash_chain.prev;
-    let leaf = Leaf {
+    let leaf_hash = digest(&row.leaf_hash, "events.leaf_hash")?;
+    let quick = written_prev(&row.canonical);
+    let mut leaf = Leaf {
         agent_id: row.agent_id.as_str().into(),
         chain_epoch: number(row.chain_epoch)?,
         event_id: row.event_id.into(),
         machine_id: row.machine_id.into(),
-        prev,
+        prev: quick.unwrap_or(Prev::Genesis),
         receipt_id: row.receipt_id.into(),
         received_at_ms: row.received_at_ms,
         self_hash: digest(&row.self_hash, "events.self")?,
         seq: number(row.seq)?,
         v: VERSION,
     };
+    let mut leaf_bytes = leaf.bytes();
+    // The leaf commits to `prev`: whatever was taken for it elsewhere in the text does not lead to its hash.
+    if quick.is_none() || merkle::leaf_hash(&leaf_bytes) != leaf_hash {
+        leaf.prev = read_prev(&row.canonical)?;
+        leaf_bytes = leaf.bytes();
+    }
     let leaf_index =
         row.leaf_index.map(u64::try_from).transpose().map_err(|_| LogError::Corrupt("leaves.leaf_index"))?;
     let included = leaf_index.is_some();
@@ -187,11 +205,11 @@ pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditPro
             agent_id: row.agent_id.clone(),
             chain_epoch: leaf.chain_epoch,
             seq: leaf.seq,
-            prev,
+            prev: leaf.prev,
             prev_event_id: row.prev_event_id.map(EventId::from),
         },
-        leaf_b64: BASE64_STANDARD.encode(leaf.bytes()),
-        leaf_hash: digest(&row.leaf_hash, "events.leaf_hash")?,
+        leaf_b64: BASE64_STANDARD.encode(&leaf_bytes),
+        leaf_hash,
         leaf_index,
         tree_size: included.then_some(signed.size),
         root_hash: included.then_some(signed.root),
@@ -199,6 +217,29 @@ pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditPro
         checkpoint: included.then(|| signed.checkpoint.clone()),
         vkey: signed.vkey.clone(),
     })
+}
+
+/// Of canonical bytes, the one member that has no column: the first that is written as it is. A quote within a string has a backslash
+/// before it, so no string can hold this.
+fn written_prev(canonical: &[u8]) -> Option<Prev> {
+    const BEFORE: &[u8] = br#""hash_chain":{"prev":""#;
+    let begin = canonical.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
+    let text = canonical[begin..].split(|byte| *byte == b'"').next()?;
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The same, read as JSON.
+fn read_prev(canonical: &[u8]) -> Result<Prev, LogError> {
+    #[derive(Deserialize)]
+    struct Linked {
+        hash_chain: Link,
+    }
+    #[derive(Deserialize)]
+    struct Link {
+        prev: Prev,
+    }
+    let linked: Linked = serde_json::from_slice(canonical).map_err(|_| LogError::Corrupt("events.canonical"))?;
+    Ok(linked.hash_chain.prev)
 }
 
 fn entry(row: &sql::ActivityRow) -> Value {
@@ -248,6 +289,25 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_link_is_found_where_it_is_written_and_nowhere_else() {
+        let link = Digest::of(b"before").to_string();
+        let canonical = |before: &str, link: &str| {
+            format!(r#"{{"event_type":"{before}","hash_chain":{{"prev":"{link}"}},"payload":{{}}}}"#).into_bytes()
+        };
+        let quoted = r#"\"hash_chain\":{\"prev\":\"GENESIS\""#;
+        for before in ["memory.stored", quoted] {
+            for link in [&link, Prev::GENESIS] {
+                let text = canonical(before, link);
+                assert_eq!(written_prev(&text), Some(link.parse().unwrap()));
+                assert_eq!(read_prev(&text).unwrap(), link.parse().unwrap());
+            }
+        }
+        assert_eq!(written_prev(&canonical("x", "genesis")), None);
+        assert_eq!(written_prev(b"{}"), None);
+        assert!(read_prev(b"{}").is_err());
+    }
 
     #[test]
     fn a_cursor_reads_back_and_nothing_else_does() {

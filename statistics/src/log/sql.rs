@@ -1,9 +1,13 @@
 //! The SQL of the log, all of it.
 //!
+//! What the writer of an SQLite file executes stands beside it (`writer/`), and what only PostgreSQL executes in [`postgres`].
+//!
 //! What travels in numbers (events of a batch, tiles of a pass) travels as two parameters, however many there are: `$1` is
 //! a JSON array with an object for each row, `$2` all binary values one after the other; a row says from which byte on
 //! (`pos`, from 1) its own stand there. So each statement has one text, is prepared once, and costs the driver two
 //! parameters instead of a thousand. The two dialects differ in how they unfold JSON, in locks, and in the clock.
+
+pub mod postgres;
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -158,11 +162,6 @@ pub struct AuditRow {
     pub proof: ProofRow,
 }
 
-/// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
-pub const EVENTS_AFTER: &str = "SELECT e.id, e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq,
-        e.self, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index
-    FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-    WHERE e.id > $1 ORDER BY e.id LIMIT $2";
 /// All heads, as [`FoundHead`].
 pub const HEADS_ALL: &str = "SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves FROM chain_heads";
 /// `(vkey, active_from, retired_at)`, oldest first.
@@ -175,8 +174,6 @@ pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) 
 /// The tree before its first leaf: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// `(size, root, checkpoint, vkey)` of what was signed last.
-pub const TREE: &str = "SELECT size, root, checkpoint, vkey FROM tree WHERE id = 1";
 /// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it. Ids of SQLite have no gap, so no row is
 /// counted.
 pub const STANDING_SQLITE: &str = "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
@@ -186,118 +183,22 @@ pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FR
     FROM tree WHERE id = 1";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
-/// Signs the next tree, if the last one is still the one that was read and the lease is still ours: size, root,
-/// checkpoint, vkey, `signed_at`; size before; holder, fence.
-pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
-    WHERE id = 1 AND size = $6 AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8)";
-
-/// Ends our own lease: holder.
-pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND holder = $1";
-
 /// The statements that differ. Those about many rows take the parameters of [`Rows`].
 pub trait Dialect: sqlx::Database {
-    /// The heads of some chain keys. On PostgreSQL they are locked, in one order everywhere, so nobody waits in a circle.
-    const HEADS: &'static str;
-    /// Those of some events (`$1`: where each id begins) that were taken already.
-    const KNOWN: &'static str;
-    /// Adds sources that are new.
-    const SOURCES_ADD: &'static str;
-    /// The ids of sources.
-    const SOURCES: &'static str;
-    /// Adds events, in the order given.
-    const EVENTS_ADD: &'static str;
-    /// Moves heads, or adds them. A head that somebody else has moved is not counted.
-    const HEADS_MOVE: &'static str;
-    /// The tree, the key, the lease (milliseconds left by the clock of the database) and whether events wait.
-    const STATE: &'static str;
-    /// Takes or renews the lease, unless another holds it: holder, milliseconds. Gives the fence.
-    const LEASE: &'static str;
-    /// `(event, leaf_hash)` of those that wait, in the order of commits, at most `$1`.
-    const WAITING: &'static str;
-    /// Gives events (`$1`: their ids) their places in the tree, from leaf `$2` on.
-    const PLACE: &'static str;
+    /// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
+    const EVENTS_AFTER: &'static str;
     /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
     const LEAVES_FROM: &'static str;
     /// Some tiles.
     const TILES: &'static str;
-    /// Adds tiles or rewrites them.
-    const TILES_PUT: &'static str;
     /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit.
     const ACTIVITY: [&'static str; 2];
-    /// An event of a computer, or of identities (JSON array): id; `$2`.
-    const PROOF: [&'static str; 2];
     /// `(user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
     /// of a day.
     const USAGE: &'static str;
     /// `(memory, retrospectives)` beyond the leaves that are counted: the lane and the event type that count; leaves; events at
     /// most; identities (JSON array); received from, until.
     const USAGE_BEYOND: &'static str;
-}
-
-/// Columns and binary values of an event's row; `$uuid` reads an id from the bytes.
-macro_rules! events_add {
-    ($uuid:literal, $close:literal) => {
-        concat!(
-            "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
-                chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
-            SELECT ",
-            $uuid, "substr($2, pos, 16)", $close, ", ",
-            $uuid, "substr($2, pos + 16, 16)", $close, ",
-                source_id, event_type, ts_edge_ms, consent_level, redacted, chain_epoch, seq, substr($2, pos + 32, 32),
-                CASE WHEN begins THEN NULL ELSE ", $uuid, "substr($2, pos + 96, 16)", $close, " END,
-                received_at_ms, substr($2, pos + 64, 32), substr($2, pos + 112, len) FROM r"
-        )
-    };
-}
-
-macro_rules! heads_move {
-    ($rows:literal, $uuid:literal, $close:literal) => {
-        concat!(
-            $rows,
-            " INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
-            SELECT ",
-            $uuid,
-            "substr($2, pos, 16)",
-            $close,
-            ", agent_id, chain_epoch, seq, substr($2, pos + 16, 32), ",
-            $uuid,
-            "substr($2, pos + 48, 16)",
-            $close,
-            ", moves FROM r WHERE true
-            ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
-                self = excluded.self, event_id = excluded.event_id, moves = excluded.moves
-            WHERE chain_heads.moves = excluded.moves - 1"
-        )
-    };
-}
-
-/// Tree, key and lease; `$now` is the clock of the database in milliseconds.
-macro_rules! state {
-    ($now:literal, $waiting:literal) => {
-        concat!(
-            "SELECT t.size, t.root, k.name, k.seed, s.holder, s.held_until_ms - ",
-            $now,
-            " AS lease_ms,
-                EXISTS (",
-            $waiting,
-            ") AS waiting
-            FROM tree t CROSS JOIN sequencer s CROSS JOIN log_keys k WHERE k.retired_at IS NULL"
-        )
-    };
-}
-
-macro_rules! lease {
-    ($now:literal) => {
-        concat!(
-            "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN fence ELSE fence + 1 END, holder = $1,
-                held_until_ms = ",
-            $now,
-            " + $2
-            WHERE id = 1 AND (holder IS NULL OR holder = $1 OR held_until_ms < ",
-            $now,
-            ") RETURNING fence"
-        )
-    };
 }
 
 /// A page over many sources, each of which is an index that is read from its end. Only the sources with the newest events can have
@@ -319,15 +220,31 @@ macro_rules! activity {
     };
 }
 
-/// SQLite looks rows up by an id that a correlated query found.
+/// The index of activity is written behind the log, so a page is what the index has and what stands behind it. SQLite looks rows up by
+/// an id that a correlated query found.
 macro_rules! sqlite_activity {
     ($scope:literal) => {
-        activity!(
+        concat!(
+            "WITH newest AS (SELECT s.id FROM sources s
+                JOIN events f ON f.id = (SELECT n.id FROM activity n WHERE n.source_id = s.id AND n.received_at_ms >= $3
+                    AND (n.received_at_ms, n.id) < ($4, $5) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1)
+                WHERE ",
             $scope,
-            "JOIN events f ON f.id = (SELECT n.id FROM events n WHERE n.source_id = s.id AND n.received_at_ms >= $3
-                AND (n.received_at_ms, n.id) < ($4, $5) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1)",
-            "JOIN events e ON e.id IN (SELECT n.id FROM events n WHERE n.source_id = s.id AND n.received_at_ms >= $3
-                AND (n.received_at_ms, n.id) < ($4, $5) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6)"
+            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $6),
+            page AS (
+                SELECT e.id FROM newest s JOIN events e ON e.id IN (SELECT n.id FROM activity n WHERE n.source_id = s.id
+                    AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
+                    ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6)
+                UNION
+                SELECT n.id FROM events n JOIN sources s ON s.id = n.source_id
+                    WHERE n.id > (SELECT size FROM tree WHERE id = 1) AND ",
+            $scope,
+            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) AND n.received_at_ms >= $3
+                    AND (n.received_at_ms, n.id) < ($4, $5))
+            SELECT e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms,
+                e.consent_level, e.redacted, e.chain_epoch, e.seq, e.receipt_id
+            FROM page p CROSS JOIN events e ON e.id = p.id CROSS JOIN sources s ON s.id = e.source_id
+            ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $6"
         )
     };
 }
@@ -347,15 +264,22 @@ macro_rules! postgres_activity {
     };
 }
 
-macro_rules! proof {
-    ($scope:literal) => {
+/// `$place` is the place of event `e` in the tree, or null.
+macro_rules! proof_columns {
+    ($place:literal) => {
         concat!(
-            "SELECT e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
-                e.received_at_ms, e.leaf_hash, e.canonical, l.leaf_index
-            FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
-            WHERE e.event_id = $1 AND ",
-            $scope
+            "e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
+                e.received_at_ms, e.leaf_hash, e.canonical, ",
+            $place,
+            " AS leaf_index"
         )
+    };
+}
+
+/// Rows have no gap and get their places in order, so the event with id n has place n - 1 once the tree is that large.
+macro_rules! sqlite_columns {
+    () => {
+        proof_columns!("CASE WHEN e.id <= (SELECT size FROM tree WHERE id = 1) THEN e.id - 1 END")
     };
 }
 
@@ -390,54 +314,17 @@ macro_rules! usage_beyond {
 }
 
 impl Dialect for sqlx::Sqlite {
-    const HEADS: &'static str = "SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-        FROM json_each($1) r CROSS JOIN chain_heads h
-        WHERE h.machine_id = substr($2, r.value ->> 'pos', 16) AND h.agent_id = r.value ->> 'agent_id'";
-    const KNOWN: &'static str = "SELECT e.event_id, e.receipt_id, e.self FROM json_each($1) r CROSS JOIN events e
-        WHERE e.event_id = substr($2, r.value, 16)";
-    const SOURCES_ADD: &'static str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane)
-        SELECT substr($2, value ->> 'pos', 16), value ->> 'agent_id', value ->> 'user_cuid', value ->> 'lane'
-        FROM json_each($1) WHERE true ON CONFLICT DO NOTHING";
-    const SOURCES: &'static str = "SELECT s.id, s.machine_id, s.agent_id, s.user_cuid, s.lane
-        FROM json_each($1) r CROSS JOIN sources s
-        WHERE s.machine_id = substr($2, r.value ->> 'pos', 16) AND s.agent_id = r.value ->> 'agent_id'
-            AND s.user_cuid = r.value ->> 'user_cuid' AND s.lane = r.value ->> 'lane'";
-    const EVENTS_ADD: &'static str = concat!(
-        "WITH r AS (SELECT value ->> 'pos' AS pos, value ->> 'len' AS len, value ->> 'source_id' AS source_id,
-            value ->> 'event_type' AS event_type, value ->> 'ts_edge_ms' AS ts_edge_ms,
-            value ->> 'consent_level' AS consent_level, value ->> 'redacted' AS redacted,
-            value ->> 'chain_epoch' AS chain_epoch, value ->> 'seq' AS seq, value ->> 'begins' AS begins,
-            value ->> 'received_at_ms' AS received_at_ms FROM json_each($1)) ",
-        events_add!("", "")
+    const EVENTS_AFTER: &'static str = concat!(
+        "SELECT e.id, ",
+        sqlite_columns!(),
+        " FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
     );
-    const HEADS_MOVE: &'static str = heads_move!(
-        "WITH r AS (SELECT value ->> 'pos' AS pos, value ->> 'agent_id' AS agent_id, value ->> 'chain_epoch' AS chain_epoch,
-            value ->> 'seq' AS seq, value ->> 'moves' AS moves FROM json_each($1))",
-        "",
-        ""
-    );
-    const STATE: &'static str = state!(
-        "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-        "SELECT 1 FROM events WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves)"
-    );
-    const LEASE: &'static str = lease!("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
-    const WAITING: &'static str = "SELECT id, leaf_hash FROM events
-        WHERE id > (SELECT COALESCE(MAX(event), 0) FROM leaves) ORDER BY id LIMIT $1";
-    const PLACE: &'static str =
-        "INSERT INTO leaves (event, leaf_index) SELECT value, $2 + key FROM json_each($1) WHERE true";
-    // The event with id n has place n - 1, so the places stand in the order of the ids.
-    const LEAVES_FROM: &'static str = "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
-        WHERE l.event > $1 ORDER BY l.event LIMIT $2";
+    const LEAVES_FROM: &'static str = "SELECT id - 1, leaf_hash FROM events
+        WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2";
     const TILES: &'static str = "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
         WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
-    const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
-        SELECT value ->> 'level', value ->> 'place', substr($2, value ->> 'pos', value ->> 'len') FROM json_each($1)
-        WHERE true ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
     const ACTIVITY: [&'static str; 2] =
         [sqlite_activity!("s.machine_id = $1"), sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))")];
-    const PROOF: [&'static str; 2] =
-        [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT value FROM json_each($2))")];
-    // Here the event with id n has place n - 1: ids have no gap, and places are given in their order.
     const USAGE: &'static str = usage!("(SELECT * FROM events WHERE id > $3 AND id <= $4) e");
     const USAGE_BEYOND: &'static str =
         usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
@@ -445,80 +332,22 @@ impl Dialect for sqlx::Sqlite {
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
 /// cached while the tables were empty would otherwise read them whole for ever.
-/// The same text, for what is written.
-impl Dialect for store::pool::Direct {
-    const HEADS: &'static str = <sqlx::Sqlite as Dialect>::HEADS;
-    const KNOWN: &'static str = <sqlx::Sqlite as Dialect>::KNOWN;
-    const SOURCES_ADD: &'static str = <sqlx::Sqlite as Dialect>::SOURCES_ADD;
-    const SOURCES: &'static str = <sqlx::Sqlite as Dialect>::SOURCES;
-    const EVENTS_ADD: &'static str = <sqlx::Sqlite as Dialect>::EVENTS_ADD;
-    const HEADS_MOVE: &'static str = <sqlx::Sqlite as Dialect>::HEADS_MOVE;
-    const STATE: &'static str = <sqlx::Sqlite as Dialect>::STATE;
-    const LEASE: &'static str = <sqlx::Sqlite as Dialect>::LEASE;
-    const WAITING: &'static str = <sqlx::Sqlite as Dialect>::WAITING;
-    const PLACE: &'static str = <sqlx::Sqlite as Dialect>::PLACE;
-    const LEAVES_FROM: &'static str = <sqlx::Sqlite as Dialect>::LEAVES_FROM;
-    const TILES: &'static str = <sqlx::Sqlite as Dialect>::TILES;
-    const TILES_PUT: &'static str = <sqlx::Sqlite as Dialect>::TILES_PUT;
-    const ACTIVITY: [&'static str; 2] = <sqlx::Sqlite as Dialect>::ACTIVITY;
-    const PROOF: [&'static str; 2] = <sqlx::Sqlite as Dialect>::PROOF;
-    const USAGE: &'static str = <sqlx::Sqlite as Dialect>::USAGE;
-    const USAGE_BEYOND: &'static str = <sqlx::Sqlite as Dialect>::USAGE_BEYOND;
-}
-
 impl Dialect for sqlx::Postgres {
-    // The keys come sorted, and are locked in that order.
-    const HEADS: &'static str = "SELECT h.* FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT)
-        CROSS JOIN LATERAL (SELECT h.machine_id, h.agent_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
-            FROM chain_heads h WHERE h.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID AND h.agent_id = r.agent_id
-            FOR UPDATE) h";
-    const KNOWN: &'static str = "SELECT e.* FROM jsonb_array_elements_text($1::JSONB) AS r (pos)
-        CROSS JOIN LATERAL (SELECT e.event_id, e.receipt_id, e.self FROM events e
-            WHERE e.event_id = encode(substr($2, r.pos::INT, 16), 'hex')::UUID OFFSET 0) e";
-    const SOURCES_ADD: &'static str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane)
-        SELECT encode(substr($2, pos, 16), 'hex')::UUID, agent_id, user_cuid, lane
-        FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
-        ORDER BY 1, 2, 3, 4 ON CONFLICT DO NOTHING";
-    const SOURCES: &'static str = "SELECT s.id, s.machine_id, s.agent_id, s.user_cuid, s.lane
-        FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, user_cuid TEXT, lane TEXT)
-        CROSS JOIN LATERAL (SELECT * FROM sources s WHERE s.machine_id = encode(substr($2, r.pos, 16), 'hex')::UUID
-            AND s.agent_id = r.agent_id AND s.user_cuid = r.user_cuid AND s.lane = r.lane OFFSET 0) s";
-    const EVENTS_ADD: &'static str = concat!(
-        "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, source_id BIGINT,
-            event_type TEXT, ts_edge_ms BIGINT, consent_level TEXT, redacted BOOLEAN, chain_epoch BIGINT, seq BIGINT,
-            begins BOOLEAN, received_at_ms BIGINT)), added AS (",
-        events_add!("encode(", ", 'hex')::UUID"),
-        " ORDER BY pos RETURNING id, leaf_hash) INSERT INTO unsequenced (event, leaf_hash) SELECT id, leaf_hash FROM added"
+    const EVENTS_AFTER: &'static str = concat!(
+        "SELECT e.id, ",
+        proof_columns!("l.leaf_index"),
+        " FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
+        WHERE e.id > $1 ORDER BY e.id LIMIT $2"
     );
-    const HEADS_MOVE: &'static str = heads_move!(
-        "WITH r AS (SELECT * FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, agent_id TEXT, chain_epoch BIGINT,
-            seq BIGINT, moves BIGINT))",
-        "encode(",
-        ", 'hex')::UUID"
-    );
-    const STATE: &'static str =
-        state!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", "SELECT 1 FROM unsequenced");
-    const LEASE: &'static str = lease!("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)");
-    const WAITING: &'static str = "SELECT event, leaf_hash FROM unsequenced ORDER BY event LIMIT $1";
-    const PLACE: &'static str = "WITH r AS (SELECT event::BIGINT AS event, place - 1 AS place
-            FROM jsonb_array_elements_text($1::JSONB) WITH ORDINALITY AS t (event, place)),
-        gone AS (DELETE FROM unsequenced u USING r WHERE u.event = r.event)
-        INSERT INTO leaves (event, leaf_index) SELECT event, $2 + place FROM r";
     const LEAVES_FROM: &'static str = "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
         WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2";
     const TILES: &'static str = "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
         CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
             WHERE t.level = r.level AND t.place = r.place OFFSET 0) t";
-    const TILES_PUT: &'static str = "INSERT INTO tiles (level, place, hashes)
-        SELECT level, place, substr($2, pos, len)
-        FROM jsonb_to_recordset($1::JSONB) AS r (pos INT, len INT, level BIGINT, place BIGINT)
-        ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
     const ACTIVITY: [&'static str; 2] = [
         postgres_activity!("s.machine_id = $1"),
         postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
     ];
-    const PROOF: [&'static str; 2] =
-        [proof!("s.machine_id = $2"), proof!("s.user_cuid IN (SELECT jsonb_array_elements_text($2::JSONB))")];
     const USAGE: &'static str =
         usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");
     const USAGE_BEYOND: &'static str = usage_beyond!(

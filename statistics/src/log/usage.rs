@@ -2,6 +2,9 @@
 //!
 //! A place is given once and for ever, so whoever remembers up to which leaf they counted can go on from there after any crash.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use domain::ids::UserCuid;
 use domain::usage::{Day, MEMORY, RETROSPECTIVE, Used, Window};
 use store::on_reader;
@@ -10,10 +13,64 @@ use store::usage::UsageDay;
 use super::sql::{Dialect, TREE_SIZE};
 use super::{During, Log, LogError};
 
+/// Sums of the newest leaves, as the writer of this process gave them their places. They save reading the events again; a range that is
+/// not here is summed from the rows.
+#[derive(Debug, Clone, Default)]
+pub struct Spans(Arc<Mutex<VecDeque<Span>>>);
+
+/// The sum of the leaves from `from` up to `until`.
+#[derive(Debug)]
+struct Span {
+    from: u64,
+    until: u64,
+    days: Vec<(UserCuid, Day, Used)>,
+}
+
+/// Spans that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
+const SPANS_MAX: usize = 256;
+
+impl Spans {
+    /// Adds the newest span.
+    pub fn add(&self, from: u64, until: u64, days: Vec<(UserCuid, Day, Used)>) {
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        spans.push_back(Span { from, until, days });
+        if spans.len() > SPANS_MAX {
+            spans.pop_front();
+        }
+    }
+
+    /// The sum of the spans from `counted` on, at most `leaves_max` leaves of them, and where it ends; `None` without such a span.
+    fn from(&self, counted: u64, leaves_max: u32) -> Option<(u64, Vec<UsageDay>)> {
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while spans.front().is_some_and(|span| span.until <= counted) {
+            spans.pop_front();
+        }
+        let (mut until, mut sums) = (counted, BTreeMap::<(&str, i64), (&UserCuid, Used)>::new());
+        for span in spans.iter() {
+            if span.from != until || span.until - counted > u64::from(leaves_max) {
+                break;
+            }
+            until = span.until;
+            for (identity, day, used) in &span.days {
+                sums.entry((identity.as_str(), day.number())).or_insert((identity, Used::default())).1 += *used;
+            }
+        }
+        let day = |((_, day), (identity, used)): ((&str, i64), (&UserCuid, Used))| UsageDay {
+            user_cuid: identity.clone(),
+            day: Day::from(day),
+            used,
+        };
+        (until > counted).then(|| (until, sums.into_iter().map(day).collect()))
+    }
+}
+
 impl Log {
     /// What at most `leaves_max` leaves from place `counted` on come to, and the place to go on from: `counted` itself when there is
     /// nothing new.
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
+        if let Some(counted) = self.spans.from(counted, leaves_max) {
+            return Ok(counted);
+        }
         let size: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(TREE_SIZE).fetch_one(db))
             .during("read the size of the tree")?;
         let size = u64::try_from(size).map_err(|_| LogError::Corrupt("tree.size"))?;
@@ -45,7 +102,7 @@ impl Log {
         window: Window,
         events_max: u32,
     ) -> Result<Used, LogError> {
-        let identities = serde_json::to_string(identities).unwrap_or_default();
+        let identities = serde_json::to_string(identities).map_err(|_| LogError::Corrupt("identities"))?;
         let (memory, retrospectives): (i64, i64) = on_reader!(&self.pool, |db: Db| {
             let sum = sqlx::query_as(<Db as Dialect>::USAGE_BEYOND).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
             let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&identities);

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::nodes::Nodes;
 use super::tile::{TileId, Tiles};
 use super::*;
 
@@ -191,5 +192,50 @@ proptest! {
             _ => of = at,
         }
         prop_assert!(verify_inclusion(&leaf, at, of, &path, &whole).is_err());
+    }
+}
+
+#[test]
+fn nodes_are_what_a_tile_folds_to() {
+    for count in (0..=256).step_by(5).chain([1, 2, 3, 16, 127, 128, 255]) {
+        let hashes = leaves(count);
+        let mut tree = Tiles::default();
+        tree.append(0, &hashes).unwrap();
+        let all = Nodes::of(&hashes);
+        for lowest in 0..8 {
+            let nodes = all.from_level(lowest);
+            assert!(nodes.bytes() <= all.bytes());
+            for level in 0..8 {
+                for place in 0..=256_u64 >> level {
+                    let is_there = level >= lowest && (place + 1) << level <= count;
+                    let wanted = is_there.then(|| tree.subtree(level, place).unwrap());
+                    assert_eq!(
+                        nodes.get(level, usize::try_from(place).unwrap()),
+                        wanted,
+                        "{count} {lowest} {level} {place}"
+                    );
+                }
+            }
+        }
+        assert_eq!(all.get(8, 0), None);
+    }
+}
+
+#[test]
+fn a_tile_holds_what_the_size_of_the_tree_says() {
+    for (size, level, index, count) in [
+        (0, 0, 0, 0),
+        (1, 0, 0, 1),
+        (256, 0, 0, 256),
+        (256, 0, 1, 0),
+        (300, 0, 1, 44),
+        (300, 1, 0, 1),
+        (65_535, 1, 0, 255),
+        (65_536, 1, 0, 256),
+        (65_536, 2, 0, 1),
+        (u64::MAX, 0, 0, 256),
+        (u64::MAX, 7, 0, 255),
+    ] {
+        assert_eq!(TileId { level, index }.hashes_in(size), count, "{level}/{index} of {size}");
     }
 }

@@ -13,7 +13,7 @@ use super::{Subtrees, TreeFault, node_hash};
 /// Hashes in a full tile.
 pub const WIDTH: usize = 256;
 /// Levels of the tree per level of tiles: 2^8 = [`WIDTH`].
-const HEIGHT: u8 = 8;
+pub const HEIGHT: u8 = 8;
 /// Levels of tiles that a tree of `u64` leaves can have.
 const LEVELS_MAX: u8 = 8;
 
@@ -24,6 +24,15 @@ pub struct TileId {
     pub level: u8,
     /// Place within the level, from 0.
     pub index: u64,
+}
+
+impl TileId {
+    /// How many hashes of a tree of `size` leaves stand in the tile.
+    pub fn hashes_in(self, size: u64) -> usize {
+        let count = size >> (u32::from(HEIGHT) * u32::from(self.level));
+        let own = count.saturating_sub(self.index * WIDTH as u64);
+        usize::try_from(own).unwrap_or(usize::MAX).min(WIDTH)
+    }
 }
 
 impl fmt::Display for TileId {
@@ -100,8 +109,8 @@ impl Tiles {
 
 impl Subtrees for Tiles {
     fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault> {
-        let (id, place, count) = locate(level, index);
-        let hashes = self.0.get(&id).and_then(|tile| tile.get(place..place + count));
+        let (id, within, place) = locate(level, index);
+        let hashes = self.0.get(&id).and_then(|tile| tile.get(place << within..(place + 1) << within));
         hashes.map(|hashes| fold(hashes.to_vec())).ok_or(TreeFault::Missing(id))
     }
 }
@@ -117,18 +126,17 @@ impl Subtrees for Needed {
     }
 }
 
-/// In which tile, from which place on, and in how many hashes a perfect subtree stands.
-fn locate(level: u8, index: u64) -> (TileId, usize, usize) {
+/// In which tile a perfect subtree stands, on which level above the tile's own hashes, and at which place of that level.
+pub fn locate(level: u8, index: u64) -> (TileId, u8, usize) {
     let within = level % HEIGHT;
-    let first = index << within;
-    let id = TileId { level: level / HEIGHT, index: first / WIDTH as u64 };
+    let id = TileId { level: level / HEIGHT, index: index >> (HEIGHT - within) };
     // Below 256.
-    let place = usize::try_from(first % WIDTH as u64).unwrap_or(0);
-    (id, place, 1 << within)
+    let place = usize::try_from(index % (WIDTH as u64 >> within)).unwrap_or(0);
+    (id, within, place)
 }
 
 /// The root over a power of two of hashes.
-fn fold(mut hashes: Vec<Digest>) -> Digest {
+pub fn fold(mut hashes: Vec<Digest>) -> Digest {
     let mut count = hashes.len();
     while count > 1 {
         count /= 2;

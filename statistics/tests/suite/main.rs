@@ -8,3 +8,4 @@ mod log;
 mod tree;
 mod usage;
 mod world;
+mod writer;

@@ -63,6 +63,37 @@ laws! {
         }
     }
 
+    async fn a_proof_follows_a_tree_that_another_process_has_grown(world: World) {
+        let (mut chain, mut stranger) = (Chain::new(&world), Chain::new(&world));
+        let other = world.another(crate::world::ORIGIN).await.unwrap();
+        let vkey = vkey(&world.log).await;
+        let mut events = Vec::new();
+        for round in 0..6 {
+            let group: Vec<Value> = (0..3 + 60 * (round % 2)).map(|_| chain.next()).collect();
+            let appends: Vec<_> = group.iter().map(|event| world.append(event)).collect();
+            other.append(&appends).await.unwrap();
+            events.extend(group);
+            while other.sequence(1000).await.unwrap().added > 0 {}
+            for event in [&events[0], &events[events.len() / 2], &events[events.len() - 1]] {
+                let id = event["event_id"].as_str().unwrap().parse().unwrap();
+                for log in [&world.log, &other] {
+                    let proof = AuditProof::parse(&log.proof(&scope_of(event), id).await.unwrap().body).unwrap();
+                    assert_eq!(verify(&proof, &vkey).unwrap().checkpoint.size, events.len() as u64);
+                }
+            }
+        }
+        // Another computer, another identity, and an identity beside one's own.
+        let id = events[7]["event_id"].as_str().unwrap().parse().unwrap();
+        let mut scope = scope_of(&stranger.next());
+        assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
+        scope.machine = None;
+        assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
+        scope.identities.push(chain.identity());
+        assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 200);
+        scope.identities.clear();
+        assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
+    }
+
     async fn processes_that_sequence_at_once_grow_one_tree(world: World) {
         let mut chain = Chain::new(&world);
         let other = world.another(crate::world::ORIGIN).await.unwrap();

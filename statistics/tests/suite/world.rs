@@ -77,8 +77,7 @@ impl World {
     }
 
     pub fn append(&self, event: &Value) -> Append {
-        let now = Clock::system().now();
-        Append::new(submission(event), self.chance.uuid_v7(now).into(), now)
+        append_of(event, &self.chance)
     }
 
     pub async fn take(&self, event: &Value) -> AppendOutcome {
@@ -94,6 +93,12 @@ async fn pool(dir: &TempDir, database: Option<&TestDatabase>) -> Pool {
 
 async fn open(dir: &TempDir, database: Option<&TestDatabase>, origin: &str) -> Result<Log, statistics::log::LogError> {
     Log::open(pool(dir, database).await, origin, &Clock::system(), &Chance::system()).await
+}
+
+/// An event that is received now.
+pub fn append_of(event: &Value, chance: &Chance) -> Append {
+    let now = Clock::system().now();
+    Append::new(submission(event), chance.uuid_v7(now).into(), now)
 }
 
 /// The scope of the computer that an event names.

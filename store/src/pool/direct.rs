@@ -1,15 +1,15 @@
 //! SQLite without a thread between a statement and its caller.
 //!
-//! The driver's own SQLite connections live on a thread each, and every statement is a message there and another one back. [`Direct`] is
-//! a database for the same queries (`sqlx::query`, `query_as`, `QueryBuilder`, `FromRow`) that runs a statement where it is polled. Values
-//! are encoded as the driver encodes them, so both read what the other wrote.
+//! A connection of sqlx's own SQLite driver is a thread, and every statement is a message to it and an answer. [`Direct`] is a
+//! [`sqlx::Database`] for the same queries (`sqlx::query`, `query_as`, `QueryBuilder`, `FromRow`) that runs a statement in the task that polls
+//! it. Values are encoded as sqlx's driver encodes them, so each reads what the other wrote.
 //!
-//! - A statement runs from its beginning to its end in one poll. A future that is dropped is therefore never dropped in the middle of a
-//!   statement, and its connection can be rolled back at once.
-//! - A statement that takes long would hold up its worker thread of the runtime. A caller that has been running for longer than
-//!   [`IN_PLACE_MAX`], or that runs a statement which took longer the last time, gives the other tasks of that thread away first.
-//! - Only the writer uses it ([`super::writer`]). `BEGIN IMMEDIATE`, which may wait for another process, and `COMMIT`, which waits for the
-//!   disk, run on the writer's thread.
+//! - A statement runs to its end in one poll. A future that is dropped is never dropped in the middle of a statement, and its transaction can
+//!   be rolled back at once.
+//! - A long statement would block its worker thread of the runtime. A task that has run statements for longer than [`IN_PLACE_MAX`], or that
+//!   runs a statement that took longer the last time, calls `block_in_place`, which moves the other tasks to another thread.
+//! - Only the writer uses it ([`super::writer`]). `COMMIT`, which waits for the disk, and a `BEGIN IMMEDIATE` that waits for another process
+//!   run on the writer's thread.
 
 mod arguments;
 mod error;
@@ -32,10 +32,10 @@ pub use self::error::DirectError;
 pub use self::row::{DirectColumn, DirectDone, DirectRow, DirectStatement, DirectType, DirectValue, DirectValueRef};
 use super::{DatabaseSettings, SqliteFile};
 
-/// Longest time that a caller runs statements without giving the other tasks of its thread away.
+/// Longest time for which a task runs statements before it moves the other tasks of its thread.
 const IN_PLACE_MAX: Duration = Duration::from_millis(1);
 
-/// SQLite, each statement run where it is polled.
+/// SQLite, with every statement run in the task that polls it.
 #[derive(Debug)]
 pub struct Direct;
 
@@ -56,16 +56,16 @@ impl Database for Direct {
     const URL_SCHEMES: &'static [&'static str] = &["sqlite"];
 }
 
-/// A connection whose statements run where they are polled.
+/// A connection whose statements run in the task that polls them.
 pub struct DirectConnection {
     connection: rusqlite::Connection,
-    /// The first failure that is not the statement's own, such as a full disk.
+    /// The first error of the file, such as a full disk.
     fault: Option<DirectError>,
-    /// Transactions within transactions.
+    /// Number of nested transactions.
     depth: usize,
     /// Statements that took longer than [`IN_PLACE_MAX`].
     slow: HashSet<Box<str>>,
-    /// Since when the present user runs statements.
+    /// When the present user began to run statements.
     since: Instant,
 }
 
@@ -74,17 +74,21 @@ impl DirectConnection {
         Self { connection, fault: None, depth: 0, slow: HashSet::new(), since: Instant::now() }
     }
 
-    /// The connection itself, for statements that are prepared once and run for many rows.
-    pub fn raw(&mut self) -> &mut rusqlite::Connection {
+    pub(super) fn raw(&mut self) -> &mut rusqlite::Connection {
         &mut self.connection
     }
 
-    /// Runs `work` on the connection itself; see [`Self::raw`]. Other tasks of this thread do not wait for it.
-    pub fn visit<T>(
+    /// Runs `work` on the connection itself, for statements that are prepared once and run for many rows.
+    pub fn visit<T>(&mut self, work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        work(&self.connection).map_err(|error| self.failed(&error))
+    }
+
+    /// Runs `work` that takes longer than a millisecond, with the other tasks of this thread moved to another one.
+    pub fn visit_long<T>(
         &mut self,
-        work: impl FnOnce(&mut rusqlite::Connection) -> rusqlite::Result<T>,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
-        aside(|| work(&mut self.connection)).map_err(|error| self.failed(error))
+        aside(|| work(&self.connection)).map_err(|error| self.failed(&error))
     }
 
     /// Runs a statement without parameters or rows.
@@ -101,8 +105,7 @@ impl DirectConnection {
         self.since = Instant::now();
     }
 
-    /// Why the connection is not to be used again: a failure of the file or of the memory, or a transaction that SQLite has rolled back on
-    /// its own.
+    /// Why the connection must be closed: an error of the file or of the memory, or a transaction that SQLite has rolled back.
     pub(super) fn broken(&self) -> Option<DirectError> {
         match &self.fault {
             Some(fault) => Some(fault.clone()),
@@ -111,11 +114,11 @@ impl DirectConnection {
         }
     }
 
-    fn failed(&mut self, error: rusqlite::Error) -> Error {
+    fn failed(&mut self, error: &rusqlite::Error) -> Error {
         if error.sqlite_error().is_none() {
             return Error::InvalidArgument(error.to_string());
         }
-        let error = DirectError::from(&error);
+        let error = DirectError::from(error);
         if error.is_of_the_file() && self.fault.is_none() {
             self.fault = Some(error.clone());
         }
@@ -137,7 +140,7 @@ impl DirectConnection {
         if !is_long && is_persistent && begun.elapsed() > IN_PLACE_MAX {
             self.slow.insert(sql.into());
         }
-        outcome.map_err(|error| self.failed(error))
+        outcome.map_err(|error| self.failed(&error))
     }
 }
 
@@ -153,7 +156,7 @@ struct Outcome {
     done: DirectDone,
 }
 
-/// Gives the other tasks of this worker thread to another one before it runs something long.
+/// Moves the other tasks of this worker thread to another one while it runs `work`.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
@@ -245,7 +248,7 @@ impl<'c> Executor<'c> for &'c mut DirectConnection {
             let prepared = prepared.map(|statement| (statement.parameter_count(), row::columns(&statement)));
             match prepared {
                 Ok((parameters, columns)) => Ok(DirectStatement::new(sql, parameters, columns)),
-                Err(error) => Err(self.failed(error)),
+                Err(error) => Err(self.failed(&error)),
             }
         })
     }
@@ -254,7 +257,7 @@ impl<'c> Executor<'c> for &'c mut DirectConnection {
     where
         'c: 'e,
     {
-        // Only the macros that check a query while they compile it ask for this.
+        // Only sqlx's macros that check queries at compile time call this.
         Box::pin(async { Err(Error::InvalidArgument("a statement is not described".to_owned())) })
     }
 }
@@ -290,7 +293,7 @@ impl Connection for DirectConnection {
     }
 }
 
-/// Transactions within the transaction of the writer.
+/// Transactions nested in the transaction of the writer.
 #[derive(Debug)]
 pub struct Savepoints;
 
@@ -330,7 +333,7 @@ impl TransactionManager for Savepoints {
             Self::run(connection, "ROLLBACK TO nested").and_then(|()| Self::run(connection, "RELEASE nested"));
         match rolled_back {
             Ok(()) => connection.depth -= 1,
-            // The transaction around it is rolled back, and the connection closed.
+            // The writer rolls the transaction back and closes the connection.
             Err(error) => {
                 tracing::debug!(%error, "a transaction could not be rolled back");
                 connection.fault.get_or_insert_with(DirectError::rolled_back);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::DatabaseSettings;
+use super::probe::Readers;
 
 /// An SQLite file, and how connections to it are opened. Clones name the same file.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub struct SqliteFile {
     statements_max: usize,
     /// A copy that nobody writes to, such as a backup.
     is_immutable: bool,
+    /// Connections for short reads.
+    pub(super) readers: Arc<Readers>,
 }
 
 impl SqliteFile {
@@ -31,6 +34,7 @@ impl SqliteFile {
             cache_kib: settings.cache_kib,
             statements_max: settings.statements_max,
             is_immutable,
+            readers: Arc::new(Readers::new(settings.readers_max)),
         }
     }
 
@@ -48,8 +52,8 @@ impl SqliteFile {
         Ok(connection)
     }
 
-    /// The connection of the pool's own writer. It makes the file keep a log, and never waits for another process of its own accord:
-    /// that is done where it holds up nobody. Of a copy it can only read.
+    /// The connection of the pool's writer. It sets the file to WAL mode. A lock of another process is an error at once: the writer's
+    /// thread waits for it. A copy cannot be written.
     pub(super) fn own_writer(&self) -> rusqlite::Result<Connection> {
         if self.is_immutable {
             return self.reader();

@@ -64,8 +64,8 @@ fn greeting(settings: &DatabaseSettings, schema: Option<&str>) -> String {
     )
 }
 
-/// Rolls back, and says whether the connection is one that the next user may have: the driver must not believe that it is still in a
-/// transaction, or it would begin the next one as a savepoint.
+/// Rolls back, and returns whether the next user may have the connection. If the driver counts a transaction as open, it would begin the
+/// next one as a savepoint.
 async fn cleaned(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
     Ok(!connection.is_in_transaction())
@@ -76,7 +76,7 @@ pub async fn begin(connection: &mut PoolConnection<Postgres>) -> Result<sqlx::Tr
     Connection::begin(&mut **connection).await
 }
 
-/// What a transaction gave, and whether its connection may be used again.
+/// The outcome of a transaction, and whether its connection may be used again.
 #[derive(Debug)]
 pub struct Settled<T> {
     outcome: Result<T, sqlx::Error>,
@@ -92,15 +92,15 @@ impl<T> Settled<T> {
     /// Gives the connection back, or closes it.
     pub fn leave(self, connection: PoolConnection<Postgres>) -> Result<T, sqlx::Error> {
         if self.is_broken {
-            // Without a farewell, for which a server that is gone would be waited for.
+            // Without a message of termination, which a server that is gone would never receive.
             drop(connection.detach());
         }
         self.outcome
     }
 }
 
-/// Commits an outcome that is good and rolls back every other. That a roll-back failed too would only hide its reason; the connection is
-/// closed then, which rolls back as well.
+/// Commits an outcome that is good and rolls every other back. The error of a failed rollback would hide the reason for it; the connection
+/// is closed then, which rolls back as well.
 pub async fn settle<T>(
     transaction: sqlx::Transaction<'_, Postgres>,
     outcome: Result<T, sqlx::Error>,
@@ -122,7 +122,7 @@ pub async fn settle<T>(
     }
 }
 
-/// Commits a new version of a row that every database of this program has, with the values that it had.
+/// Writes a row of the table of migrations with the values that it has: PostgreSQL stores a new version of it.
 pub async fn probe_write(pool: &Pool) -> Result<(), sqlx::Error> {
     const SQL: &str = "UPDATE _sqlx_migrations SET success = success
         WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";

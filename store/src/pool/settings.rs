@@ -13,7 +13,7 @@ pub struct DatabaseSettings {
     pub url: Option<String>,
     /// PostgreSQL: most connections of this process to the database.
     pub connections_max: u32,
-    /// SQLite: most connections that read, beside the one that writes.
+    /// SQLite: most connections that read, beside the one that writes; as many again, at most, answer short reads.
     pub readers_max: u32,
     /// Longest wait for a free connection.
     #[serde(with = "humantime_serde")]

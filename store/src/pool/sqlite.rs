@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection};
 use super::{DatabaseSettings, DirectError, Pool, SqliteFile, Undo, Writer};
 use crate::error::{During, StoreError};
 
-/// Run before the writer is closed. Rows that `PRAGMA optimize` looks at per index: enough for the planner, and closing stays quick.
+/// Run before the writer is closed. `PRAGMA optimize` looks at so many rows per index: enough for the planner, and closing stays quick.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 /// The log beside the file shrinks back to this after a burst.
 pub(super) const LOG_BYTES_MAX: &str = "67108864";
@@ -55,8 +55,7 @@ fn options(path: &Path, busy_timeout: Duration, settings: &DatabaseSettings) -> 
         .statement_cache_capacity(settings.statements_max)
 }
 
-/// All migrations that are missing in one transaction, on a connection of the driver, which knows how to; nobody else of this process
-/// writes meanwhile.
+/// Runs all missing migrations in one transaction, on a connection of sqlx's driver. Other writes of this process wait for it.
 pub async fn migrate(writer: &Writer, file: &SqliteFile, migrator: &Migrator) -> Result<(), StoreError> {
     const DO: &str = "migrate the database";
     let turn = writer.alone().await.during(DO)?;
@@ -70,10 +69,10 @@ pub async fn migrate(writer: &Writer, file: &SqliteFile, migrator: &Migrator) ->
     Ok(())
 }
 
-/// Commits a change of the file: `PRAGMA user_version` writes its page also when the number stays, and no schema is needed.
+/// Commits a page: `PRAGMA user_version` writes the header of the file even if the number stays the same, and needs no table.
 pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     let mut turn = writer.begin(Undo::Whole).await?;
-    let probe = |connection: &mut rusqlite::Connection| {
+    let probe = |connection: &rusqlite::Connection| {
         let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         connection.pragma_update(None, "user_version", version)
     };
@@ -82,7 +81,7 @@ pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
 }
 
 /// `VACUUM INTO`: one read of all that is committed. The file holds what the original holds, keys included, so only its owner may read
-/// it; it is on the disk when this returns. It has a connection of its own, so others go on writing meanwhile.
+/// it; it is on the disk when this returns. It runs on a connection of its own and blocks no writes.
 pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreError> {
     // It writes into an empty file too, which has the rights that it is to have.
     make_file(path)?;
@@ -109,13 +108,13 @@ pub async fn describe(writer: &Writer) -> Result<Vec<String>, StoreError> {
     Ok(vec![asked(writer, SQL).await.during("describe the database")?])
 }
 
-/// One value, as text, asked of the writer outside of any transaction.
+/// Reads one text value on the writer's connection, outside of any transaction.
 async fn asked(writer: &Writer, sql: &'static str) -> Result<String, sqlx::Error> {
     let mut turn = writer.alone().await?;
     sqlx::query_scalar(sql).fetch_one(turn.connection()?).await
 }
 
-/// Closes the writer. SQLite updates its statistics first.
+/// Updates SQLite's statistics and closes the writer.
 pub async fn close(writer: &Writer) {
     writer.close(LAST_WORDS).await;
 }

@@ -1,19 +1,19 @@
 //! The one connection of this process that writes to an SQLite file.
 //!
-//! SQLite has one writer at a time, and a commit waits for the disk. So the writers of a process take turns, first come, first served, and
-//! those that come while another one writes share its commit:
+//! SQLite allows one writer at a time, and a commit waits for the disk. Bodies of transactions therefore take turns in the order in which
+//! they arrive, and those that wait share a commit:
 //!
 //! 1. The first member of a group begins a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
-//! 2. The next turn joins the same transaction, its body in a savepoint. A body that fails or is refused is rolled back to its savepoint,
-//!    and its neighbours stay. A single statement needs no savepoint: SQLite undoes a statement that fails.
-//! 3. When no turn waits, or the group is full, or has been open for some milliseconds, the transaction is committed on the writer's
-//!    thread. Then every member gets its answer: also one that was refused, because what it read may be another member's work. When the
+//! 2. The next body joins the same transaction and runs in a savepoint. A body that fails or is refused is rolled back to its savepoint; the
+//!    other members are not affected. A single statement needs no savepoint: SQLite undoes a statement that fails.
+//! 3. When no body waits, or the group is full, or has been open for some milliseconds, the writer's thread commits the transaction. Then
+//!    every member gets its outcome, including a member that was refused: it may have read uncommitted rows of another member. If the
 //!    commit fails, every member gets the error.
 //!
-//! A writer alone pays for no group: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
+//! A body without company runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
 //!
-//! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported a failure of
-//! the file, is closed, the members of its group get that error, and the next turn opens a new one. A body that is dropped before its end is
+//! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported an error of
+//! the file, is closed; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
 //! rolled back at once.
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ struct GroupLimits {
     open_max: Duration,
 }
 
-/// A reader of the same file does not wait for a group; those in it do.
+/// Bounds the latency that a member adds to those before it.
 const GROUP_LIMITS: GroupLimits = GroupLimits { members_max: 256, open_max: Duration::from_millis(5) };
 
 /// The writer of an SQLite file. Clones share it.
@@ -63,13 +63,13 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// Present while nobody has the turn.
+    /// Absent while a body or the thread uses it.
     desk: Option<Desk>,
     waiting: VecDeque<oneshot::Sender<Turn>>,
     is_closed: bool,
 }
 
-/// What the one whose turn it is holds.
+/// What a turn owns.
 #[derive(Default)]
 struct Desk {
     /// `None`: not opened yet, or closed after a failure.
@@ -93,24 +93,24 @@ pub struct WriterCounts {
     pub members: u64,
     /// Connections that were opened: more than one means that one failed.
     pub opened: u64,
-    /// Bodies that wait for their turn now.
+    /// Bodies that wait for their turn at this moment.
     pub waiting: usize,
 }
 
-/// How a body is undone.
+/// How much a body writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undo {
-    /// All of its statements, or none.
+    /// Several statements, committed together or not at all.
     Whole,
-    /// It is one statement, which SQLite undoes if it fails.
+    /// One statement, which SQLite undoes if it fails.
     Statement,
 }
 
-/// What there is to undo when a turn ends early.
+/// What a turn has begun and not settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     Nothing,
-    /// The transaction is this turn's own.
+    /// A transaction without other members.
     Transaction,
     /// A savepoint in the transaction of a group.
     Savepoint,
@@ -157,10 +157,16 @@ impl Writer {
         Ok(turn)
     }
 
-    /// Ends the connection, after `last` was run on it; whoever comes later gets an error.
+    /// Runs `last` on the connection and closes it, after the body that is running. Those that wait, and all later ones, get an error.
     pub(super) async fn close(&self, last: &'static str) {
-        let Ok(turn) = self.turn().await else { return };
         self.0.queue().is_closed = true;
+        let turn = match self.queue_up() {
+            Ok(turn) => turn,
+            Err(waiting) => match waiting.await {
+                Ok(turn) => turn,
+                Err(_) => return,
+            },
+        };
         let closed = turn
             .on_thread(move |mut turn| {
                 turn.shared.commit(&mut turn.desk);
@@ -186,33 +192,38 @@ impl Writer {
         }
     }
 
-    /// Whether nobody writes now.
+    /// Whether no transaction is open.
     pub(super) fn is_idle(&self) -> bool {
         self.0.queue().desk.is_some()
     }
 
     async fn turn(&self) -> Result<Turn, Error> {
-        let waiting = {
-            let mut queue = self.0.queue();
-            if queue.is_closed {
-                return Err(Error::PoolClosed);
-            }
-            if let Some(desk) = queue.desk.take() {
-                return Ok(Turn::new(Arc::clone(&self.0), desk));
-            }
-            let (sender, waiting) = oneshot::channel();
-            queue.waiting.push_back(sender);
-            waiting
-        };
-        match tokio::time::timeout(self.0.wait_max, waiting).await {
-            Err(_) => Err(Error::PoolTimedOut),
-            Ok(Err(_)) => Err(Error::PoolClosed),
-            Ok(Ok(turn)) if self.0.queue().is_closed => {
-                drop(turn);
-                Err(Error::PoolClosed)
-            }
-            Ok(Ok(turn)) => Ok(turn),
+        if self.is_closed() {
+            return Err(Error::PoolClosed);
         }
+        let turn = match self.queue_up() {
+            Ok(turn) => turn,
+            Err(waiting) => match tokio::time::timeout(self.0.wait_max, waiting).await {
+                Ok(turn) => turn.map_err(|_| Error::PoolClosed)?,
+                Err(_) => return Err(Error::PoolTimedOut),
+            },
+        };
+        if self.is_closed() { Err(Error::PoolClosed) } else { Ok(turn) }
+    }
+
+    /// A turn, or a place at the end of the queue.
+    fn queue_up(&self) -> Result<Turn, oneshot::Receiver<Turn>> {
+        let mut queue = self.0.queue();
+        if let Some(desk) = queue.desk.take() {
+            return Ok(Turn::new(Arc::clone(&self.0), desk));
+        }
+        let (sender, waiting) = oneshot::channel();
+        queue.waiting.push_back(sender);
+        Err(waiting)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.queue().is_closed
     }
 }
 
@@ -227,7 +238,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the desk to the next in the queue. If nobody waits, or the group is to take no more, its transaction is committed first.
+    /// Gives the desk to the next in the queue. If the queue is empty or the group is full, the transaction is committed first.
     fn pass_on(self: &Arc<Self>, mut desk: Desk) {
         loop {
             let next = {
@@ -239,15 +250,13 @@ impl Shared {
                 if commits {
                     break;
                 }
-                match queue.waiting.pop_front() {
-                    Some(next) => next,
-                    None => {
-                        queue.desk = Some(desk);
-                        return;
-                    }
-                }
+                let Some(next) = queue.waiting.pop_front() else {
+                    queue.desk = Some(desk);
+                    return;
+                };
+                next
             };
-            // Outside of the lock: a receiver that is gone gives the turn back, or drops it.
+            // Outside of the lock: the turn of a receiver that is gone comes back, or is dropped.
             match next.send(Turn::new(Arc::clone(self), desk)) {
                 Ok(()) => return,
                 Err(mut turn) => desk = turn.take_desk(),
@@ -256,7 +265,7 @@ impl Shared {
         let mut turn = Turn::new(Arc::clone(self), desk);
         self.thread.run(move || {
             let answers = turn.shared.finish(&mut turn.desk);
-            // The next group begins while the members of this one learn of their commit.
+            // The next group begins before the members of this one get their outcomes.
             drop(turn);
             answers.give();
         });
@@ -291,7 +300,7 @@ impl Group {
     }
 }
 
-/// What became of a group, for its members.
+/// The outcome of a group, for its members.
 #[derive(Default)]
 struct Answers {
     members: Vec<oneshot::Sender<Result<(), DirectError>>>,
@@ -307,14 +316,14 @@ impl Answers {
                 Err(error) if !is_alone => Err(error.of_a_neighbour()),
                 outcome => outcome.clone(),
             };
-            // One that went away needs no answer.
+            // A caller may have been dropped.
             let _gone = member.send(outcome);
         }
     }
 }
 
 impl Desk {
-    /// Closes the connection, which undoes what is not committed, and tells the members why.
+    /// Closes the connection, which rolls the transaction back. Returns the error for the members.
     fn fail(&mut self, error: &DirectError) -> Answers {
         self.connection = None;
         let members = self.group.take().map(|group| group.members).unwrap_or_default();
@@ -329,12 +338,12 @@ impl Desk {
     }
 }
 
-/// The right to use the writer's connection. The next one gets it when this is settled or dropped; dropped, it undoes what was done.
+/// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls its body back.
 pub struct Turn {
     shared: Arc<Shared>,
     desk: Desk,
     begun: Begun,
-    /// The desk was handed on.
+    /// The desk belongs to another turn.
     is_over: bool,
 }
 
@@ -348,19 +357,19 @@ impl Turn {
         self.desk.connection.as_mut().ok_or(Error::WorkerCrashed)
     }
 
-    /// Commits an outcome that is good, with the group, and undoes every other; gives it once it is on the disk.
+    /// Commits an outcome that is good, together with the group, and rolls every other back. Returns the outcome after the commit.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         let keep = outcome.as_ref().is_ok_and(good);
         match self.end(keep) {
             Ended::Alone => outcome,
             Ended::InGroup(committed) => match committed.await {
                 Ok(Ok(())) => outcome,
-                // Also in place of an error of its own: that may come from a neighbour's work, which is undone now.
+                // Also in place of an error of its own, which may come from rows of another member that are rolled back now.
                 Ok(Err(error)) => Err(Error::Database(Box::new(error))),
                 Err(_) => Err(Error::WorkerCrashed),
             },
             Ended::Failed(error) => match outcome {
-                // The failure that ended the transaction, with the statement that met it.
+                // The error that ended the transaction.
                 Err(own) if is_unavailable(&own) => Err(own),
                 _ => Err(Error::Database(Box::new(error))),
             },
@@ -376,7 +385,7 @@ impl Turn {
         let ended = match (broken, begun) {
             (Some(error), _) => Err(error),
             (None, Begun::Transaction) if !keep => match self.desk.command("ROLLBACK") {
-                // Nobody else's work was in it, so nothing that it read can be undone.
+                // The transaction had no other member, so all that the body read was committed.
                 Ok(()) => return Ended::Alone,
                 Err(error) => Err(error),
             },
@@ -410,7 +419,7 @@ impl Turn {
         } else {
             let begun = match &mut self.desk.connection {
                 Some(connection) => connection.command(BEGIN),
-                // Opening a file is not for a thread of the runtime.
+                // The writer's thread opens the file.
                 None => Err(DirectError::rolled_back()),
             };
             match begun {
@@ -466,7 +475,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Runs `work` on the writer's thread. If the caller goes away meanwhile, the turn ends when `work` does.
+    /// Runs `work` on the writer's thread. If the caller is dropped meanwhile, the turn ends together with `work`.
     async fn on_thread(self, work: impl FnOnce(Self) -> Result<Self, Error> + Send + 'static) -> Result<Self, Error> {
         let (sender, done) = oneshot::channel();
         let thread = Arc::clone(&self.shared);
@@ -481,7 +490,7 @@ impl Turn {
         std::mem::take(&mut self.desk)
     }
 
-    /// Undoes what was done in this turn and not settled.
+    /// Rolls back a body that was not settled.
     fn undo(&mut self) {
         let undone = match std::mem::replace(&mut self.begun, Begun::Nothing) {
             Begun::Nothing | Begun::Statement => return,
@@ -501,9 +510,9 @@ const UNDO: &str = "ROLLBACK TO member";
 
 /// How a turn ended.
 enum Ended {
-    /// It is rolled back, and nobody else was concerned.
+    /// It was the only member, and is rolled back.
     Alone,
-    /// It is in the group, which is committed later.
+    /// It is a member of a group that is committed later.
     InGroup(oneshot::Receiver<Result<(), DirectError>>),
     /// The transaction is lost.
     Failed(DirectError),

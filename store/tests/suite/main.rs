@@ -19,6 +19,7 @@ mod memories;
 mod near;
 mod outbox;
 mod passages;
+mod probes;
 mod schemas;
 mod signin;
 mod spaces;

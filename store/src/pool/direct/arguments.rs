@@ -1,4 +1,4 @@
-//! What is bound to a statement, encoded as the driver of SQLite does: ids are 16 bytes, moments RFC 3339, truth is 0 or 1.
+//! Arguments of statements, encoded as sqlx's SQLite driver encodes them: UUIDs as 16 bytes, timestamps as RFC 3339, booleans as 0 and 1.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 use super::{Direct, DirectType};
 
-/// Values in the order of their numbers.
+/// Arguments in the order of their numbers.
 pub type Values = Vec<Value>;
 
-/// What is bound to a statement.
+/// Arguments of a statement.
 #[derive(Debug, Default)]
 pub struct DirectArguments(Values);
 
@@ -74,7 +74,7 @@ impl Arguments for DirectArguments {
 sqlx_core::impl_into_arguments_for_arguments!(DirectArguments);
 sqlx_core::impl_encode_for_option!(Direct);
 
-/// Types, and the value that SQLite keeps of each.
+/// Types, and the value that SQLite stores for each.
 macro_rules! encoded {
     ($($rust:ty => |$this:ident| $value:expr;)*) => {$(
         impl Encode<'_, Direct> for $rust {

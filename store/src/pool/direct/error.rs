@@ -1,4 +1,4 @@
-//! Failures of SQLite, by its own codes.
+//! Errors of SQLite, by its result codes.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::ffi;
 use sqlx::error::{DatabaseError, ErrorKind};
 
-/// A failure of SQLite. Clones tell every member of a group of the same one.
+/// An error of SQLite. Every member of a group gets a clone.
 #[derive(Debug, Clone)]
 pub struct DirectError {
     /// <https://www.sqlite.org/rescode.html>, extended.
@@ -17,22 +17,22 @@ pub struct DirectError {
 }
 
 impl DirectError {
-    /// A transaction that is gone although nobody ended it.
+    /// The transaction ended without `COMMIT`.
     pub(in crate::pool) fn rolled_back() -> Self {
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: "the transaction was rolled back by the database".into() }
     }
 
-    /// The failure as those learn of it whose work was undone with it. What one of them did wrong is not the others' fault: they may
+    /// The error for the other members of a group. The error of one member, such as a violated constraint, is none of theirs: they may
     /// try again.
     pub(in crate::pool) fn of_a_neighbour(&self) -> Self {
         if self.is_of_the_file() || self.is_busy() {
             return self.clone();
         }
-        let message = format!("the transaction was rolled back for another member's sake: {}", self.message);
+        let message = format!("the transaction was rolled back because of another member: {}", self.message);
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: message.into() }
     }
 
-    /// Whether it is of the file, the disk or the memory, after which a connection is opened again.
+    /// Whether it is an error of the file, the disk or the memory, after which the connection must be closed.
     pub(in crate::pool) fn is_of_the_file(&self) -> bool {
         matches!(
             self.primary(),

@@ -1,4 +1,4 @@
-//! Rows, and what their values are decoded into.
+//! Rows, and the decoding of their values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::{Direct, DirectArguments};
 
-/// A value as SQLite keeps it.
+/// A value as SQLite stores it.
 #[derive(Debug, Clone)]
 pub enum DirectValue {
     /// NULL.
@@ -23,13 +23,13 @@ pub enum DirectValue {
     Integer(i64),
     /// A fraction.
     Real(f64),
-    /// Text, UTF-8 if this program wrote it.
+    /// Text: UTF-8, unless another program wrote it.
     Text(Box<[u8]>),
     /// Bytes.
     Blob(Box<[u8]>),
 }
 
-/// What kind of value it is.
+/// The storage class of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectType {
     /// NULL.
@@ -62,8 +62,8 @@ pub struct DirectColumn {
     ordinal: usize,
 }
 
-/// What a statement that is no query did.
-#[derive(Debug, Default, Clone, Copy)]
+/// The effect of a statement.
+#[derive(Debug, Default)]
 pub struct DirectDone {
     rows_affected: u64,
 }
@@ -203,7 +203,7 @@ impl Column for DirectColumn {
         &self.name
     }
 
-    /// Columns of SQLite have no type of their own.
+    /// In SQLite the type belongs to the value, not to the column.
     fn type_info(&self) -> &DirectType {
         &DirectType::Null
     }
@@ -243,7 +243,7 @@ fn named(columns: &[DirectColumn], name: &str) -> Result<usize, Error> {
     found.ok_or_else(|| Error::ColumnNotFound(name.to_owned()))
 }
 
-/// A statement that was prepared by its text; the connection keeps the prepared one.
+/// The text of a statement that the connection keeps prepared.
 #[derive(Debug, Clone)]
 pub struct DirectStatement {
     sql: SqlStr,
@@ -279,7 +279,7 @@ impl Statement for DirectStatement {
     sqlx_core::impl_statement_query!(DirectArguments);
 }
 
-/// Types, the kinds of value that hold them, and how they are read.
+/// Types, the storage classes that hold them, and how they are decoded.
 macro_rules! decoded {
     ($($rust:ty => $kind:ident $(| $also:ident)*, |$value:ident| $read:expr;)*) => {$(
         impl Type<Direct> for $rust {
@@ -370,7 +370,7 @@ fn bytes(value: DirectValueRef<'_>) -> Result<&[u8], BoxDynError> {
     }
 }
 
-/// The value itself is not shown: it may be a person's.
+/// The value is not part of the message: it may be personal data.
 fn unexpected(found: &DirectValue, expected: DirectType) -> BoxDynError {
     format!("expected {expected}, found {}", found.kind()).into()
 }

@@ -11,7 +11,7 @@ use super::*;
 use crate::pool::DatabaseSettings;
 
 /// A group stays open for as long as a test needs.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_mins(10);
 
 struct World {
     writer: Writer,

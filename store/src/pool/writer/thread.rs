@@ -1,4 +1,4 @@
-//! The thread on which the writer waits for the disk and for other processes.
+//! The thread that waits for the disk and for other processes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ impl WriterThread {
         let (sender, jobs) = mpsc::channel::<Job>();
         thread::Builder::new().name("sqlite-writer".to_owned()).spawn(move || {
             for job in jobs {
-                // What a job holds is given back while it unwinds, and those after it still run.
+                // Unwinding drops the turn that the job owns; the jobs after it still run.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
                     tracing::error!("a job of the writer panicked");
                 }

@@ -1,0 +1,161 @@
+//! The actor in front of the embedded log: many senders, one commit.
+//!
+//! 1. An event that arrives is put aside. Once every task that is ready has had its turn, a flush follows in the mailbox behind what
+//!    arrived meanwhile: a moment's patience makes groups several times larger, and each event cheaper.
+//! 2. The flush hands the events to the log. An SQLite file has a thread that owns its connection and takes all that waits in one visit,
+//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time.
+//! 3. Each sender is answered after the commit of its group, by the log itself.
+//!
+//! **If it crashes:** the events that were put aside get no answer, and their senders send them again; what was handed to the log is
+//! committed and answered without the actor. If the thread of the log panics, the actor ends with the same error, so that its
+//! supervisor counts it, and the thread reads the log again before it takes the next group.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ractor::{ActorProcessingErr, ActorRef};
+use statistics::log::{Answer, Append, AppendOutcome, Log, LogError};
+
+use crate::handle::Reply;
+
+/// What became of an event, or why its group was not committed.
+pub type Appended = Result<AppendOutcome, Arc<LogError>>;
+
+/// Sent by intake and the outbox, and by the actor and the log to the actor.
+pub enum AppendMessage {
+    /// Append this event; the answer follows the commit.
+    Add {
+        /// The event.
+        event: Append,
+        /// What became of it.
+        reply: Reply<Appended>,
+    },
+    /// Let other tasks have their turn, then flush.
+    Gather,
+    /// Hand what was put aside to the log.
+    Flush,
+    /// The group that was handed over is committed, or was refused (PostgreSQL).
+    Settled,
+    /// The thread of the log panicked.
+    WriterCrashed,
+}
+
+impl fmt::Debug for AppendMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add { .. } => "Add",
+            Self::Gather => "Gather",
+            Self::Flush => "Flush",
+            Self::Settled => "Settled",
+            Self::WriterCrashed => "WriterCrashed",
+        })
+    }
+}
+
+/// The actor.
+#[derive(Debug, Clone)]
+pub struct Appender {
+    log: Log,
+    /// Events that are put aside before they are handed over without further patience.
+    group_max: usize,
+}
+
+/// What was put aside since the last flush.
+pub struct AppenderState {
+    waiting: Vec<(Append, Answer)>,
+    /// PostgreSQL: a group is being committed.
+    is_busy: bool,
+}
+
+impl Appender {
+    /// Appends to `log`, at most `group_max` events at once.
+    pub fn new(log: Log, group_max: usize) -> Self {
+        Self { log, group_max }
+    }
+
+    async fn hand_over(&self, myself: &ActorRef<AppendMessage>, state: &mut AppenderState) {
+        if state.waiting.is_empty() || state.is_busy {
+            return;
+        }
+        if self.log.queues() {
+            self.log.submit(std::mem::take(&mut state.waiting)).await;
+            return;
+        }
+        let count = state.waiting.len().min(self.group_max);
+        let group = state.waiting.drain(..count).collect();
+        state.is_busy = true;
+        let (log, myself) = (self.log.clone(), myself.clone());
+        // Apart from the mailbox, which goes on taking events. Whatever ends it, the actor hears of it.
+        let settled = OnDrop(Some(move || drop(myself.cast(AppendMessage::Settled))));
+        drop(tokio::spawn(async move {
+            log.submit(group).await;
+            drop(settled);
+        }));
+    }
+}
+
+#[ractor::actor(message = AppendMessage, state = AppenderState)]
+impl Appender {
+    async fn pre_start(&self, _myself: ActorRef<AppendMessage>, (): ()) -> Result<AppenderState, ActorProcessingErr> {
+        Ok(AppenderState { waiting: Vec::new(), is_busy: false })
+    }
+
+    #[ractor::message(AppendMessage::Add { event, reply })]
+    async fn add(
+        &self,
+        myself: ActorRef<AppendMessage>,
+        event: Append,
+        reply: Reply<Appended>,
+        state: &mut AppenderState,
+    ) -> Result<(), ActorProcessingErr> {
+        if state.waiting.is_empty() {
+            myself.cast(AppendMessage::Gather)?;
+        }
+        let address = myself.clone();
+        let answer: Answer = Box::new(move |appended: Appended| {
+            if appended.as_ref().is_err_and(|error| error.is_crash()) {
+                // Fails only if the actor is gone already.
+                drop(address.cast(AppendMessage::WriterCrashed));
+            }
+            reply.send(appended);
+        });
+        state.waiting.push((event, answer));
+        if state.waiting.len() >= self.group_max {
+            self.hand_over(&myself, state).await;
+        }
+        Ok(())
+    }
+
+    #[ractor::message(AppendMessage::Gather)]
+    async fn gather(&self, myself: ActorRef<AppendMessage>) -> Result<(), ActorProcessingErr> {
+        tokio::task::yield_now().await;
+        Ok(myself.cast(AppendMessage::Flush)?)
+    }
+
+    #[ractor::message(AppendMessage::Flush)]
+    async fn flush(&self, myself: ActorRef<AppendMessage>, state: &mut AppenderState) {
+        self.hand_over(&myself, state).await;
+    }
+
+    #[ractor::message(AppendMessage::Settled)]
+    async fn settled(&self, myself: ActorRef<AppendMessage>, state: &mut AppenderState) {
+        state.is_busy = false;
+        self.hand_over(&myself, state).await;
+    }
+
+    #[ractor::message(AppendMessage::WriterCrashed)]
+    async fn writer_crashed(&self) -> Result<(), ActorProcessingErr> {
+        Err("the thread of the log's writer panicked".into())
+    }
+}
+
+/// Runs a closure when it is dropped.
+struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
+}

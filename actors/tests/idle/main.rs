@@ -1,0 +1,151 @@
+//! What an idle actor costs. This is a binary of its own, because it measures the memory of the process.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
+
+use std::time::Duration;
+
+use actors::claim::{Ceremonies, ClaimMessage, ClaimSettings, Claims, ExchangeError, Keyring};
+use actors::device::{DeviceCodes, DeviceMessage, DeviceSettings, Poll, Pollers};
+use actors::{ActorSettings, AskError, ChildSpec, Outcome, Root, RootSettings, claim, device};
+use chrono::TimeDelta;
+use domain::claim::{Attempt, AttemptState, Registration, RegistrationType};
+use domain::device::{DeviceCode, DeviceState};
+use domain::secret::SecretHash;
+use domain::token::{AssertionKey, KeyState};
+use domain::{Chance, Clock, Digest, Timestamp};
+use store::{DatabaseSettings, Store, StoreError};
+
+const IDLE: u64 = 25_000;
+
+/// Before it is measured: threads, caches and pools of the process are there.
+const WARM: u64 = 1_000;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn beginning() -> Timestamp {
+    Timestamp::from_timestamp_millis(1_767_225_600_000).unwrap()
+}
+
+fn key(number: u64) -> SecretHash {
+    Digest::of(&number.to_le_bytes()).into()
+}
+
+/// Memory of this process that is resident, in bytes; `None` where `/proc` is missing.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok().map(|kib: u64| kib * 1024)
+}
+
+async fn poll_device(pollers: &Pollers, chance: &Chance, number: u64) {
+    let load = async || {
+        Ok::<_, AskError<StoreError>>(Some(DeviceCode {
+            code: key(number),
+            machine: chance.uuid_v7(beginning()).into(),
+            identity: chance.cuid2().parse().unwrap(),
+            created_at: beginning(),
+            expires_at: beginning() + TimeDelta::minutes(30),
+            state: DeviceState::Pending,
+        }))
+    };
+    let asked = pollers.ask(&key(number), load, |reply| DeviceMessage::Poll { reply }, DEADLINE).await;
+    assert_eq!(asked.unwrap().unwrap(), Poll::Pending);
+}
+
+async fn poll_claim(ceremonies: &Ceremonies, chance: &Chance, number: u64) {
+    let load = async || {
+        let registration = Registration {
+            id: chance.uuid_v7(beginning()).into(),
+            registration_type: RegistrationType::ServiceAuth,
+            login_hint: Some(format!("person{number}@example.com").parse().unwrap()),
+            claim_token: key(number),
+            claim_token_expires: beginning() + TimeDelta::hours(24),
+            created_at: beginning(),
+            ip_address: Some("192.0.2.1".into()),
+            last_token_at: None,
+            claim: None,
+            revoked_at: None,
+        };
+        let attempt = Attempt {
+            token: key(!number),
+            registration: registration.id,
+            sealed_code: chance.bytes(),
+            email: registration.login_hint.clone(),
+            expires_at: beginning() + TimeDelta::minutes(30),
+            wrong_tries: 0,
+            state: AttemptState::Live,
+        };
+        Ok::<_, AskError<StoreError>>(Some((registration, Some(attempt))))
+    };
+    let asked = ceremonies.ask(&key(number), load, |reply| ClaimMessage::ExchangeClaim { reply }, DEADLINE).await;
+    assert_eq!(asked.unwrap().unwrap().unwrap_err(), ExchangeError::Pending);
+}
+
+/// Bytes that each of [`IDLE`] actors adds to the process.
+async fn bytes_each(poll: impl AsyncFn(u64)) -> Option<u64> {
+    for number in 0..WARM {
+        poll(number).await;
+    }
+    let before = resident()?;
+    for number in WARM..WARM + IDLE {
+        poll(number).await;
+    }
+    Some(resident()?.saturating_sub(before) / IDLE)
+}
+
+#[tokio::test]
+async fn an_idle_actor_costs_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
+    store.migrate().await.unwrap();
+    let (chance, clock) = (Chance::seeded(1), Clock::from_fn(beginning));
+    let codes = store.code_key(&chance).await.unwrap();
+    let signing = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&chance, beginning()) };
+    let base_url = "http://attache.test".to_owned();
+    // They stay for as long as the test lasts.
+    let settings =
+        ActorSettings { live_max: 1_000_000, idle_after: Duration::from_hours(1), ..ActorSettings::default() };
+    let devices = DeviceCodes::new(
+        device::Wiring {
+            store: store.clone(),
+            clock: clock.clone(),
+            chance: chance.clone(),
+            codes: codes.clone(),
+            settings: DeviceSettings::default(),
+            base_url: base_url.clone(),
+        },
+        &settings,
+    );
+    let claims = Claims::new(
+        claim::Wiring {
+            store,
+            clock,
+            chance: chance.clone(),
+            codes,
+            keyring: Keyring::new(base_url.clone(), &[signing]).unwrap(),
+            settings: ClaimSettings::default(),
+            base_url,
+        },
+        &settings,
+    );
+    let (pollers, ceremonies) = (devices.pollers(), claims.ceremonies());
+    let children =
+        vec![ChildSpec::family(pollers, devices.prototype()), ChildSpec::family(ceremonies, claims.prototype())];
+    let root = Root::start(RootSettings::default(), chance.clone(), children).await.unwrap();
+    root.up().await.unwrap();
+
+    let each_code = bytes_each(async |number| poll_device(pollers, &chance, number).await).await;
+    let each_claim = bytes_each(async |number| poll_claim(ceremonies, &chance, number).await).await;
+    let living = WARM + IDLE;
+    let tree = root.tree(DEADLINE).await.unwrap();
+    assert_eq!(tree.children.iter().map(|family| family.live).collect::<Vec<_>>(), [living, living]);
+    match (each_code, each_claim) {
+        (Some(each_code), Some(each_claim)) => {
+            println!("{each_code} bytes for each device code, {each_claim} for each claim");
+            assert!(each_code <= 1024, "{each_code} bytes for each device code");
+            assert!(each_claim <= 1536, "{each_claim} bytes for each claim");
+        }
+        _ => eprintln!("SKIPPED: without /proc/self/status memory is not measured"),
+    }
+    assert_eq!(root.drain(DEADLINE).await, Outcome::Drained);
+}

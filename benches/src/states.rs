@@ -1,0 +1,291 @@
+//! The states in which events are measured, and the requests of a run in one of them.
+//!
+//! A fast path for one state (an empty log, a few chains, canonical text, ids that grow) would show in one row of the table
+//! only; the worst row counts.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::{Chance, Clock};
+use uuid::Uuid;
+
+use crate::Options;
+use crate::event::{Chain, Event, IdSource, Ids, Machine, Members, TARGET};
+use crate::outcome::Outcome;
+use crate::plan::{Pace, Plan};
+
+/// A state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// Events in the log before.
+    pub log: u64,
+    /// Chains that take turns.
+    pub chains: usize,
+    /// Where the ids of the events come from, those in the log included.
+    pub ids: Ids,
+    /// Half of the bodies with shuffled members; 1 % resends, 1 % chain conflicts, 1 % events of a type that is held. Otherwise all
+    /// events are new, canonical, and continue their chain.
+    pub mixed: bool,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids = if self.ids == Ids::Growing { "growing" } else { "random" };
+        let mix = if self.mixed { "mixed" } else { "plain" };
+        write!(f, "log {}, {} chains, {ids} ids, {mix}", short(self.log), short(self.chains as u64))
+    }
+}
+
+fn short(count: u64) -> String {
+    match count {
+        count if count >= 1_000_000 && count.is_multiple_of(1_000_000) => format!("{} M", count / 1_000_000),
+        count if count >= 1_000 && count.is_multiple_of(1_000) => format!("{} k", count / 1_000),
+        count => count.to_string(),
+    }
+}
+
+/// The states of the table. Each number of chains and both kinds of ids are met on an empty log and on a filled one.
+pub fn all(options: &Options) -> Vec<State> {
+    let chains = options.chains();
+    let [few, many] = [chains[0], chains[chains.len() - 1]];
+    let mut states = vec![plain(options, few)];
+    for log in std::iter::once(0).chain(options.log.iter().copied().filter(|&log| log > 0)) {
+        let of = |ids| move |&chains: &usize| State { log, chains, ids, mixed: true };
+        states.extend(chains.iter().map(of(Ids::Growing)));
+        states.extend([few, many].iter().map(of(Ids::Random)));
+    }
+    let asked_for = |state: &State| options.state.as_ref().is_none_or(|text| state.to_string().contains(text));
+    states.into_iter().filter(asked_for).collect()
+}
+
+/// The state of everything that is compared with something else: an empty log, ids that grow, all events new.
+pub fn plain(options: &Options, connections: usize) -> State {
+    State { log: 0, chains: options.chains()[0].max(connections), ids: Ids::Growing, mixed: false }
+}
+
+/// What a request of a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Continues its chain: 202.
+    New,
+    /// The event before it once more: 202, with the receipt of the first.
+    Resend,
+    /// Claims a place that is taken: 409.
+    Conflict,
+    /// Of a type that is not registered: 202, held.
+    Held,
+}
+
+/// What one connection sends in turn.
+#[derive(Debug, Default)]
+struct Lane {
+    requests: Vec<Bytes>,
+    kinds: Vec<Kind>,
+    /// The id of each event and the place of its computer.
+    events: Vec<(Uuid, usize)>,
+}
+
+/// The requests of one run.
+#[derive(Debug)]
+pub struct Run {
+    lanes: Vec<Lane>,
+}
+
+/// What became of a run.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Events that the log took, by id, each with the place of its computer.
+    pub forwarded: Vec<(Uuid, usize)>,
+    /// Events that are held.
+    pub held: Vec<Uuid>,
+    /// Resends that were answered.
+    pub resends: u64,
+    /// Conflicts that were answered.
+    pub conflicts: u64,
+}
+
+impl Taken {
+    /// Answers of 202.
+    pub fn acknowledged(&self) -> u64 {
+        (self.forwarded.len() + self.held.len()) as u64 + self.resends
+    }
+}
+
+/// One percent each.
+const PERCENT: u64 = 100;
+
+impl Run {
+    /// About `count` requests over `connections` lanes. Every run needs an `epoch` of its own, because a run ends in the middle of
+    /// its chains.
+    pub fn new(machines: &[Machine], connections: usize, count: usize, state: State, epoch: u64, seed: u64) -> Self {
+        let machines = &machines[..state.chains.min(machines.len())];
+        let connections = connections.min(machines.len()).max(1);
+        // The last id has the time at which it is rendered: clients send events that are a few seconds old.
+        let age = Duration::from_millis(IdSource::milliseconds(count as u64).unsigned_abs());
+        let source = IdSource::new(state.ids, Clock::system().now() - age, seed ^ epoch << 32);
+        let seed = |place: usize| seed ^ (epoch << 40) ^ ((place as u64) << 8);
+        let lane = |first: usize| {
+            let places: Vec<usize> = (first..machines.len()).step_by(connections).collect();
+            let chains = places.iter().map(|&place| Chain::new(&machines[place], "memory.stored", epoch, seed(place)));
+            let mut lane = Lane::default();
+            lane.fill(
+                chains.collect(),
+                &places,
+                count / connections,
+                |number| number * connections + first,
+                &source,
+                state,
+            );
+            lane
+        };
+        Self { lanes: (0..connections).map(lane).collect() }
+    }
+
+    /// The plan that the generator sends.
+    pub fn plan(&self, pace: Pace) -> Plan {
+        Plan { pace, lanes: self.lanes.iter().map(|lane| lane.requests.clone()).collect() }
+    }
+
+    /// What was answered, by how far each lane came.
+    pub fn taken(&self, outcome: &Outcome) -> Taken {
+        let mut taken = Taken::default();
+        for (lane, &done) in self.lanes.iter().zip(&outcome.lanes_done) {
+            for (kind, &(id, place)) in lane.kinds.iter().zip(&lane.events).take(done) {
+                match kind {
+                    Kind::New => taken.forwarded.push((id, place)),
+                    Kind::Held => taken.held.push(id),
+                    Kind::Resend => taken.resends += 1,
+                    Kind::Conflict => taken.conflicts += 1,
+                }
+            }
+        }
+        taken
+    }
+}
+
+impl Lane {
+    fn fill(
+        &mut self,
+        mut chains: Vec<Chain>,
+        places: &[usize],
+        count: usize,
+        number_of: impl Fn(usize) -> usize,
+        source: &IdSource,
+        state: State,
+    ) {
+        let chance = Chance::seeded(number_of(0) as u64);
+        // Held events never get into the log, so nothing may link to them: a chain of their own per computer.
+        let mut held: Vec<Chain> = chains
+            .iter()
+            .map(|chain| Chain::new(chain.machine(), "memory.dreamt", u64::from(u32::MAX), chance.below(u64::MAX)))
+            .collect();
+        for number in 0..count {
+            let turn = number % chains.len();
+            let (chain, place) = (&mut chains[turn], places[turn]);
+            let id = source.draw(number_of(number) as u64);
+            let members = if state.mixed && chance.below(2) == 1 { Members::Shuffled } else { Members::Canonical };
+            let kind = match chance.below(PERCENT) {
+                0 if state.mixed && !self.requests.is_empty() => Kind::Resend,
+                1 if state.mixed && !chain.is_empty() => Kind::Conflict,
+                2 if state.mixed => Kind::Held,
+                _ => Kind::New,
+            };
+            let event = match kind {
+                Kind::New => chain.grow(id, members),
+                Kind::Conflict => chain.conflict(id, members),
+                Kind::Held => held[turn].grow(id, members),
+                Kind::Resend => {
+                    self.again();
+                    continue;
+                }
+            };
+            self.push(kind, chain.machine(), &event, place);
+        }
+    }
+
+    fn push(&mut self, kind: Kind, machine: &Machine, event: &Event, place: usize) {
+        self.requests.push(machine.request("POST", TARGET, &event.body));
+        self.kinds.push(kind);
+        self.events.push((event.id, place));
+    }
+
+    /// The last event that was new, once more; nothing if there is none.
+    fn again(&mut self) {
+        if let Some(last) = self.kinds.iter().rposition(|kind| *kind == Kind::New) {
+            self.requests.push(self.requests[last].clone());
+            self.kinds.push(Kind::Resend);
+            self.events.push(self.events[last]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashSet};
+
+    use domain::Timestamp;
+
+    use super::*;
+    use crate::outcome::Answers;
+    use crate::process::Usage;
+
+    fn moment_of(id: Uuid) -> Timestamp {
+        let (seconds, nanoseconds) = id.get_timestamp().unwrap().to_unix();
+        Timestamp::from_timestamp(i64::try_from(seconds).unwrap(), nanoseconds).unwrap()
+    }
+
+    fn machines(count: usize) -> Vec<Machine> {
+        let chance = Chance::seeded(1);
+        (0..count).map(|_| Machine::invent(&chance)).collect()
+    }
+
+    fn outcome(lanes_done: Vec<usize>) -> Outcome {
+        let usage = Usage { cpu_seconds: 0.0, resident_bytes: 0, peak_bytes: 0 };
+        Outcome { lanes_done, ..Outcome::of(202, Answers::of(Vec::new(), String::new()), 1.0, usage) }
+    }
+
+    #[test]
+    fn a_mixed_run_has_a_percent_of_each_kind_and_counts_only_what_was_answered() {
+        let state = State { log: 0, chains: 40, ids: Ids::Growing, mixed: true };
+        let run = Run::new(&machines(50), 8, 8_000, state, 1, 1);
+        let all = run.taken(&outcome(vec![1_000; 8]));
+        let answered = all.acknowledged() + all.conflicts;
+        assert_eq!(answered, 8_000);
+        for count in [all.held.len() as u64, all.resends, all.conflicts] {
+            assert!((40..=130).contains(&count), "{count}");
+        }
+        let places: HashSet<usize> = all.forwarded.iter().map(|(_, place)| *place).collect();
+        assert_eq!(places, (0..40).collect());
+        assert_eq!(run.taken(&outcome(vec![0; 8])), Taken::default());
+        let some = run.taken(&outcome(vec![10, 0, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(some.acknowledged() + some.conflicts, 10);
+    }
+
+    #[test]
+    fn ids_grow_over_all_lanes_in_the_order_of_sending() {
+        let state = State { log: 0, chains: 4, ids: Ids::Growing, mixed: false };
+        let run = Run::new(&machines(4), 4, 4_000, state, 1, 1);
+        let mut of_turn: BTreeMap<usize, Vec<Timestamp>> = BTreeMap::new();
+        for lane in &run.lanes {
+            for (turn, (id, _)) in lane.events.iter().enumerate() {
+                of_turn.entry(turn).or_default().push(moment_of(*id));
+            }
+        }
+        let turns: Vec<&Vec<Timestamp>> = of_turn.values().collect();
+        assert!(turns.windows(2).all(|pair| pair[0].iter().max() <= pair[1].iter().min()), "lanes drift apart");
+    }
+
+    #[test]
+    fn the_states_meet_every_number_of_chains_and_both_kinds_of_ids() {
+        let options = Options { log: vec![1_000_000], ..Options::of(&["attache-bench"]) };
+        let states = all(&options);
+        for log in [0, 1_000_000] {
+            for chains in options.chains() {
+                assert!(states.contains(&State { log, chains, ids: Ids::Growing, mixed: true }));
+            }
+            assert!(states.iter().any(|state| state.log == log && state.ids == Ids::Random));
+        }
+        assert_eq!(states[3].to_string(), "log 0, 100 k chains, growing ids, mixed");
+    }
+}

@@ -1,0 +1,253 @@
+//! The form of log lines, and the request that a line belongs to.
+//!
+//! A request is not a span of `tracing`, although its lines look as if it were one: a span formats its fields when it begins and is looked up
+//! whenever its future is polled, while nearly no request logs anything. What a line shows of its request is kept beside the future instead, and
+//! formatted when there is a line.
+
+use std::fmt;
+use std::future::Future;
+
+use axum::extract::MatchedPath;
+use axum::http::{HeaderValue, Method};
+use serde_json::json;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The route of a request that no route takes.
+pub const UNMATCHED: &str = "unmatched";
+
+/// What log lines show of their request.
+#[derive(Debug, Clone)]
+pub struct RequestLine {
+    /// `request.id`
+    pub id: HeaderValue,
+    /// `http.method`
+    pub method: Method,
+    /// `http.route`; [`UNMATCHED`] when absent.
+    pub route: Option<MatchedPath>,
+}
+
+tokio::task_local! {
+    static REQUEST: RequestLine;
+}
+
+/// What `work` logs belongs to this request. Tasks that it starts are on their own.
+pub async fn within<F: Future>(request: RequestLine, work: F) -> F::Output {
+    REQUEST.scope(request, work).await
+}
+
+impl RequestLine {
+    fn id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
+    }
+}
+
+/// Lines for people.
+#[derive(Debug)]
+pub struct TextLines {
+    /// What comes after the request.
+    rest: Format<Full, ()>,
+}
+
+impl Default for TextLines {
+    fn default() -> Self {
+        Self { rest: format().without_time().with_level(false) }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for TextLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let style = Style { is_coloured: writer.has_ansi_escapes() };
+        let mut time = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut time))?;
+        style.paint(&mut writer, "2", &time)?;
+        writer.write_char(' ')?;
+        let (colour, level) = match *event.metadata().level() {
+            Level::ERROR => ("31", "ERROR"),
+            Level::WARN => ("33", " WARN"),
+            Level::INFO => ("32", " INFO"),
+            Level::DEBUG => ("34", "DEBUG"),
+            Level::TRACE => ("35", "TRACE"),
+        };
+        style.paint(&mut writer, colour, level)?;
+        writer.write_char(' ')?;
+        let told = REQUEST.try_with(|request| style.request(&mut writer, request));
+        // Absent outside of requests.
+        told.unwrap_or(Ok(()))?;
+        self.rest.format_event(ctx, writer, event)
+    }
+}
+
+/// How `tracing_subscriber` paints its lines.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    is_coloured: bool,
+}
+
+impl Style {
+    fn paint(self, writer: &mut Writer<'_>, code: &str, text: impl fmt::Display) -> fmt::Result {
+        if self.is_coloured { write!(writer, "\x1b[{code}m{text}\x1b[0m") } else { write!(writer, "{text}") }
+    }
+
+    fn request(self, writer: &mut Writer<'_>, request: &RequestLine) -> fmt::Result {
+        self.paint(writer, "1", "request")?;
+        self.paint(writer, "1", "{")?;
+        let field = |writer: &mut Writer<'_>, name: &str| {
+            self.paint(writer, "3", name)?;
+            self.paint(writer, "2", "=")
+        };
+        field(writer, "request.id")?;
+        write!(writer, "{:?} ", request.id())?;
+        field(writer, "http.method")?;
+        write!(writer, "{} ", request.method)?;
+        field(writer, "http.route")?;
+        write!(writer, "{:?}", request.route())?;
+        self.paint(writer, "1", "}")?;
+        self.paint(writer, "2", ":")?;
+        writer.write_char(' ')
+    }
+}
+
+/// Lines of one JSON object each.
+#[derive(Debug)]
+pub struct JsonLines {
+    line: Format<Json>,
+}
+
+impl Default for JsonLines {
+    fn default() -> Self {
+        Self { line: format().json().flatten_event(true) }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for JsonLines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut line = String::new();
+        self.line.format_event(ctx, Writer::new(&mut line), event)?;
+        let request = REQUEST.try_with(|request| {
+            json!({
+                "name": "request",
+                "request.id": request.id(),
+                "http.method": request.method.as_str(),
+                "http.route": request.route(),
+            })
+        });
+        match (request, line.trim_end().strip_suffix('}')) {
+            (Ok(request), Some(members)) if ctx.lookup_current().is_none() => {
+                writeln!(writer, r#"{members},"span":{request},"spans":[{request}]}}"#)
+            }
+            // Spans of libraries have that place, if anybody asked for their lines.
+            (Ok(request), Some(members)) => writeln!(writer, r#"{members},"request":{request}}}"#),
+            _ => writer.write_str(&line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+    use tracing_subscriber::fmt::format::JsonFields;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Written {
+        /// With all times alike.
+        fn text(&self) -> String {
+            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            let at = text.find("T").filter(|_| text.contains("Z")).unwrap_or_default();
+            let (date, rest) = text.split_at(at);
+            let (time, rest) = rest.split_at(rest.find('Z').unwrap_or_default());
+            [&date.replace(|c: char| c.is_ascii_digit(), "0"), &time.replace(|c: char| c.is_ascii_digit(), "0"), rest]
+                .concat()
+        }
+    }
+
+    fn log() {
+        tracing::warn!(machine.uuid = %"m-1", seconds = 5, "something happened");
+    }
+
+    fn in_request(work: impl FnOnce()) {
+        let request = RequestLine { id: HeaderValue::from_static("id-1"), method: Method::POST, route: None };
+        REQUEST.sync_scope(request, work);
+    }
+
+    fn in_span(work: impl FnOnce()) {
+        let span =
+            tracing::info_span!("request", request.id = "id-1", http.method = %Method::POST, http.route = UNMATCHED);
+        span.in_scope(work);
+    }
+
+    #[test]
+    fn lines_for_people_show_their_request_as_a_span_would() {
+        for colours in [false, true] {
+            let (ours, theirs) = (Written::default(), Written::default());
+            let (sink, other) = (ours.clone(), theirs.clone());
+            let lines = tracing_subscriber::fmt().with_ansi(colours).with_writer(move || sink.clone());
+            tracing::subscriber::with_default(lines.event_format(TextLines::default()).finish(), || in_request(log));
+            let lines = tracing_subscriber::fmt().with_ansi(colours).with_writer(move || other.clone());
+            tracing::subscriber::with_default(lines.finish(), || in_span(log));
+            assert!(ours.text().contains("id-1") && ours.text().ends_with('\n'), "{}", ours.text());
+            assert_eq!(ours.text(), theirs.text());
+        }
+    }
+
+    fn json_lines(work: impl FnOnce()) -> Value {
+        let ours = Written::default();
+        let sink = ours.clone();
+        let lines = tracing_subscriber::fmt().fmt_fields(JsonFields::new()).event_format(JsonLines::default());
+        tracing::subscriber::with_default(lines.with_writer(move || sink.clone()).finish(), work);
+        serde_json::from_str(&ours.text()).unwrap()
+    }
+
+    #[test]
+    fn lines_for_machines_show_their_request_as_a_span_would() {
+        let theirs = Written::default();
+        let sink = theirs.clone();
+        let lines = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || sink.clone());
+        tracing::subscriber::with_default(lines.finish(), || in_span(log));
+        let theirs: Value = serde_json::from_str(&theirs.text()).unwrap();
+        assert_eq!(json_lines(|| in_request(log)), theirs);
+        assert_eq!(theirs["span"]["request.id"], "id-1");
+        let beside_a_span = json_lines(|| in_request(|| tracing::info_span!("other").in_scope(log)));
+        assert_eq!(beside_a_span["request"], theirs["span"]);
+        assert_eq!(beside_a_span["span"]["name"], "other");
+    }
+
+    #[test]
+    fn lines_outside_of_requests_show_none() {
+        let line = json_lines(log);
+        assert_eq!((line["message"].as_str(), line.get("span")), (Some("something happened"), None));
+    }
+}

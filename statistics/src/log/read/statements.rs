@@ -1,0 +1,126 @@
+//! The statements of proofs.
+
+use domain::Timestamp;
+use uuid::Uuid;
+
+use crate::log::sql::ProofRow;
+
+/// Leaves of a group: the siblings of a leaf on the lowest [`GROUP_LEVELS`] levels are made of one.
+pub const GROUP: u64 = 1 << GROUP_LEVELS;
+/// Levels of a tile that are read with the event instead of being kept.
+pub const GROUP_LEVELS: u8 = 4;
+
+store::row! {
+    /// An event, its place, and how large the signed tree was when they were read.
+    #[derive(Debug)]
+    pub struct PlacedRow {
+        pub event_id: Uuid,
+        pub receipt_id: Uuid,
+        pub machine_id: Uuid,
+        pub user_cuid: String,
+        pub agent_id: String,
+        pub chain_epoch: i64,
+        pub seq: i64,
+        pub self_hash: Vec<u8>,
+        pub prev_event_id: Option<Uuid>,
+        pub received_at_ms: i64,
+        pub leaf_hash: Vec<u8>,
+        pub canonical: Vec<u8>,
+        pub leaf_index: Option<i64>,
+        pub tree_size: i64,
+        /// The leaves of its [`GROUP`], as many as there are.
+        pub siblings: Option<Vec<u8>>,
+    }
+}
+
+store::row! {
+    /// What was signed last.
+    #[derive(Debug)]
+    pub struct TreeRow {
+        pub size: i64,
+        pub root: Vec<u8>,
+        pub checkpoint: String,
+        pub vkey: String,
+        pub signed_at: Timestamp,
+    }
+}
+
+store::row! {
+    /// The hashes of a tile.
+    #[derive(Debug)]
+    pub struct HashesRow {
+        pub hashes: Vec<u8>,
+    }
+}
+
+impl PlacedRow {
+    /// The event as a proof describes it, and the leaves of its group.
+    pub fn parted(self) -> (ProofRow, Option<Vec<u8>>) {
+        let row = ProofRow {
+            event_id: self.event_id,
+            receipt_id: self.receipt_id,
+            machine_id: self.machine_id,
+            agent_id: self.agent_id,
+            chain_epoch: self.chain_epoch,
+            seq: self.seq,
+            self_hash: self.self_hash,
+            prev_event_id: self.prev_event_id,
+            received_at_ms: self.received_at_ms,
+            leaf_hash: self.leaf_hash,
+            canonical: self.canonical,
+            leaf_index: self.leaf_index,
+        };
+        (row, self.siblings)
+    }
+}
+
+macro_rules! placed {
+    ($index:literal, $leaves:literal) => {
+        concat!(
+            "SELECT e.event_id, e.receipt_id, s.machine_id, s.user_cuid, s.agent_id, e.chain_epoch, e.seq,
+                e.self AS self_hash, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, ",
+            $index,
+            " AS leaf_index, t.size AS tree_size,
+                (SELECT substr(h.hashes, CAST((",
+            $index,
+            ") % 256 / 16 * 512 + 1 AS INTEGER), 512) FROM tiles h WHERE h.level = 0 AND h.place = (",
+            $index,
+            ") / 256) AS siblings
+            FROM events e JOIN sources s ON s.id = e.source_id ",
+            $leaves,
+            " CROSS JOIN tree t WHERE e.event_id = $1 AND t.id = 1"
+        )
+    };
+}
+
+store::probes! {
+    /// An event by its id. The event with the number n has the place n - 1, as soon as the tree is that large.
+    pub(in crate::log) const PLACED: PlacedRow = placed!("CASE WHEN e.id <= t.size THEN e.id - 1 END", "");
+    /// What was signed last.
+    pub(in crate::log) const TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
+    /// A tile: level, place.
+    pub(in crate::log) const TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";
+}
+
+/// An event by its id, where commits overtake each other and places are given later.
+pub const PLACED_ON_POSTGRES: &str = placed!("l.leaf_index", "LEFT JOIN leaves l ON l.event = e.id");
+
+#[cfg(test)]
+mod tests {
+    use domain::{Chance, Clock};
+    use store::{DatabaseSettings, Pool};
+
+    use crate::log::Log;
+
+    #[tokio::test]
+    async fn every_probe_is_answered_from_indices() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("statistics.db");
+        let pool = Pool::open(&DatabaseSettings::default(), &path, None).await.unwrap();
+        let log = Log::open(pool, "attache.test/log", &Clock::system(), &Chance::system()).await.unwrap();
+        let Pool::Sqlite { file, .. } = &log.pool else { unreachable!() };
+        for (sql, columns) in super::ALL {
+            assert_eq!(store::pool::not_a_probe(file, sql, columns), None, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The thread that owns the log's connection to SQLite.
+//!
+//! 1. Events arrive in a queue. The thread takes all that wait, up to `group_max`, judges them against the heads of their chains in
+//!    memory, and commits them in one transaction: one visit, one `fsync`.
+//! 2. Each sender is answered after the commit.
+//! 3. Between groups the thread gives committed events their places in the tree ([`tree`]), a bounded number in each transaction, and
+//!    copies the write-ahead log into the file ([`Writer::checkpoint`]). No sender waits for either, only the next group does.
+//!
+//! What the thread keeps in memory is a function of the log: heads, sources and the events that have no place yet. Each transaction
+//! begins with a look at the newest event, so events of another process are folded in first. After any error the connection is closed
+//! and all of that memory is dropped; the next group opens the file again and reads what it holds.
+//!
+//! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread goes on.
+
+mod chains;
+mod group;
+mod tree;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use domain::Clock;
+use rusqlite::Connection;
+use store::pool::SqliteFile;
+use tokio::sync::oneshot;
+
+use self::chains::Chains;
+use self::tree::{Pass, Tail};
+use super::append::{Answer, Append};
+use super::health::Appends;
+use super::sequence::Sequenced;
+use super::usage::Spans;
+use super::{DuringSqlite as _, LogError, WriterSettings};
+
+pub use self::group::is_of_one_row;
+
+/// What the thread does next.
+enum Job {
+    /// Take these events.
+    Append(Vec<(Append, Answer)>),
+    /// Give at most so many events their places.
+    Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
+    /// Commit a change of no consequence.
+    Probe(oneshot::Sender<Result<(), LogError>>),
+    /// Close the connection and end.
+    Close,
+}
+
+/// The way to the thread. Clones lead to the same thread, which ends with the last of them.
+#[derive(Clone)]
+pub struct Writer {
+    jobs: Sender<Job>,
+    thread: Arc<Mutex<Option<thread::JoinHandle<()>>>>,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Writer")
+    }
+}
+
+impl Writer {
+    /// Starts the thread. The file is opened with the first job.
+    pub fn start(
+        file: SqliteFile,
+        settings: &WriterSettings,
+        clock: &Clock,
+        spans: Spans,
+        appends: Arc<Appends>,
+    ) -> Result<Self, LogError> {
+        let (jobs, queue) = mpsc::channel();
+        let worker = Worker {
+            file,
+            clock: clock.clone(),
+            settings: settings.clone(),
+            spans,
+            appends,
+            open: None,
+            unfolded_bytes: 0,
+            waiting: VecDeque::new(),
+            passes: VecDeque::new(),
+        };
+        let thread = thread::Builder::new()
+            .name("attache-log".to_owned())
+            .spawn(move || worker.run(&queue))
+            .map_err(LogError::Thread)?;
+        Ok(Self { jobs, thread: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    /// Queues events; each is answered once, after the commit of its group or with the error that kept it from being committed.
+    /// Where the thread has ended, the answers are dropped.
+    pub fn append(&self, events: Vec<(Append, Answer)>) {
+        drop(self.jobs.send(Job::Append(events)));
+    }
+
+    /// Gives at most `events_max` events their places.
+    pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
+        self.ask(|answer| Job::Sequence { events_max, answer }).await
+    }
+
+    /// Commits a change of no consequence, to learn whether the log takes writes.
+    pub async fn probe(&self) -> Result<(), LogError> {
+        self.ask(Job::Probe).await
+    }
+
+    /// Ends the thread after the jobs that are queued, and waits for it.
+    pub async fn close(&self) {
+        drop(self.jobs.send(Job::Close));
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            drop(tokio::task::spawn_blocking(move || drop(thread.join())).await);
+        }
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T, LogError>>) -> Job) -> Result<T, LogError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(job(answer)).map_err(|_| LogError::Closed)?;
+        answered.await.unwrap_or(Err(LogError::Closed))
+    }
+}
+
+/// What the thread owns.
+struct Worker {
+    file: SqliteFile,
+    clock: Clock,
+    settings: WriterSettings,
+    /// Sums of usage of the newest leaves, for the meter.
+    spans: Spans,
+    /// How the last group ended, for readiness.
+    appends: Arc<Appends>,
+    /// The connection, and what is known of the log through it.
+    open: Option<Open>,
+    /// Bytes appended since the write-ahead log was last copied into the file.
+    unfolded_bytes: u64,
+    waiting: VecDeque<(Append, Answer)>,
+    passes: VecDeque<(Pass, oneshot::Sender<Result<Sequenced, LogError>>)>,
+}
+
+/// A connection and what was read through it.
+struct Open {
+    db: Connection,
+    /// The newest event that is folded into the rest.
+    applied: i64,
+    chains: Chains,
+    /// Events without a place in the tree.
+    tail: Tail,
+}
+
+impl Worker {
+    fn run(mut self, queue: &Receiver<Job>) {
+        loop {
+            let is_idle = self.waiting.is_empty() && self.passes.is_empty();
+            let next = if is_idle { queue.recv().ok() } else { queue.try_recv().ok() };
+            let mut is_over = is_idle && next.is_none();
+            for job in next.into_iter().chain(queue.try_iter()) {
+                is_over |= self.enqueue(job);
+            }
+            self.append_group();
+            self.sequence_some();
+            self.checkpoint();
+            if is_over {
+                break;
+            }
+        }
+        while !self.waiting.is_empty() {
+            self.append_group();
+        }
+    }
+
+    /// `true` when the thread is to end.
+    fn enqueue(&mut self, job: Job) -> bool {
+        match job {
+            Job::Append(events) => self.waiting.extend(events),
+            Job::Sequence { events_max, answer } => self.passes.push_back((Pass::new(events_max), answer)),
+            Job::Probe(answer) => {
+                let probed = self.guarded(Open::probe);
+                drop(answer.send(probed));
+            }
+            Job::Close => return true,
+        }
+        false
+    }
+
+    fn append_group(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let count = self.waiting.len().min(self.settings.group_max.max(1));
+        let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
+        let appended = self.guarded(|open| open.append(&events));
+        self.appends.note(&appended, self.clock.now());
+        match appended {
+            Ok(outcomes) => {
+                self.unfolded_bytes += events.iter().map(Append::row_bytes).sum::<u64>();
+                for (answer, outcome) in answers.into_iter().zip(outcomes) {
+                    answer(outcome);
+                }
+            }
+            Err(error) => {
+                let error = Arc::new(error);
+                for answer in answers {
+                    answer(Err(Arc::clone(&error)));
+                }
+            }
+        }
+    }
+
+    /// One transaction of the pass that waits longest.
+    fn sequence_some(&mut self) {
+        let Some((mut pass, answer)) = self.passes.pop_front() else { return };
+        let (now, spans) = (self.clock.now(), self.spans.clone());
+        match self.guarded(|open| open.place_some(&mut pass, now, &spans)) {
+            Ok(Some(sequenced)) => drop(answer.send(Ok(sequenced))),
+            Ok(None) => self.passes.push_front((pass, answer)),
+            Err(error) => drop(answer.send(Err(error))),
+        }
+    }
+
+    /// Copies the write-ahead log into the file when enough was appended. A failure is not the fault of any event: the log stays as it
+    /// is, and the next transaction finds out whether the connection is still good.
+    fn checkpoint(&mut self) {
+        if self.unfolded_bytes < self.settings.wal_bytes {
+            return;
+        }
+        self.unfolded_bytes = 0;
+        let Some(open) = &self.open else { return };
+        let copied = open.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
+        if let Err(error) = copied {
+            tracing::warn!(error = %error, "the write-ahead log could not be copied into the file; it grows until it can");
+            self.open = None;
+        }
+    }
+
+    /// Runs `job` with the connection, opened first where there is none. After an error or a panic the connection is closed, and with
+    /// it goes everything that was known through it.
+    fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
+        let (file, settings) = (&self.file, &self.settings);
+        let open = &mut self.open;
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let open = match open {
+                Some(open) => open,
+                none => none.insert(Open::new(file, settings)?),
+            };
+            job(open)
+        }));
+        let done = done.unwrap_or(Err(LogError::Crashed));
+        if done.is_err() {
+            self.open = None;
+        }
+        done
+    }
+}
+
+impl Open {
+    fn new(file: &SqliteFile, settings: &WriterSettings) -> Result<Self, LogError> {
+        let db = file.writer().during("open the log for writing")?;
+        // The thread copies the log into the file between groups; a commit never does.
+        db.pragma_update(None, "wal_autocheckpoint", 0).during("open the log for writing")?;
+        let size = tree::size(&db)?;
+        let mut open = Self { db, applied: size, chains: Chains::new(settings.chains_max), tail: Tail::from(size) };
+        open.fold()?;
+        Ok(open)
+    }
+
+    /// `PRAGMA user_version` writes its page also when the number stays.
+    fn probe(&mut self) -> Result<(), LogError> {
+        const ASK: &str = "write to the log";
+        let transaction = group::begin(&mut self.db)?;
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).during(ASK)?;
+        transaction.pragma_update(None, "user_version", version).during(ASK)?;
+        transaction.commit().during(ASK)
+    }
+}

@@ -1,0 +1,168 @@
+//! The heads of chains and the numbers of sources that the writer knows, as many as fit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use domain::Digest;
+use domain::chain::Head;
+use domain::envelope::Lane;
+use domain::ids::{EventId, MachineUuid, UserCuid};
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::super::append::Append;
+use super::super::{DuringSqlite as _, LogError};
+
+/// Chains by computer and agent. A chain whose last event has no place yet is never dropped: for all others the table `chain_heads` is
+/// right, since a place and the head are written in one transaction.
+pub struct Chains {
+    machines: HashMap<MachineUuid, Machine>,
+    /// Chains in all machines together.
+    count: usize,
+    count_max: usize,
+    /// Counts uses, so that the machines that were used last are kept.
+    uses: u64,
+}
+
+#[derive(Default)]
+struct Machine {
+    chains: Vec<Chain>,
+    used: u64,
+}
+
+/// One chain.
+pub struct Chain {
+    agent_id: Box<str>,
+    /// The last event taken; `None` before the first.
+    pub head: Option<Tip>,
+    sources: Vec<Source>,
+}
+
+/// The last event of a chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Tip {
+    /// Its place in the chain.
+    pub head: Head,
+    /// Its sender's id.
+    pub event_id: EventId,
+    /// Its row.
+    pub id: i64,
+}
+
+/// Where the events of a chain come from: one for each identity and lane.
+pub struct Source {
+    /// The number by which events name it.
+    pub id: i64,
+    /// The identity, shared by the events that wait for their places.
+    pub identity: Arc<UserCuid>,
+    lane: Lane,
+}
+
+/// Names a chain in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainNumber {
+    pub machine: MachineUuid,
+    index: usize,
+}
+
+impl Chains {
+    pub fn new(count_max: usize) -> Self {
+        Self { machines: HashMap::new(), count: 0, count_max, uses: 0 }
+    }
+
+    /// The chain of an event, read from the table if it is not known; `id` is the row of `head` in a fold.
+    pub fn of(&mut self, db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<ChainNumber, LogError> {
+        self.uses += 1;
+        let entry = self.machines.entry(machine).or_default();
+        entry.used = self.uses;
+        if let Some(index) = entry.chains.iter().position(|chain| *chain.agent_id == *agent_id) {
+            return Ok(ChainNumber { machine, index });
+        }
+        let head = stored_head(db, machine, agent_id)?;
+        entry.chains.push(Chain { agent_id: agent_id.into(), head, sources: Vec::new() });
+        self.count += 1;
+        Ok(ChainNumber { machine, index: entry.chains.len() - 1 })
+    }
+
+    /// A chain that [`Self::of`] named since the last [`Self::shrink`].
+    pub fn get(&mut self, number: ChainNumber) -> Option<&mut Chain> {
+        self.machines.get_mut(&number.machine)?.chains.get_mut(number.index)
+    }
+
+    /// Drops the machines that were used least lately, once there are too many chains; those with an event after `placed` stay.
+    pub fn shrink(&mut self, placed: i64) {
+        if self.count <= self.count_max {
+            return;
+        }
+        let mut used: Vec<u64> = self.machines.values().map(|machine| machine.used).collect();
+        let middle = used.len() / 2;
+        let (_, median, _) = used.select_nth_unstable(middle);
+        let median = *median;
+        self.machines.retain(|_, machine| {
+            machine.used >= median || machine.chains.iter().any(|chain| chain.head.is_some_and(|tip| tip.id > placed))
+        });
+        self.count = self.machines.values().map(|machine| machine.chains.len()).sum();
+    }
+}
+
+impl Chain {
+    /// The agent.
+    pub fn agent_id(&self) -> &str {
+        &self.agent_id
+    }
+
+    /// The source of an event, added to the table if it is new.
+    pub fn source(&mut self, db: &Connection, event: &Append) -> Result<&Source, LogError> {
+        let event = event.submission();
+        let known =
+            self.sources.iter().position(|source| source.lane == event.lane && *source.identity == event.identity);
+        let index = if let Some(index) = known {
+            index
+        } else {
+            let id = stored_source(db, event.machine, &event.agent_id, &event.identity, event.lane)?;
+            self.sources.push(Source { id, identity: Arc::new(event.identity.clone()), lane: event.lane });
+            self.sources.len() - 1
+        };
+        Ok(&self.sources[index])
+    }
+}
+
+fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<Option<Tip>, LogError> {
+    const SQL: &str =
+        "SELECT chain_epoch, seq, self, event_id FROM chain_heads WHERE machine_id = ?1 AND agent_id = ?2";
+    const ASK: &str = "read the head of a chain";
+    let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("chain_heads.seq or chain_epoch"));
+    let found: Option<(i64, i64, [u8; 32], [u8; 16])> = db
+        .prepare_cached(SQL)
+        .during(ASK)?
+        .query_row((machine.as_uuid().as_bytes(), agent_id), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })
+        .optional()
+        .during(ASK)?;
+    let Some((epoch, seq, self_hash, event_id)) = found else { return Ok(None) };
+    let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: Digest::from(self_hash) };
+    // Its row has a place, or the fold would have brought the chain here.
+    Ok(Some(Tip { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))
+}
+
+fn stored_source(
+    db: &Connection,
+    machine: MachineUuid,
+    agent_id: &str,
+    identity: &UserCuid,
+    lane: Lane,
+) -> Result<i64, LogError> {
+    const ADD: &str = "INSERT INTO sources (machine_id, agent_id, user_cuid, lane) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT DO NOTHING";
+    const FIND: &str =
+        "SELECT id FROM sources WHERE machine_id = ?1 AND agent_id = ?2 AND user_cuid = ?3 AND lane = ?4";
+    const ASK: &str = "find the source of an event";
+    let machine = machine.as_uuid();
+    let key = (machine.as_bytes(), agent_id, identity.as_str(), lane.as_str());
+    let mut find = db.prepare_cached(FIND).during(ASK)?;
+    if let Some(id) = find.query_row(key, |row| row.get(0)).optional().during(ASK)? {
+        return Ok(id);
+    }
+    db.prepare_cached(ADD).during(ASK)?.execute(key).during(ASK)?;
+    find.query_row(key, |row| row.get(0)).during(ASK)
+}

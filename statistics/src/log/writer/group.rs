@@ -1,0 +1,234 @@
+//! One group of events: one transaction.
+
+use std::sync::Arc;
+
+use domain::Digest;
+use domain::chain::{Head, Position, Prev};
+use domain::ids::{EventId, ReceiptId};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use uuid::Uuid;
+
+use super::super::append::{Append, AppendOutcome};
+use super::super::{DuringSqlite as _, LogError};
+use super::Open;
+use super::chains::{Chains, Tip};
+use super::tree::{Counted, Tail, Unplaced};
+
+const ADD: &str =
+    "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
+        chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (event_id) DO NOTHING";
+const KNOWN: &str = "SELECT receipt_id, self FROM events WHERE event_id = ?1";
+/// Events behind a number, with all that the writer keeps of them.
+const NEWER: &str = "SELECT e.id, e.event_id, s.machine_id, s.agent_id, s.user_cuid, s.lane, e.source_id, e.event_type,
+        e.chain_epoch, e.seq, e.self, e.received_at_ms, e.leaf_hash
+    FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > ?1 ORDER BY e.id";
+
+/// What became of one event of a committed group.
+pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
+
+/// A transaction that has the write lock from its beginning, so what it reads stays true until it commits.
+pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
+    db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
+}
+
+impl Open {
+    /// Takes a group; one outcome per event, in order. `Err`: nothing of the group was committed, and what is in memory may be ahead
+    /// of the log, so the caller drops it.
+    pub fn append(&mut self, group: &[Append]) -> Result<Vec<Outcome>, LogError> {
+        domain::failpoint!("append.before");
+        let transaction = begin(&mut self.db)?;
+        let mut view = View { db: &transaction, chains: &mut self.chains, tail: &mut self.tail };
+        self.applied = view.fold(self.applied)?;
+        let mut outcomes = Vec::with_capacity(group.len());
+        for event in group {
+            outcomes.push(match view.take(event) {
+                Ok(taken) => {
+                    self.applied = taken.id.unwrap_or(self.applied);
+                    Ok(taken.outcome)
+                }
+                Err(error) if !error.is_unavailable() => Err(Arc::new(error)),
+                Err(error) => return Err(error),
+            });
+        }
+        // Without a change this writes nothing.
+        transaction.commit().during("commit events")?;
+        self.chains.shrink(self.tail.placed());
+        domain::failpoint!("append.after");
+        Ok(outcomes)
+    }
+
+    /// Reads the events that other processes appended.
+    pub fn fold(&mut self) -> Result<(), LogError> {
+        let mut view = View { db: &self.db, chains: &mut self.chains, tail: &mut self.tail };
+        self.applied = view.fold(self.applied)?;
+        Ok(())
+    }
+}
+
+/// The log within a transaction.
+struct View<'o> {
+    db: &'o Connection,
+    chains: &'o mut Chains,
+    tail: &'o mut Tail,
+}
+
+struct Taken {
+    outcome: AppendOutcome,
+    /// The row, if the event is new.
+    id: Option<i64>,
+}
+
+impl View<'_> {
+    /// Judges one event as if it were the only one, and adds it if it continues its chain. Only an event that does not is looked for
+    /// among those that were taken before: what continues its chain is new, unless its id is taken, and that the index finds.
+    fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
+        const ASK: &str = "add an event";
+        let event = append.submission();
+        let number = self.chains.of(self.db, event.machine, &event.agent_id)?;
+        let chain = self.chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
+        let head = chain.head.map(|tip| tip.head);
+        if let Err(refusal) = Head::judge(head.as_ref(), &event.position) {
+            let known = self.known(event.event_id, event.seal)?;
+            let refused = AppendOutcome::Refused { refusal, received: event.position };
+            return Ok(Taken { outcome: known.unwrap_or(refused), id: None });
+        }
+        let before = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
+        let source = chain.source(self.db, append)?;
+        let (source_id, identity) = (source.id, Arc::clone(&source.identity));
+        let leaf = append.leaf_hash();
+        let Position { chain_epoch, seq, .. } = event.position;
+        let received_at_ms = append.received_at().timestamp_millis();
+        let added = self.db.prepare_cached(ADD).during(ASK)?.execute(params![
+            event.event_id.as_uuid().as_bytes(),
+            append.receipt().as_uuid().as_bytes(),
+            source_id,
+            event.event_type,
+            event.ts_edge_ms,
+            event.consent_level.as_str(),
+            event.redacted,
+            whole(chain_epoch)?,
+            whole(seq)?,
+            event.seal.as_bytes(),
+            before.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
+            received_at_ms,
+            leaf.as_bytes(),
+            &event.canonical[..],
+        ]);
+        if added.during(ASK)? == 0 {
+            let known = self.known(event.event_id, event.seal)?;
+            return Ok(Taken { outcome: known.ok_or(LogError::Corrupt("events.event_id"))?, id: None });
+        }
+        let id = self.db.last_insert_rowid();
+        let head = Head { chain_epoch, seq, self_hash: event.seal };
+        chain.head = Some(Tip { head, event_id: event.event_id, id });
+        let counted = Counted::of(identity, event.lane, &event.event_type);
+        self.tail.push(Unplaced { id, chain: number, source_id, received_at_ms, leaf, counted });
+        Ok(Taken { outcome: AppendOutcome::Receipt(append.receipt()), id: Some(id) })
+    }
+
+    /// What an event that was taken before is answered: its receipt, or a conflict if another event has its id.
+    fn known(&self, event_id: EventId, seal: Digest) -> Result<Option<AppendOutcome>, LogError> {
+        const ASK: &str = "look for an event";
+        let found: Option<([u8; 16], [u8; 32])> = self
+            .db
+            .prepare_cached(KNOWN)
+            .during(ASK)?
+            .query_row([event_id.as_uuid().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .during(ASK)?;
+        Ok(found.map(|(receipt, known)| {
+            if Digest::from(known) == seal {
+                AppendOutcome::Receipt(ReceiptId::from(Uuid::from_bytes(receipt)))
+            } else {
+                AppendOutcome::EventIdConflict
+            }
+        }))
+    }
+
+    /// Takes note of the events behind `applied`; returns the newest.
+    fn fold(&mut self, applied: i64) -> Result<i64, LogError> {
+        const ASK: &str = "read events of another process";
+        let mut newest = applied;
+        let mut statement = self.db.prepare_cached(NEWER).during(ASK)?;
+        let mut rows = statement.query([applied]).during(ASK)?;
+        while let Some(row) = rows.next().during(ASK)? {
+            let read = || -> rusqlite::Result<Newer> {
+                Ok(Newer {
+                    id: row.get(0)?,
+                    event_id: row.get(1)?,
+                    machine: row.get(2)?,
+                    agent_id: row.get(3)?,
+                    identity: row.get(4)?,
+                    lane: row.get(5)?,
+                    source_id: row.get(6)?,
+                    event_type: row.get(7)?,
+                    chain_epoch: row.get(8)?,
+                    seq: row.get(9)?,
+                    self_hash: row.get(10)?,
+                    received_at_ms: row.get(11)?,
+                    leaf: row.get(12)?,
+                })
+            };
+            let event = read().during(ASK)?;
+            newest = event.id;
+            self.note(&event)?;
+        }
+        Ok(newest)
+    }
+
+    fn note(&mut self, event: &Newer) -> Result<(), LogError> {
+        let number =
+            |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("events.seq or events.chain_epoch"));
+        let machine = Uuid::from_bytes(event.machine).into();
+        let chain = self.chains.of(self.db, machine, &event.agent_id)?;
+        let head = Head {
+            chain_epoch: number(event.chain_epoch)?,
+            seq: number(event.seq)?,
+            self_hash: Digest::from(event.self_hash),
+        };
+        let known = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
+        known.head = Some(Tip { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
+        let identity = event.identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
+        let lane = event.lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
+        self.tail.push(Unplaced {
+            id: event.id,
+            chain,
+            source_id: event.source_id,
+            received_at_ms: event.received_at_ms,
+            leaf: Digest::from(event.leaf),
+            counted: Counted::of(Arc::new(identity), lane, &event.event_type),
+        });
+        Ok(())
+    }
+}
+
+/// A row of [`NEWER`].
+struct Newer {
+    id: i64,
+    event_id: [u8; 16],
+    machine: [u8; 16],
+    agent_id: String,
+    identity: String,
+    lane: String,
+    source_id: i64,
+    event_type: String,
+    chain_epoch: i64,
+    seq: i64,
+    self_hash: [u8; 32],
+    received_at_ms: i64,
+    leaf: [u8; 32],
+}
+
+/// Numbers of an envelope are within ±(2^53 − 1), so they fit.
+pub fn whole(number: u64) -> Result<i64, LogError> {
+    i64::try_from(number).map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
+}
+
+/// Whether SQLite refused one row and the transaction goes on: it has undone that statement alone.
+pub fn is_of_one_row(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
+    )
+}

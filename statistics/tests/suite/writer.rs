@@ -1,0 +1,168 @@
+//! The writer of an SQLite file: what it keeps in memory is what the log says, whatever happens to its connection.
+
+use std::time::Duration;
+
+use domain::{Chance, Clock};
+use serde_json::Value;
+use statistics::checkpoint::VerifierKey;
+use statistics::contract::{ActivityQuery, Scope};
+use statistics::log::{AppendOutcome, Log, WriterSettings};
+use statistics::proof::{AuditProof, verify};
+use store::{DatabaseSettings, Pool};
+
+use crate::world::{Chain, ORIGIN, World, append_of, scope_of};
+
+/// A log of version 2 of the schema, with 34 events of four chains, 30 of them in the tree.
+const FILE_OF_VERSION_2: &str = include_str!("../fixtures/log-v2.sql");
+/// Its events, and the receipts that their senders had.
+const EVENTS_OF_VERSION_2: &str = include_str!("../fixtures/log-v2.json");
+
+async fn open(folder: &tempfile::TempDir, settings: &DatabaseSettings, limits: &WriterSettings) -> Log {
+    let pool = Pool::open(settings, &folder.path().join("statistics.db"), Some("statistics")).await.unwrap();
+    Log::open_with(pool, ORIGIN, &Clock::system(), &Chance::system(), limits).await.unwrap()
+}
+
+async fn take(log: &Log, event: &Value) -> AppendOutcome {
+    log.append(&[append_of(event, &Chance::system())]).await.unwrap().remove(0)
+}
+
+async fn settled(log: &Log) -> u64 {
+    while log.sequence(10_000).await.unwrap().added > 0 {}
+    log.standing().await.unwrap().tree_size
+}
+
+async fn activity(log: &Log, scope: &Scope) -> Vec<String> {
+    let query = ActivityQuery { limit: Some(500), ..ActivityQuery::default() };
+    let page: Value = serde_json::from_slice(&log.activity(scope, &query).await.unwrap().body).unwrap();
+    let events = page["events"].as_array().unwrap();
+    events.iter().map(|event| event["event_id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_version_2_is_upgraded_with_its_receipts_its_chains_and_its_proofs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("statistics.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch(FILE_OF_VERSION_2).unwrap();
+    let pool = Pool::open(&DatabaseSettings::default(), &path, Some("statistics")).await.unwrap();
+    let log = Log::open(pool, "attache/log", &Clock::system(), &Chance::system()).await.unwrap();
+    let sent: Vec<Value> = serde_json::from_str(EVENTS_OF_VERSION_2).unwrap();
+    assert_eq!(log.standing().await.unwrap().tree_size, 30);
+    assert_eq!(log.audit().await.unwrap().events, 34);
+
+    // Resends of what was in the tree and of what was not, in another order than they came.
+    for sent in sent.iter().rev() {
+        let receipt = sent["receipt_id"].as_str().unwrap().parse().unwrap();
+        assert_eq!(take(&log, &sent["event"]).await, AppendOutcome::Receipt(receipt));
+    }
+    for round in ["before the rest has its places", "after"] {
+        for sent in &sent {
+            let scope = scope_of(&sent["event"]);
+            let machine = &sent["event"]["scope"]["machine_id"];
+            let of_machine = sent_by(&sent_events(), machine);
+            let mut seen = activity(&log, &scope).await;
+            seen.sort();
+            assert_eq!(seen, of_machine, "{round}");
+        }
+        assert_eq!(settled(&log).await, 34);
+    }
+    let keys: Value = serde_json::from_slice(&log.keys().await.unwrap().body).unwrap();
+    let vkey: VerifierKey = keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap();
+    for (place, sent) in sent.iter().enumerate() {
+        let id = sent["event"]["event_id"].as_str().unwrap().parse().unwrap();
+        let proof = AuditProof::parse(&log.proof(&scope_of(&sent["event"]), id).await.unwrap().body).unwrap();
+        assert_eq!(verify(&proof, &vkey).unwrap().leaf_index, place as u64);
+    }
+    let audited = log.audit().await.unwrap();
+    assert_eq!((audited.events, audited.chains, audited.checkpoint.size), (34, 4, 34));
+    log.close().await;
+}
+
+fn sent_events() -> Vec<Value> {
+    serde_json::from_str(EVENTS_OF_VERSION_2).unwrap()
+}
+
+fn sent_by(sent: &[Value], machine: &Value) -> Vec<String> {
+    let of_machine = sent.iter().filter(|sent| sent["event"]["scope"]["machine_id"] == *machine);
+    let mut ids: Vec<String> = of_machine.map(|sent| sent["event"]["event_id"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_were_dropped_from_memory_are_read_again() {
+    let world = World::on_sqlite().await;
+    let folder = tempfile::tempdir().unwrap();
+    let limits = WriterSettings { chains_max: 4, group_max: 3, ..WriterSettings::default() };
+    let log = open(&folder, &DatabaseSettings::default(), &limits).await;
+    let mut chains: Vec<Chain> = (0..20).map(|_| Chain::new(&world)).collect();
+    let mut sent = Vec::new();
+    for round in 0..6 {
+        for chain in &mut chains {
+            let event = chain.next();
+            assert!(matches!(take(&log, &event).await, AppendOutcome::Receipt(_)), "{round}");
+            sent.push(event);
+        }
+        // Some rounds find the heads in the table, others find them in memory because they have no place yet.
+        if round % 2 == 0 {
+            settled(&log).await;
+        }
+    }
+    assert_eq!(settled(&log).await, 120);
+    assert_eq!(log.audit().await.unwrap().chains, 20);
+    // A branch of a chain whose head is not in memory is refused all the same.
+    let fork = chains[0].clone().again(0).next();
+    assert!(matches!(take(&log, &fork).await, AppendOutcome::Refused { .. }));
+    log.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_process_appends_and_places_is_known_in_the_next_group() {
+    let world = World::on_sqlite().await;
+    let other = world.another(ORIGIN).await.unwrap();
+    let mut chain = Chain::new(&world);
+    for round in 0..30 {
+        let (one, two) = if round % 2 == 0 { (&world.log, &other) } else { (&other, &world.log) };
+        let event = chain.next();
+        let AppendOutcome::Receipt(receipt) = take(one, &event).await else { panic!("{round}") };
+        assert_eq!(take(two, &event).await, AppendOutcome::Receipt(receipt));
+        if round % 3 == 0 {
+            two.sequence(100).await.unwrap();
+        }
+    }
+    other.close().await;
+    assert_eq!(settled(&world.log).await, 30);
+    assert_eq!(world.log.audit().await.unwrap().events, 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_locked_is_written_again_once_it_is_free() {
+    let world = World::on_sqlite().await;
+    let folder = tempfile::tempdir().unwrap();
+    let settings = DatabaseSettings { busy_timeout: Duration::from_millis(20), ..DatabaseSettings::default() };
+    let log = open(&folder, &settings, &WriterSettings::default()).await;
+    let mut chain = Chain::new(&world);
+    take(&log, &chain.next()).await;
+    let event = chain.next();
+    let stranger = rusqlite::Connection::open(folder.path().join("statistics.db")).unwrap();
+    stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..3 {
+        let refused = log.append(&[append_of(&event, &Chance::system())]).await.unwrap_err();
+        assert!(refused.is_unavailable(), "{refused}");
+        assert!(log.writable().await.is_err());
+    }
+    stranger.execute_batch("ROLLBACK").unwrap();
+    log.writable().await.unwrap();
+    assert!(matches!(take(&log, &event).await, AppendOutcome::Receipt(_)));
+    assert_eq!(settled(&log).await, 2);
+    assert_eq!(log.audit().await.unwrap().events, 2);
+    log.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_closed_refuses_what_comes_later() {
+    let world = World::on_sqlite().await;
+    let event = Chain::new(&world).next();
+    world.log.close().await;
+    let refused = world.log.append(&[append_of(&event, &Chance::system())]).await.unwrap_err();
+    assert_eq!(refused.to_string(), "the log is closed");
+}

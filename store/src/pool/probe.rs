@@ -1,0 +1,471 @@
+//! Short reads on the thread of the caller.
+//!
+//! A statement that travels to a thread of the driver and back costs ten times what SQLite needs for a probe of an index. So a
+//! [`Probe`] runs where it is asked, on a connection that the calling thread borrows for these microseconds. It is as fresh as any
+//! read: it sees what was committed before it began, by whichever process, and nothing is remembered.
+//!
+//! A thread of the runtime serves many requests, and none of them goes on while it reads. So a statement may be a probe only if
+//! whatever it reads comes out of an index, row by row, without a scan and without a sort: [`probes!`](crate::probes) lists all
+//! of a crate in one place, and a test explains each of them. More than [`ROWS_MAX`] rows are not read here either.
+//!
+//! The pool behind it answers whatever cannot be answered in place: PostgreSQL always, SQLite when there are more rows, when the file
+//! is locked, or when a connection failed. A connection that failed is closed, and the next probe opens another.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use domain::Timestamp;
+use rusqlite::types::ValueRef;
+use rusqlite::{CachedStatement, Connection, ErrorCode};
+use sqlx::FromRow;
+use sqlx::postgres::{PgRow, Postgres};
+use sqlx::sqlite::{Sqlite, SqliteRow};
+use uuid::Uuid;
+
+use super::{Pool, SqliteFile};
+
+/// Rows that are read on the thread of the caller; whoever has more is answered through the pool.
+pub const ROWS_MAX: usize = 64;
+
+/// A statement that reads a few rows out of indices, and the rows that it gives. Made by [`probes!`](crate::probes) alone.
+#[derive(Debug)]
+pub struct Probe<R> {
+    sql: &'static str,
+    rows: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for Probe<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Probe<R> {}
+
+impl<R: Row> Probe<R> {
+    #[doc(hidden)]
+    pub const fn new(sql: &'static str) -> Self {
+        Self { sql, rows: PhantomData }
+    }
+
+    /// Its text, and the columns that its rows are read from.
+    pub const fn outline(&self) -> (&'static str, &'static [&'static str]) {
+        (self.sql, R::COLUMNS)
+    }
+}
+
+/// All probes of a crate, in one place.
+///
+/// `probes! { pub(crate) const SESSION: FactsRow = "SELECT …"; … }` makes a [`Probe`] of each, and for tests `ALL` with the
+/// [outlines](Probe::outline) of all of them. Columns come in the order of the members of the row.
+#[macro_export]
+macro_rules! probes {
+    ($($(#[$meta:meta])* $vis:vis const $name:ident: $row:ty = $sql:expr;)*) => {
+        $($(#[$meta])* $vis const $name: $crate::pool::Probe<$row> = $crate::pool::Probe::new($sql);)*
+
+        /// Every probe of this crate.
+        #[cfg(test)]
+        pub(crate) const ALL: &[(&str, &[&str])] = &[$($name.outline()),*];
+    };
+}
+
+/// A row that either driver reads. Made by [`row!`](crate::row!).
+pub trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + Sized {
+    /// Its columns, in their order.
+    const COLUMNS: &'static [&'static str];
+
+    #[doc(hidden)]
+    fn read(row: &rusqlite::Row<'_>) -> Result<Self, NotInPlace>;
+}
+
+/// A struct whose members are the columns of a row, read by name through the pool and by place on the thread of the caller.
+#[macro_export]
+macro_rules! row {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$member_meta:meta])* $member_vis:vis $member:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(sqlx::FromRow)]
+        $vis struct $name { $($(#[$member_meta])* $member_vis $member: $type,)* }
+
+        impl $crate::pool::Row for $name {
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($member)),*];
+
+            fn read(row: &rusqlite::Row<'_>) -> Result<Self, $crate::pool::NotInPlace> {
+                let mut columns = $crate::pool::Columns::of(row);
+                Ok(Self { $($member: columns.next()?,)* })
+            }
+        }
+    };
+}
+
+/// The columns of a row, one after the other.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Columns<'row, 'statement> {
+    row: &'row rusqlite::Row<'statement>,
+    place: usize,
+}
+
+impl<'row, 'statement> Columns<'row, 'statement> {
+    #[doc(hidden)]
+    pub fn of(row: &'row rusqlite::Row<'statement>) -> Self {
+        Self { row, place: 0 }
+    }
+
+    #[doc(hidden)]
+    #[expect(clippy::should_implement_trait, reason = "each column has a type of its own")]
+    pub fn next<C: Column>(&mut self) -> Result<C, NotInPlace> {
+        let value = self.row.get_ref(self.place)?;
+        self.place += 1;
+        C::read(value).ok_or(NotInPlace::Unreadable)
+    }
+}
+
+/// A value that a column holds, in the form in which the pool writes it.
+pub trait Column: Sized {
+    /// `None`: it is of another form.
+    fn read(value: ValueRef<'_>) -> Option<Self>;
+}
+
+impl<C: Column> Column for Option<C> {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        if matches!(value, ValueRef::Null) { Some(None) } else { C::read(value).map(Some) }
+    }
+}
+
+impl Column for String {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        value.as_str().ok().map(str::to_owned)
+    }
+}
+
+impl Column for Vec<u8> {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        value.as_blob().ok().map(<[u8]>::to_vec)
+    }
+}
+
+impl Column for i64 {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        value.as_i64().ok()
+    }
+}
+
+impl Column for bool {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        value.as_i64().ok().map(|number| number != 0)
+    }
+}
+
+impl Column for Uuid {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        value.as_blob().ok().and_then(|bytes| Self::from_slice(bytes).ok())
+    }
+}
+
+impl Column for Timestamp {
+    fn read(value: ValueRef<'_>) -> Option<Self> {
+        let text = value.as_str().ok()?;
+        chrono::DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.to_utc())
+    }
+}
+
+/// The value of a parameter: `$1` is the first.
+#[derive(Debug, Clone, Copy)]
+pub enum Argument<'a> {
+    /// TEXT.
+    Text(&'a str),
+    /// BLOB, BYTEA.
+    Bytes(&'a [u8]),
+    /// An id: a BLOB of 16 bytes in SQLite.
+    Uuid(Uuid),
+    /// A moment: RFC 3339 in SQLite.
+    Moment(Timestamp),
+    /// A whole number.
+    Integer(i64),
+}
+
+impl<'a> From<&'a str> for Argument<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Argument<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<Uuid> for Argument<'_> {
+    fn from(id: Uuid) -> Self {
+        Self::Uuid(id)
+    }
+}
+
+impl From<Timestamp> for Argument<'_> {
+    fn from(moment: Timestamp) -> Self {
+        Self::Moment(moment)
+    }
+}
+
+impl From<i64> for Argument<'_> {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl Argument<'_> {
+    fn bind(&self, statement: &mut CachedStatement<'_>, place: usize) -> rusqlite::Result<()> {
+        match self {
+            Self::Text(text) => statement.raw_bind_parameter(place, text),
+            Self::Bytes(bytes) => statement.raw_bind_parameter(place, bytes),
+            Self::Uuid(id) => statement.raw_bind_parameter(place, &id.as_bytes()[..]),
+            // As the driver of the pool writes moments: texts are compared with texts.
+            Self::Moment(moment) => {
+                let text = moment.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, false);
+                statement.raw_bind_parameter(place, text)
+            }
+            Self::Integer(number) => statement.raw_bind_parameter(place, number),
+        }
+    }
+}
+
+/// Binds arguments to a query of the pool, whichever driver it has.
+macro_rules! bound {
+    ($query:expr, $arguments:expr) => {
+        $arguments.iter().fold($query, |query, argument| match *argument {
+            Argument::Text(text) => query.bind(text),
+            Argument::Bytes(bytes) => query.bind(bytes),
+            Argument::Uuid(id) => query.bind(id),
+            Argument::Moment(moment) => query.bind(moment),
+            Argument::Integer(number) => query.bind(number),
+        })
+    };
+}
+
+impl Pool {
+    /// The first row of a probe.
+    pub async fn probe_one<R: Row>(
+        &self,
+        probe: Probe<R>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<R>, sqlx::Error> {
+        match self {
+            Self::Sqlite { file, reader, .. } => match file.in_place(probe.sql, arguments, first) {
+                Some(row) => Ok(row),
+                None => bound!(sqlx::query_as::<Sqlite, R>(probe.sql), arguments).fetch_optional(reader).await,
+            },
+            Self::Postgres(pool) => {
+                bound!(sqlx::query_as::<Postgres, R>(probe.sql), arguments).fetch_optional(pool).await
+            }
+        }
+    }
+
+    /// All rows of a probe.
+    pub async fn probe_all<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<Vec<R>, sqlx::Error> {
+        match self {
+            Self::Sqlite { file, reader, .. } => match file.in_place(probe.sql, arguments, all) {
+                Some(rows) => Ok(rows),
+                None => bound!(sqlx::query_as::<Sqlite, R>(probe.sql), arguments).fetch_all(reader).await,
+            },
+            Self::Postgres(pool) => bound!(sqlx::query_as::<Postgres, R>(probe.sql), arguments).fetch_all(pool).await,
+        }
+    }
+}
+
+fn first<R: Row>(rows: &mut rusqlite::Rows<'_>) -> Result<Option<R>, NotInPlace> {
+    rows.next()?.map(R::read).transpose()
+}
+
+fn all<R: Row>(rows: &mut rusqlite::Rows<'_>) -> Result<Vec<R>, NotInPlace> {
+    let mut read = Vec::new();
+    while let Some(row) = rows.next()? {
+        if read.len() == ROWS_MAX {
+            return Err(NotInPlace::TooMany);
+        }
+        read.push(R::read(row)?);
+    }
+    Ok(read)
+}
+
+/// Why a probe is asked through the pool.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum NotInPlace {
+    /// The library failed, or the file is locked.
+    Failed(rusqlite::Error),
+    /// A column holds something in another form; the pool can read it, or says what is wrong with it.
+    Unreadable,
+    /// There are more rows.
+    TooMany,
+    /// The file is closed.
+    Closed,
+}
+
+impl From<rusqlite::Error> for NotInPlace {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Connections for probes, opened when they are needed.
+#[derive(Debug)]
+pub(super) struct Readers {
+    connections: Box<[Mutex<Option<Connection>>]>,
+    is_closed: AtomicBool,
+    /// The last probe failed: the log has been told.
+    is_failing: AtomicBool,
+}
+
+thread_local! {
+    /// Which connection this thread borrowed last: as a rule nobody else wants it, and its caches are warm.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Readers {
+    pub(super) fn new(readers_max: u32) -> Self {
+        Self {
+            connections: (0..readers_max.max(1)).map(|_| Mutex::new(None)).collect(),
+            is_closed: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
+        }
+    }
+
+    /// A connection that nobody uses at this moment, beginning with the one of last time.
+    fn borrow(&self) -> MutexGuard<'_, Option<Connection>> {
+        let count = self.connections.len();
+        let last = LAST.get() % count;
+        for place in (last..count).chain(0..last) {
+            match self.connections[place].try_lock() {
+                Ok(connection) => {
+                    LAST.set(place);
+                    return connection;
+                }
+                Err(TryLockError::Poisoned(poisoned)) => return self.anew(place, poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        // A probe takes microseconds.
+        self.connections[last].lock().unwrap_or_else(|poisoned| self.anew(last, poisoned.into_inner()))
+    }
+
+    /// A panic may have left a connection in the midst of a statement.
+    fn anew<'s>(
+        &'s self,
+        place: usize,
+        mut connection: MutexGuard<'s, Option<Connection>>,
+    ) -> MutexGuard<'s, Option<Connection>> {
+        *connection = None;
+        self.connections[place].clear_poison();
+        connection
+    }
+
+    /// Closes all connections, each as soon as its probe is done; there will be no others.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        for connection in &self.connections {
+            *connection.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    /// Runs a statement on the calling thread; `None`: the pool must.
+    fn run<T>(
+        &self,
+        file: &SqliteFile,
+        sql: &str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+    ) -> Option<T> {
+        let mut slot = self.borrow();
+        match self.attempt(&mut slot, file, sql, arguments, read) {
+            Ok(value) => {
+                if self.is_failing.load(Ordering::Relaxed) {
+                    self.is_failing.store(false, Ordering::Relaxed);
+                }
+                Some(value)
+            }
+            Err(NotInPlace::Failed(error)) => {
+                // A lock passes. Anything else may be the connection's own fault.
+                if !matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
+                    *slot = None;
+                }
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
+                    let file = file.path().display();
+                    tracing::warn!(%file, %error, "a short read failed on its own connection and goes through the pool");
+                }
+                None
+            }
+            Err(NotInPlace::Unreadable | NotInPlace::TooMany | NotInPlace::Closed) => None,
+        }
+    }
+
+    fn attempt<T>(
+        &self,
+        slot: &mut Option<Connection>,
+        file: &SqliteFile,
+        sql: &str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+    ) -> Result<T, NotInPlace> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(NotInPlace::Closed);
+        }
+        let connection = match slot {
+            Some(connection) => connection,
+            None => slot.insert(open(file)?),
+        };
+        let mut statement = connection.prepare_cached(sql)?;
+        // `$2` may stand before `$1` in the text, and SQLite counts in the order of the text.
+        for place in 1..=statement.parameter_count() {
+            let name = statement.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
+            let argument = name.and_then(|name| arguments.get(name.checked_sub(1)?));
+            argument
+                .ok_or(rusqlite::Error::InvalidParameterCount(arguments.len(), place))?
+                .bind(&mut statement, place)?;
+        }
+        read(&mut statement.raw_query())
+    }
+}
+
+/// A connection that waits for nobody: a thread of the runtime must not.
+fn open(file: &SqliteFile) -> rusqlite::Result<Connection> {
+    let connection = file.reader()?;
+    connection.busy_timeout(Duration::ZERO)?;
+    Ok(connection)
+}
+
+impl SqliteFile {
+    fn in_place<T>(
+        &self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+    ) -> Option<T> {
+        self.readers.run(self, sql, arguments, read)
+    }
+}
+
+/// What of a statement breaks the rule of probes. It lets an order through that comes out of an index but for rows that are equal there.
+#[doc(hidden)]
+pub fn not_a_probe(file: &SqliteFile, sql: &str, columns: &[&str]) -> Option<String> {
+    let explain = |connection: &Connection| -> rusqlite::Result<Vec<String>> {
+        let found = connection.prepare(sql)?;
+        let found: Vec<String> = found.column_names().into_iter().map(str::to_owned).collect();
+        if found != columns {
+            return Ok(vec![format!("columns {found:?} instead of {columns:?}")]);
+        }
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}"))?;
+        let steps: Vec<String> = plan.raw_query().mapped(|row| row.get("detail")).collect::<Result<_, _>>()?;
+        let breaks = |step: &String| {
+            step.starts_with("SCAN") && step != "SCAN CONSTANT ROW" || step.contains("TEMP B-TREE FOR ORDER BY")
+        };
+        Ok(if steps.is_empty() { vec!["no plan".to_owned()] } else { steps.into_iter().filter(breaks).collect() })
+    };
+    match file.reader().and_then(|connection| explain(&connection)) {
+        Ok(wrong) => wrong.into_iter().next(),
+        Err(error) => Some(error.to_string()),
+    }
+}

@@ -1,0 +1,96 @@
+//! The short reads of the facts, all of them: each is answered from an index on the thread that asks (see [`Probe`](crate::pool::Probe)).
+
+use crate::account::{AccountRow, IdentityRow, LinkedRow, PersonRow};
+use crate::api_key::KeyRow;
+use crate::device::CodeRow;
+use crate::machine::{ComputerRow, KnownRow};
+use crate::{session, token};
+
+/// Rows of computers with the levels that concern them, behind other columns or none. Not `EXISTS`: PostgreSQL may answer that with a
+/// table of all that is held.
+macro_rules! known_sql {
+    ($columns:literal, $from:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            "m.machine_uuid, m.user_cuid, m.account_id,
+                (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
+                m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+                COALESCE((SELECT TRUE FROM held_events h
+                    WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
+            FROM ",
+            $from
+        )
+    };
+}
+pub(crate) use known_sql;
+
+crate::probes! {
+    /// The computer of a secret, with the levels that concern it.
+    pub(crate) const MACHINE_BY_SECRET: KnownRow = known_sql!(
+        "",
+        "machines m LEFT JOIN consent_levels c
+            ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
+        WHERE m.secret_hash = $1"
+    );
+    /// A computer, with the levels that concern it.
+    pub(crate) const MACHINE: KnownRow = known_sql!(
+        "",
+        "machines m LEFT JOIN consent_levels c
+            ON c.user_cuid = m.user_cuid AND (c.machine_uuid IS NULL OR c.machine_uuid = m.machine_uuid)
+        WHERE m.machine_uuid = $1"
+    );
+    /// The computers of an account, newest first: account, rows at most.
+    pub(crate) const COMPUTERS: ComputerRow =
+        "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
+            secret_hash IS NOT NULL AS has_secret
+        FROM machines WHERE account_id = $1 ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $2";
+    /// The session of a secret, if it is still good: hash, now.
+    pub(crate) const SESSION: session::FactsRow =
+        "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
+        FROM sessions s JOIN persons p ON p.id = s.person_id
+        WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > $2";
+    /// The token of a secret, if it is still good: hash, now. The claim is compared too: a token that was issued at the very moment of
+    /// the claim ends with it.
+    pub(crate) const TOKEN: token::FactsRow =
+        "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
+        FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
+        WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2 AND r.revoked_at IS NULL
+            AND t.account_id IS NOT DISTINCT FROM r.account_id";
+    /// The key of a secret, if it is still good: hash, now.
+    pub(crate) const API_KEY: KeyRow =
+        "SELECT id, account_id, name, scopes, spaces, created_at, expires_at, last_used_at, revoked_at
+        FROM api_keys WHERE key_hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
+    /// A device code.
+    pub(crate) const DEVICE_CODE: CodeRow =
+        "SELECT device_code_hash, machine_uuid, user_cuid, created_at, expires_at, state, account_id, settled_at
+        FROM device_codes WHERE device_code_hash = $1";
+    /// An account and its owner.
+    pub(crate) const ACCOUNT: AccountRow =
+        "SELECT a.user_account_id, a.plan, a.balance_cents, COALESCE(a.name, p.name) AS name, a.created_at,
+            p.id AS person_id, p.email
+        FROM accounts a LEFT JOIN persons p ON p.account_id = a.user_account_id WHERE a.user_account_id = $1";
+    /// A person.
+    pub(crate) const PERSON: PersonRow = "SELECT id, email, name, account_id FROM persons WHERE id = $1";
+    /// An identity.
+    pub(crate) const IDENTITY: IdentityRow =
+        "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
+    /// The identities that are linked to an account, in no order.
+    pub(crate) const IDENTITIES: LinkedRow = "SELECT user_cuid FROM identities WHERE account_id = $1";
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DatabaseSettings, Pool, Store};
+
+    #[tokio::test]
+    async fn every_probe_is_answered_from_indices() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&DatabaseSettings::default(), &folder.path().join("facts.db")).await.unwrap();
+        store.migrate().await.unwrap();
+        let Pool::Sqlite { file, .. } = store.pool() else { unreachable!() };
+        for (sql, columns) in super::ALL {
+            assert_eq!(crate::pool::not_a_probe(file, sql, columns), None, "{sql}");
+        }
+    }
+}
