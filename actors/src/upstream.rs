@@ -95,11 +95,11 @@ impl Upstream {
         }
     }
 
-    /// Whether the service answers, for `/readyz`; an external one that does not is a degradation, no more.
+    /// Whether the service fails, for `/readyz`: an external one that does not answer, or an embedded log whose last append failed.
     pub fn is_degraded(&self) -> bool {
         match self {
             Self::External(client) => client.is_failing(),
-            Self::Embedded { .. } => false,
+            Self::Embedded { log, .. } => log.append_failure().is_some(),
         }
     }
 }

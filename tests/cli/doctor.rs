@@ -66,19 +66,25 @@ async fn a_log_that_is_not_signed_is_told_by_readiness_actors_metrics_log_and_do
     flow::proof(&server, &machine, &flow::text(&event, "event_id")).await;
     let client = Client::new();
     let get = async |path: &str| client.get(&format!("http://{operator}{path}"), Credential::None).await;
-    let failures = async || {
+    let metric = async |name: &str| {
         let metrics = String::from_utf8(get("/metrics").await.body.to_vec()).unwrap();
-        let line =
-            metrics.lines().find_map(|line| line.strip_prefix("attache_pass_failures_total{name=\"sequence\"} "));
-        line.unwrap_or_else(|| panic!("{metrics}")).parse::<u64>().unwrap()
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name} in {metrics}")).parse::<f64>().unwrap()
     };
+    let failures = async || metric("attache_pass_failures_total{name=\"sequence\"}").await;
     let sequence = async || {
         let tree = get("/actors").await.expect(200);
         let mut children = tree["children"].as_array().unwrap().iter();
         children.find(|child| child["name"] == "sequence").unwrap().clone()
     };
     get("/readyz").await.expect(200);
-    assert_eq!((failures().await, &sequence().await["failing"]), (0, &Value::Null));
+    assert!(failures().await < 1.0 && metric("attache_log_unplaced_events").await < 1.0);
+    assert_eq!(sequence().await["failing"], Value::Null);
+    for database in ["facts", "log"] {
+        let number = async |kind: &str| metric(&format!("attache_database_{kind}{{database=\"{database}\"}}")).await;
+        assert!(number("connections").await >= 1.0);
+        assert!(number("connections_idle").await >= 0.0 && number("writes_waiting").await >= 0.0);
+    }
     let well = home.run(&["doctor", "--json"]);
     assert_eq!((state(&well, "server"), state(&well, "passes")), ("good".into(), "good".into()), "{well:?}");
 
@@ -101,7 +107,9 @@ async fn a_log_that_is_not_signed_is_told_by_readiness_actors_metrics_log_and_do
         failing["passes"].as_u64().unwrap() > 1 && failing["since_seconds_ago"].as_u64().unwrap() >= 1,
         "{failing}"
     );
-    assert!(failures().await > 1);
+    assert!(failures().await > 1.0);
+    assert!(metric("attache_log_checkpoint_age_seconds").await >= 1.0);
+    assert!((0.9..1.1).contains(&metric("attache_log_unplaced_events").await));
     let ill = home.run(&["doctor", "--json"]);
     assert_eq!((state(&ill, "server"), state(&ill, "passes")), ("bad".into(), "bad".into()), "{ill:?}");
     assert!(ill.stdout.contains("events without a place in it: 1"), "{ill:?}");

@@ -82,7 +82,8 @@ async fn shrink(path: &Path) {
 async fn soak_a_full_file_system_refuses_writes_and_loses_nothing_and_room_heals_it() {
     let home = home();
     let Some(disk) = Disk::mount(&home) else { return };
-    let mut patient = Patient::begin(home).await;
+    // Dropped in this order, last first: the folder can be removed once nothing is mounted there.
+    let (mut patient, disk) = (Patient::begin(home).await, disk);
     for _ in 0..rounds() {
         for name in ["attache.db", "statistics.db"] {
             shrink(&patient.home.data().join(name)).await;
@@ -98,5 +99,4 @@ async fn soak_a_full_file_system_refuses_writes_and_loses_nothing_and_room_heals
         patient.recovers().await;
     }
     patient.is_whole().await;
-    drop(disk);
 }

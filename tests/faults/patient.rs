@@ -265,7 +265,7 @@ impl Patient {
     }
 
     /// Ends the traffic and compares all that was acknowledged with what the server shows.
-    pub async fn is_whole(mut self) {
+    pub async fn is_whole(&mut self) {
         self.world.stop.send_replace(true);
         while let Some(ended) = self.senders.join_next().await {
             ended.unwrap();
