@@ -23,6 +23,7 @@ use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
 use actors::watch::Watch;
 use actors::{ChildSpec, Handle, Root};
+use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
@@ -242,13 +243,7 @@ impl House {
         let outbox =
             Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
         children.push(keeper("outbox", outbox.clone(), settings.consent.outbox_every, &settings, &chance));
-        let watch = Watch {
-            store: store.clone(),
-            clock: clock.clone(),
-            claims: claims.clone(),
-            devices: devices.clone(),
-            keep_retired_for,
-        };
+        let watch = ground.watch(&claims, &devices, keep_retired_for);
         children.push(keeper("watch", watch, SECOND, &settings, &chance));
         children.push(keeper("meter", UsageMeter(usage.clone()), SECOND, &settings, &chance));
         children.push(keeper("presence", PresenceKeeper(presence.clone()), SECOND, &settings, &chance));
@@ -386,6 +381,17 @@ impl Ground<'_> {
             settings: self.settings.mail.clone(),
         });
         Ok((Mail::new(self.settings.actors.of("mail")), mailer))
+    }
+
+    /// Notices what operators and other nodes changed.
+    fn watch(&self, claims: &Claims, devices: &DeviceCodes, keep_retired_for: TimeDelta) -> Watch {
+        Watch {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            claims: claims.clone(),
+            devices: devices.clone(),
+            keep_retired_for,
+        }
     }
 
     fn claims(&self, codes: CodeKey, keys: &[AssertionKey]) -> Result<Claims, BuildError> {

@@ -130,7 +130,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_that_never_answers_is_abandoned_and_one_that_panics_is_a_failure() {
         let coalesced = Coalesced::<u32>::default();
-        assert!(coalesced.answer(PACE, || std::future::pending()).await.is_err());
+        assert!(coalesced.answer(PACE, std::future::pending).await.is_err());
         tokio::time::sleep(ABANDONED_AFTER - PACE.deadline + PACE.every / 2).await;
         assert_eq!(coalesced.answer(PACE, || async { Ok(7) }).await, Err("no answer within 30s".to_owned()));
         tokio::time::sleep(PACE.every).await;

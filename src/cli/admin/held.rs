@@ -70,7 +70,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             output::show(format.json, &shown, || format!("{shown:#}"));
             Ok(())
         }
-        Command::Release { id, format } => release(office, id, format).await,
+        Command::Release { id, format } => Box::pin(release(office, id, format)).await,
         Command::Discard { id, format } => {
             if store.held_discard(id, clock.now()).await.map_err(Failure::refused)? {
                 output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));

@@ -47,7 +47,8 @@ struct Child {
 #[derive(Deserialize)]
 struct Passes {
     error: String,
-    passes: u64,
+    #[serde(rename = "passes")]
+    count: u64,
     since_seconds_ago: u64,
 }
 
@@ -98,7 +99,7 @@ fn ready(Readiness { status, draining, failing }: &Readiness, address: SocketAdd
 
 fn judged(tree: &Tree) -> Finding {
     let failing = tree.children.iter().filter_map(|child| {
-        let Passes { error, passes, since_seconds_ago } = child.failing.as_ref()?;
+        let Passes { error, count: passes, since_seconds_ago } = child.failing.as_ref()?;
         Some(format!("{}: failing for {since_seconds_ago} s ({passes} passes): {error}", child.name))
     });
     let failing: Vec<String> = failing.collect();
