@@ -41,14 +41,13 @@ struct Tree {
 #[derive(Deserialize)]
 struct Child {
     name: String,
-    failing: Option<Passes>,
+    failing: Option<FailingPasses>,
 }
 
 #[derive(Deserialize)]
-struct Passes {
+struct FailingPasses {
     error: String,
-    #[serde(rename = "passes")]
-    count: u64,
+    passes: u64,
     since_seconds_ago: u64,
 }
 
@@ -99,7 +98,7 @@ fn ready(Readiness { status, draining, failing }: &Readiness, address: SocketAdd
 
 fn judged(tree: &Tree) -> Finding {
     let failing = tree.children.iter().filter_map(|child| {
-        let Passes { error, count: passes, since_seconds_ago } = child.failing.as_ref()?;
+        let FailingPasses { error, passes, since_seconds_ago } = child.failing.as_ref()?;
         Some(format!("{}: failing for {since_seconds_ago} s ({passes} passes): {error}", child.name))
     });
     let failing: Vec<String> = failing.collect();
