@@ -41,7 +41,25 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
     (account, computers)
 }
 
+store::row! {
+    struct FoundRow {
+        id: uuid::Uuid,
+        email: String,
+    }
+}
+
 laws! {
+    async fn parameters_are_bound_by_number(world: &World) {
+        let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $2 AND id = $1");
+        let person = world.person("ada@example.com").await;
+        let arguments = [person.id.as_uuid().into(), person.email.as_str().into()];
+        let row = world.store.pool().probe_one(found, &arguments).await.unwrap().unwrap();
+        assert_eq!((row.id, row.email.as_str()), (person.id.as_uuid(), "ada@example.com"));
+        assert_eq!(world.store.pool().probe_all(found, &arguments).await.unwrap().len(), 1);
+        let arguments = [uuid::Uuid::nil().into(), person.email.as_str().into()];
+        assert!(world.store.pool().probe_one(found, &arguments).await.unwrap().is_none());
+    }
+
     async fn more_rows_than_are_read_in_place_are_read_all_the_same(world: &World) {
         let (account, computers) = attach_many(world, ROWS_MAX + 3).await;
         assert_eq!(world.store.computers_of_account(&account, 1000).await.unwrap(), computers);
