@@ -38,8 +38,8 @@ pub enum AppendMessage {
     Flush,
     /// The group that was handed over is committed, or was refused (PostgreSQL).
     Settled,
-    /// The thread of the log panicked.
-    WriterCrashed,
+    /// The thread of the log panicked, with these words.
+    WriterCrashed(String),
 }
 
 impl fmt::Debug for AppendMessage {
@@ -49,7 +49,7 @@ impl fmt::Debug for AppendMessage {
             Self::Gather => "Gather",
             Self::Flush => "Flush",
             Self::Settled => "Settled",
-            Self::WriterCrashed => "WriterCrashed",
+            Self::WriterCrashed(_) => "WriterCrashed",
         })
     }
 }
@@ -115,9 +115,11 @@ impl Appender {
         }
         let address = myself.clone();
         let answer: Answer = Box::new(move |appended: Appended| {
-            if appended.as_ref().is_err_and(|error| error.is_crash()) {
+            if let Err(error) = &appended
+                && error.is_crash()
+            {
                 // Fails only if the actor is gone already.
-                drop(address.cast(AppendMessage::WriterCrashed));
+                drop(address.cast(AppendMessage::WriterCrashed(error.to_string())));
             }
             reply.send(appended);
         });
@@ -145,9 +147,9 @@ impl Appender {
         self.hand_over(&myself, state).await;
     }
 
-    #[ractor::message(AppendMessage::WriterCrashed)]
-    async fn writer_crashed(&self) -> Result<(), ActorProcessingErr> {
-        Err("the thread of the log's writer panicked".into())
+    #[ractor::message(AppendMessage::WriterCrashed(error))]
+    async fn writer_crashed(&self, error: String) -> Result<(), ActorProcessingErr> {
+        Err(error.into())
     }
 }
 

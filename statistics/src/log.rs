@@ -116,8 +116,8 @@ pub enum LogError {
     #[error("the thread of the log's writer cannot be started: {0}")]
     Thread(#[source] std::io::Error),
     /// The writer panicked over this group; nothing of it was answered.
-    #[error("the log's writer crashed")]
-    Crashed,
+    #[error("the log's writer panicked: {0}")]
+    Crashed(String),
     /// The log is closed.
     #[error("the log is closed")]
     Closed,
@@ -167,7 +167,7 @@ impl LogError {
     /// Whether the writer panicked.
     pub fn is_crash(&self) -> bool {
         match self {
-            Self::Crashed => true,
+            Self::Crashed(_) => true,
             Self::Group(error) => error.is_crash(),
             _ => false,
         }

@@ -149,7 +149,7 @@ async fn the_tree_shows_who_lives_and_what_happened() {
         "children": [{
             "name": "the probe", "kind": "probe", "role": "singleton", "status": "running",
             "restarts": 1, "last_failure": {"error": "told to fail", "seconds_ago": 10},
-            "live": 1, "queued": 1, "quarantined": 0,
+            "live": 1, "queued": 1, "quarantined": 0, "unmoved_ms": 0,
         }],
     });
     assert_eq!(serde_json::to_value(tree).unwrap(), expected);

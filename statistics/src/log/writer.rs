@@ -16,6 +16,7 @@ mod chains;
 mod group;
 mod tree;
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -247,12 +248,18 @@ impl Worker {
             };
             job(open)
         }));
-        let done = done.unwrap_or(Err(LogError::Crashed));
+        let done = done.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
         if done.is_err() {
             self.open = None;
         }
         done
     }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").to_owned()
 }
 
 impl Open {
