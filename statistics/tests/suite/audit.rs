@@ -81,9 +81,9 @@ const CHANGES: [Change; 7] = [
     ("UPDATE tree SET size = size - 1", |fault| matches!(fault, AuditFault::Checkpoint(_))),
 ];
 
-/// SQLite, where the place of an event follows from its row. The event with id 299 is the last of its chain.
+/// SQLite, where the place of an event follows from its row. The event with id 300 is the last of its chain.
 const CHANGES_ON_SQLITE: [Change; 3] = [
-    ("DELETE FROM events WHERE id = 299", |fault| matches!(fault, AuditFault::Head { .. })),
+    ("DELETE FROM events WHERE id = 300", |fault| matches!(fault, AuditFault::Head { .. })),
     ("DELETE FROM events WHERE id = 50", |fault| matches!(fault, AuditFault::Link { .. })),
     ("UPDATE tree SET size = size + 1", |fault| matches!(fault, AuditFault::Checkpoint(_))),
 ];
