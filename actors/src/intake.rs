@@ -4,8 +4,8 @@
 //!    (`domain::held`).
 //! 2. An event of a computer that may go to the embedded log takes one hop, to the log's own actor ([`crate::append`]): that one owns
 //!    the heads of the chains, groups the events and answers after the commit.
-//! 3. Every other event goes to the intake actor: those for which the store has to be asked (an account's), those that are held, those
-//!    that may heal a held entry, and all that go to an external service. The actor handles one event per chain at a time and in order,
+//! 3. Every other event goes to the intake actor: those for which the store has to be asked (an account's), those that are held, and all
+//!    that go to an external service. The actor handles one event per chain at a time and in order,
 //!    and as many chains side by side as `events.workers` says.
 //! 4. What may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!

@@ -86,7 +86,7 @@ pub struct WriterSettings {
 
 impl Default for WriterSettings {
     fn default() -> Self {
-        Self { group_max: 256, chains_max: 100_000, wal_bytes: 16 * 1024 * 1024 }
+        Self { group_max: 256, chains_max: 100_000, wal_bytes: 64 * 1024 * 1024 }
     }
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use self::row::{EntryRow, UnclassifiedRow};
 use crate::error::{Corrupt, During, StoreError};
 use crate::row::limit;
-use crate::{Store, in_transaction, on_reader};
+use crate::{Store, in_transaction, on_reader, probes};
 
 /// Whose credential brought an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -230,6 +230,12 @@ pub struct Unclassified {
     pub received_at: Timestamp,
 }
 
+crate::row! {
+    pub(crate) struct WaitingRow {
+        entries: i64,
+    }
+}
+
 impl Store {
     /// Marks what is held of an event as released, because the same event was forwarded now; the number of entries. Only
     /// entries in `scope` count: an event id is the sender's to choose, so a stranger's entry may bear the same.
@@ -241,7 +247,6 @@ impl Store {
         now: Timestamp,
     ) -> Result<u64, StoreError> {
         const OPERATION: &str = "mark a held event as released";
-        const ANY: &str = "SELECT COUNT(*) FROM held_events WHERE event_id = $1 AND state = 'held'";
         const OF_MACHINE: &str =
             "UPDATE held_events SET state = 'released', state_at = $2, receipt_id = $3, body = NULL
             WHERE event_id = $1 AND state = 'held' AND machine_uuid = $4 RETURNING charged_bytes";
@@ -251,9 +256,8 @@ impl Store {
                 AND (account_id = $4 OR machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $4))
             RETURNING charged_bytes";
         // Most events of a sender that has something held are not the held ones: they need not wait for the writer.
-        let any: i64 = on_reader!(&self.pool, |db| sqlx::query_scalar(ANY).bind(event.as_uuid()).fetch_one(db))
-            .during(OPERATION)?;
-        if any == 0 {
+        let waiting = self.pool.probe_one(probes::HELD_OF_EVENT, &[event.as_uuid().into()]).await.during(OPERATION)?;
+        if waiting.is_none_or(|waiting| waiting.entries == 0) {
             return Ok(0);
         }
         in_transaction!(

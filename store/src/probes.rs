@@ -3,6 +3,7 @@
 use crate::account::{AccountRow, IdentityRow, LinkedRow, PersonRow};
 use crate::api_key::KeyRow;
 use crate::device::CodeRow;
+use crate::held::WaitingRow;
 use crate::machine::{ComputerRow, KnownRow};
 use crate::{session, token};
 
@@ -45,6 +46,9 @@ crate::probes! {
         "SELECT machine_uuid, user_cuid, name, account_id, first_seen_at, last_seen_at, attached_at,
             secret_hash IS NOT NULL AS has_secret
         FROM machines WHERE account_id = $1 ORDER BY first_seen_at DESC, machine_uuid DESC LIMIT $2";
+    /// How many entries are held of an event, of any sender: id of the event.
+    pub(crate) const HELD_OF_EVENT: WaitingRow =
+        "SELECT COUNT(*) AS entries FROM held_events WHERE event_id = $1 AND state = 'held'";
     /// A valid session: hash of its secret, now.
     pub(crate) const SESSION: session::FactsRow =
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at

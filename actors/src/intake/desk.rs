@@ -68,7 +68,7 @@ impl Desk {
         body: &Bytes,
         opened: Result<Sealed, Unreadable>,
     ) -> Result<Verdict, Indirect> {
-        if !matches!(self.upstream, Upstream::Embedded { .. }) || self.held_scope(&sender).is_some() {
+        if !matches!(self.upstream, Upstream::Embedded { .. }) {
             return Err((sender, opened));
         }
         let Sender::Machine { facts, has_held } = sender else { return Err((sender, opened)) };
@@ -90,7 +90,9 @@ impl Desk {
         domain::failpoint!("forward.after");
         let verdict = match outcome {
             Ok(Outcome::Receipt(receipt)) => {
-                self.heal_late(machine, event_id, receipt).await;
+                if has_held || self.was_held_lately(machine) {
+                    self.heal_apart(machine, event_id, receipt).await;
+                }
                 Verdict::Forwarded(receipt)
             }
             Ok(Outcome::PassThrough(passed)) => Verdict::Passed(passed),
@@ -101,11 +103,8 @@ impl Desk {
         Ok(verdict.counted())
     }
 
-    /// Settles the entry of an event whose first try was held while this one was on its way.
-    async fn heal_late(&self, machine: MachineUuid, event_id: EventId, receipt: ReceiptId) {
-        if !self.was_held_lately(machine) {
-            return;
-        }
+    /// Settles the entry of an event whose first try was held, apart from the request.
+    async fn heal_apart(&self, machine: MachineUuid, event_id: EventId, receipt: ReceiptId) {
         let (store, now) = (self.store.clone(), self.clock.now());
         let healing = async move { heal(&store, &HeldScope::Machine(machine), event_id, receipt, now).await };
         // A task that panicked has been logged; the entry is settled by the next resend.
