@@ -1,7 +1,7 @@
 //! The operator's listener: health, metrics, the living actors. It asks for no credential; keep it on loopback or a closed network.
 //!
 //! - `GET /healthz`: the process answers. No IO.
-//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works ([`readiness`]) and nothing is draining;
+//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and nothing is draining;
 //!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
 //!   a reason to be taken out of service.
 //! - `GET /metrics`: Prometheus text.
