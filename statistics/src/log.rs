@@ -8,7 +8,7 @@
 //! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
 //! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
-//! An SQLite file is written by one thread that owns its connection ([`writer`]); on PostgreSQL ([`postgres`]) the database keeps
+//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) the database keeps
 //! several processes apart.
 
 mod append;
