@@ -299,9 +299,12 @@ impl<A: KeyedActor> Shared<A> {
         for stripe in &self.departures {
             stripe.fetch_add(1, Ordering::AcqRel);
         }
-        self.living.clear();
-        self.live.store(0, Ordering::Release);
-        self.gauge(0);
+        // One by one: an actor that ends at this moment is counted by its own removal from the map.
+        self.living.retain(|_, _| {
+            self.live.fetch_sub(1, Ordering::AcqRel);
+            false
+        });
+        self.gauge(self.live());
     }
 
     fn stripe(&self, key: &A::Key) -> &AtomicU32 {

@@ -111,7 +111,8 @@ impl Usage {
         // Not ours: another node has counted them a moment ago, and there may be more.
         self.store.usage_count(counted, until, &days).await?;
         domain::failpoint!("meter.counted");
-        Ok(until - counted >= u64::from(LEAVES_MAX))
+        // Spans of the log end where its transactions ended, so a full pass may count a little less.
+        Ok(until - counted > u64::from(LEAVES_MAX) / 2)
     }
 }
 

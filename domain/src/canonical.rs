@@ -227,7 +227,7 @@ impl<'t> Parser<'t> {
         let beyond = || Malformed::new(MalformedReason::IntegerOutOfRange, "an integer beyond ±(2^53−1)");
         if integer {
             let whole = text.parse::<i64>().map_err(|_| beyond())?;
-            return if whole.abs() <= SAFE_INTEGER_MAX { Ok(whole.into()) } else { Err(beyond()) };
+            return if whole.saturating_abs() <= SAFE_INTEGER_MAX { Ok(whole.into()) } else { Err(beyond()) };
         }
         let double: f64 = text.parse().unwrap_or(f64::INFINITY);
         if double.fract() == 0.0 && double.abs() < EXPONENT_FORM_MIN {
@@ -379,9 +379,15 @@ mod tests {
 
     #[test]
     fn an_integer_is_out_of_range_in_whatever_notation() {
-        for text in
-            ["9007199254740992", "9007199254740992.0", "9.007199254740993e15", "1e16", "-1E20", "9007199254740991.5"]
-        {
+        for text in [
+            "-9223372036854775808",
+            "9007199254740992",
+            "9007199254740992.0",
+            "9.007199254740993e15",
+            "1e16",
+            "-1E20",
+            "9007199254740991.5",
+        ] {
             let fault = parse_object(format!(r#"{{"a":{text}}}"#).as_bytes(), BYTES_MAX).unwrap_err();
             assert_eq!(fault.reason, MalformedReason::IntegerOutOfRange, "{text}");
         }

@@ -118,6 +118,12 @@ pub enum LogError {
     /// The writer panicked over this group; nothing of it was answered.
     #[error("the log's writer panicked: {0}")]
     Crashed(String),
+    /// Too many events wait for the writer; nothing of these was written.
+    #[error("too many events wait for the log's writer")]
+    Full,
+    /// A row is missing.
+    #[error("row {0} of the log is missing, so no later event gets a place")]
+    Gap(i64),
     /// The log is closed.
     #[error("the log is closed")]
     Closed,
@@ -162,6 +168,11 @@ impl LogError {
             Self::Group(error) => error.is_unavailable(),
             _ => true,
         }
+    }
+
+    /// Whether the stored tree cannot be grown, while appends go on.
+    fn is_of_the_tree(&self) -> bool {
+        matches!(self, Self::Inconsistent | Self::Tree(_) | Self::Gap(_))
     }
 
     /// Whether the writer panicked.

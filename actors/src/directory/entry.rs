@@ -277,7 +277,9 @@ impl<A: KeyedActor> Entry<A> {
             desk.task = None;
             std::mem::take(&mut desk.inbox)
         };
-        drop(state);
+        // Code of the actor: its panic is a crash like any other, and must not keep the key.
+        let dropped = std::panic::catch_unwind(AssertUnwindSafe(|| drop(state)));
+        let crash = crash.or(dropped.is_err().then_some("its state panicked while it was dropped"));
         if let Some(directory) = self.directory.upgrade() {
             directory.ended(self, crash);
         }

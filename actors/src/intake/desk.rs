@@ -73,10 +73,15 @@ impl Desk {
         }
         let Sender::Machine { facts, has_held } = sender else { return Err((sender, opened)) };
         let machine = facts.machine_uuid;
+        // A first try may be on its way to be held: the turns of its chain keep the two in order.
+        if self.was_held_lately(machine) {
+            return Err((Sender::Machine { facts, has_held }, opened));
+        }
         let standing = Standing::Machine(facts);
         let judged = judge(&opened, &standing, &self.registry);
         let (Ok(()), Ok(sealed)) = (judged, &opened) else {
             let Standing::Machine(facts) = standing else { unreachable!("it was made of a computer") };
+            self.note_held(machine, self.clock.now());
             return Err((Sender::Machine { facts, has_held }, opened));
         };
         domain::failpoint!("intake.worker");
@@ -90,7 +95,7 @@ impl Desk {
         domain::failpoint!("forward.after");
         let verdict = match outcome {
             Ok(Outcome::Receipt(receipt)) => {
-                if has_held || self.was_held_lately(machine) {
+                if has_held {
                     self.heal_apart(machine, event_id, receipt).await;
                 }
                 Verdict::Forwarded(receipt)
@@ -200,6 +205,13 @@ impl Desk {
         }
     }
 
+    fn note_held(&self, machine: MachineUuid, at: Timestamp) {
+        if self.held_lately.len() >= HELD_LATELY_MAX {
+            self.held_lately.retain(|_, held_at| *held_at >= at - LATELY);
+        }
+        self.held_lately.insert(machine, at);
+    }
+
     /// Whether something of a computer was held while a request may have been on its way.
     fn was_held_lately(&self, machine: MachineUuid) -> bool {
         if self.held_lately.is_empty() {
@@ -281,10 +293,7 @@ impl Desk {
 
     async fn keep(&self, item: NewHeld, hold: Hold) -> Verdict {
         if let HeldSender::Machine(machine) = item.sender {
-            if self.held_lately.len() >= HELD_LATELY_MAX {
-                self.held_lately.retain(|_, at| *at >= item.received_at - LATELY);
-            }
-            self.held_lately.insert(machine, item.received_at);
+            self.note_held(machine, item.received_at);
         }
         let deadline = self.hold.settings().ask_deadline;
         match self.hold.ask(|reply| CommitMessage::Add { item, reply }, deadline).await {

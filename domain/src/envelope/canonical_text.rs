@@ -198,7 +198,7 @@ impl<'t> Reader<'t> {
         }
         let whole: i64 = written.parse().ok()?;
         self.at += length;
-        (whole.abs() <= SAFE_INTEGER_MAX).then_some(whole)
+        (whole.saturating_abs() <= SAFE_INTEGER_MAX).then_some(whole)
     }
 
     fn eat(&mut self, expected: &str) -> Option<()> {
@@ -265,7 +265,7 @@ mod tests {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::Bool),
-            any::<i64>().prop_map(Value::from),
+            prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX)].prop_map(Value::from),
             any::<f64>().prop_map(Value::from),
             "[a-z\"\\\\é\\n]{0,6}".prop_map(Value::String),
         ];

@@ -20,9 +20,11 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use domain::Clock;
 use rusqlite::Connection;
@@ -39,6 +41,16 @@ use super::{DuringSqlite as _, LogError, WriterSettings};
 
 pub use self::group::is_of_one_row;
 
+/// About how much a transaction adds to the write-ahead log beside the bytes of its rows: it writes whole pages.
+const TRANSACTION_BYTES: u64 = 32 * 1024;
+/// The same for an event that gets its place.
+const PLACED_BYTES: u64 = 1024;
+/// Events that wait for the thread at most.
+const WAITING_MAX: usize = 16_384;
+/// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; what it has not committed
+/// was not answered.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
+
 /// What the thread does next.
 enum Job {
     /// Take these events.
@@ -47,15 +59,16 @@ enum Job {
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
     /// Commit a change of no consequence.
     Probe(oneshot::Sender<Result<(), LogError>>),
-    /// Close the connection and end.
-    Close,
+    /// End; the sender is dropped after the connection is closed.
+    Close(oneshot::Sender<()>),
 }
 
 /// The way to the thread. Clones lead to the same thread, which ends with the last of them.
 #[derive(Clone)]
 pub struct Writer {
     jobs: Sender<Job>,
-    thread: Arc<Mutex<Option<thread::JoinHandle<()>>>>,
+    /// Events that were queued and are not in a group yet.
+    queued: Arc<AtomicUsize>,
 }
 
 impl fmt::Debug for Writer {
@@ -74,6 +87,7 @@ impl Writer {
         appends: Arc<Appends>,
     ) -> Result<Self, LogError> {
         let (jobs, queue) = mpsc::channel();
+        let queued = Arc::<AtomicUsize>::default();
         let worker = Worker {
             file,
             clock: clock.clone(),
@@ -81,20 +95,30 @@ impl Writer {
             spans,
             appends,
             open: None,
-            unfolded_bytes: 0,
+            // What an earlier process left behind is copied after the first job.
+            unfolded_bytes: settings.wal_bytes,
+            queued: Arc::clone(&queued),
             waiting: VecDeque::new(),
             passes: VecDeque::new(),
+            closing: None,
         };
-        let thread = thread::Builder::new()
-            .name("attache-log".to_owned())
-            .spawn(move || worker.run(&queue))
-            .map_err(LogError::Thread)?;
-        Ok(Self { jobs, thread: Arc::new(Mutex::new(Some(thread))) })
+        let thread = thread::Builder::new().name("attache-log".to_owned());
+        thread.spawn(move || worker.run(&queue)).map_err(LogError::Thread)?;
+        Ok(Self { jobs, queued })
     }
 
     /// Queues events; each is answered once, after the commit of its group or with the error that kept it from being committed.
-    /// Where the thread has ended, the answers are dropped.
+    /// Where the thread has ended, the answers are dropped; where too many events wait, they are refused.
     pub fn append(&self, events: Vec<(Append, Answer)>) {
+        let count = events.len();
+        if self.queued.fetch_add(count, Ordering::AcqRel) + count > WAITING_MAX {
+            self.queued.fetch_sub(count, Ordering::AcqRel);
+            let full = Arc::new(LogError::Full);
+            for (_, answer) in events {
+                answer(Err(Arc::clone(&full)));
+            }
+            return;
+        }
         drop(self.jobs.send(Job::Append(events)));
     }
 
@@ -108,12 +132,11 @@ impl Writer {
         self.ask(Job::Probe).await
     }
 
-    /// Ends the thread after the jobs that are queued, and waits for it.
+    /// Ends the thread after the jobs that are queued, and waits for it, but not for ever.
     pub async fn close(&self) {
-        drop(self.jobs.send(Job::Close));
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            drop(tokio::task::spawn_blocking(move || drop(thread.join())).await);
+        let (closing, closed) = oneshot::channel();
+        if self.jobs.send(Job::Close(closing)).is_ok() {
+            drop(tokio::time::timeout(CLOSE_WAIT_MAX, closed).await);
         }
     }
 
@@ -137,8 +160,12 @@ struct Worker {
     open: Option<Open>,
     /// Bytes appended since the write-ahead log was last copied into the file.
     unfolded_bytes: u64,
+    /// The count of the [`Writer`].
+    queued: Arc<AtomicUsize>,
     waiting: VecDeque<(Append, Answer)>,
     passes: VecDeque<(Pass, oneshot::Sender<Result<Sequenced, LogError>>)>,
+    /// Dropped last, after the connection.
+    closing: Option<oneshot::Sender<()>>,
 }
 
 /// A connection and what was read through it.
@@ -179,9 +206,13 @@ impl Worker {
             Job::Sequence { events_max, answer } => self.passes.push_back((Pass::new(events_max), answer)),
             Job::Probe(answer) => {
                 let probed = self.guarded(Open::probe);
+                self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES);
                 drop(answer.send(probed));
             }
-            Job::Close => return true,
+            Job::Close(closing) => {
+                self.closing = Some(closing);
+                return true;
+            }
         }
         false
     }
@@ -192,11 +223,13 @@ impl Worker {
         }
         let count = self.waiting.len().min(self.settings.group_max.max(1));
         let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
+        self.queued.fetch_sub(count, Ordering::AcqRel);
         let appended = self.guarded(|open| open.append(&events));
         self.appends.note(&appended, self.clock.now());
         match appended {
             Ok(outcomes) => {
-                self.unfolded_bytes += events.iter().map(Append::row_bytes).sum::<u64>();
+                let rows: u64 = events.iter().map(Append::row_bytes).sum();
+                self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES + rows);
                 for (answer, outcome) in answers.into_iter().zip(outcomes) {
                     answer(outcome);
                 }
@@ -214,7 +247,13 @@ impl Worker {
     fn sequence_some(&mut self) {
         let Some((mut pass, answer)) = self.passes.pop_front() else { return };
         let (now, spans) = (self.clock.now(), self.spans.clone());
-        match self.guarded(|open| open.place_some(&mut pass, now, &spans)) {
+        let before = pass.added();
+        let done = self.guarded(|open| open.place_some(&mut pass, now, &spans));
+        let placed = u64::from(pass.added() - before);
+        if placed > 0 {
+            self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES + placed * PLACED_BYTES);
+        }
+        match done {
             Ok(Some(sequenced)) => drop(answer.send(Ok(sequenced))),
             Ok(None) => self.passes.push_front((pass, answer)),
             Err(error) => drop(answer.send(Err(error))),
@@ -227,8 +266,8 @@ impl Worker {
         if self.unfolded_bytes < self.settings.wal_bytes {
             return;
         }
-        self.unfolded_bytes = 0;
         let Some(open) = &self.open else { return };
+        self.unfolded_bytes = 0;
         let copied = open.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
         if let Err(error) = copied {
             tracing::warn!(error = %error, "the write-ahead log could not be copied into the file; it grows until it can");
@@ -237,7 +276,8 @@ impl Worker {
     }
 
     /// Runs `job` with the connection, opened first where there is none. After an error or a panic the connection is closed, and with
-    /// it goes everything that was known through it.
+    /// it goes everything that was known through it. A fault of the stored tree is the exception: it is found before anything in memory
+    /// changes, and reading the events behind the tree again with each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
         let (file, settings) = (&self.file, &self.settings);
         let open = &mut self.open;
@@ -249,7 +289,7 @@ impl Worker {
             job(open)
         }));
         let done = done.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
-        if done.is_err() {
+        if done.as_ref().is_err_and(|error| !error.is_of_the_tree()) {
             self.open = None;
         }
         done

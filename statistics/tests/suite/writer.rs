@@ -166,3 +166,39 @@ async fn a_log_that_is_closed_refuses_what_comes_later() {
     let refused = world.log.append(&[append_of(&event, &Chance::system())]).await.unwrap_err();
     assert_eq!(refused.to_string(), "the log is closed");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_write_ahead_log_is_copied_also_where_hardly_an_event_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = WriterSettings { wal_bytes: 256 * 1024, ..WriterSettings::default() };
+    let log = open(&folder, &DatabaseSettings::default(), &limits).await;
+    for _ in 0..3_000 {
+        log.writable().await.unwrap();
+    }
+    // Each probe writes a page of 4 KiB; the file is written from its beginning again once all of it was copied.
+    let bytes = std::fs::metadata(folder.path().join("statistics.db-wal")).unwrap().len();
+    assert!(bytes < 2 * 1024 * 1024, "{bytes} bytes");
+    log.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_that_cannot_be_signed_does_not_stop_the_appends() {
+    let world = World::on_sqlite().await;
+    let mut chain = Chain::new(&world);
+    for _ in 0..3 {
+        world.take(&chain.next()).await;
+    }
+    settled(&world.log).await;
+    let pool = world.pool().await;
+    let forged = vec![7_u8; 96];
+    store::on_writer!(&pool, |db| {
+        let forgery = sqlx::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(&forged);
+        async { forgery.execute(db).await.map(drop) }
+    })
+    .unwrap();
+    for _ in 0..5 {
+        assert!(matches!(world.take(&chain.next()).await, AppendOutcome::Receipt(_)));
+        assert!(world.log.sequence(100).await.is_err());
+    }
+    assert_eq!(world.log.standing().await.unwrap().unplaced, 5);
+}

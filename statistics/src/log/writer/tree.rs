@@ -92,6 +92,11 @@ impl Pass {
     pub fn new(events_max: u32) -> Self {
         Self { left: events_max, added: 0 }
     }
+
+    /// Events that have got their places in it.
+    pub fn added(&self) -> u32 {
+        self.added
+    }
 }
 
 /// The signed tree and the key that signs the next one.
@@ -155,8 +160,7 @@ impl Open {
         let events: Vec<&Unplaced> = tail.events.iter().take(count).collect();
         let numbers = (signed.size + 1..).zip(&events);
         if let Some((missing, _)) = numbers.into_iter().find(|(number, event)| event.id != *number) {
-            tracing::error!(event.row = missing, "a row of the log is missing, so no later event gets a place");
-            return Err(LogError::Corrupt("events.id: a row is missing"));
+            return Err(LogError::Gap(missing));
         }
         write_activity(&transaction, &events)?;
         let touched: BTreeSet<ChainNumber> = events.iter().map(|event| event.chain).collect();
