@@ -224,8 +224,12 @@ impl Worker {
         let count = self.waiting.len().min(self.settings.group_max.max(1));
         let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
         self.queued.fetch_sub(count, Ordering::AcqRel);
+        let before = self.open.as_ref().map(|open| open.applied);
         let appended = self.guarded(|open| open.append(&events));
-        self.appends.note(&appended, self.clock.now());
+        // A group without a new event writes nothing, so its success says nothing of the file.
+        if appended.is_err() || self.open.as_ref().map(|open| open.applied) != before {
+            self.appends.note(&appended, self.clock.now());
+        }
         match appended {
             Ok(outcomes) => {
                 let rows: u64 = events.iter().map(Append::row_bytes).sum();
