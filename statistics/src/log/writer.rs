@@ -39,6 +39,7 @@ use super::sequence::Sequenced;
 use super::usage::Spans;
 use super::{DuringSqlite as _, LogError, WriterSettings};
 
+use self::group::Committed;
 pub use self::group::is_of_one_row;
 
 /// About how much a transaction adds to the write-ahead log beside the bytes of its rows: it writes whole pages.
@@ -224,14 +225,12 @@ impl Worker {
         let count = self.waiting.len().min(self.settings.group_max.max(1));
         let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
         self.queued.fetch_sub(count, Ordering::AcqRel);
-        let before = self.open.as_ref().map(|open| open.applied);
         let appended = self.guarded(|open| open.append(&events));
-        // A group without a new event writes nothing, so its success says nothing of the file.
-        if appended.is_err() || self.open.as_ref().map(|open| open.applied) != before {
+        if appended.as_ref().map_or(true, |committed| committed.has_written) {
             self.appends.note(&appended, self.clock.now());
         }
         match appended {
-            Ok(outcomes) => {
+            Ok(Committed { outcomes, .. }) => {
                 let rows: u64 = events.iter().map(Append::row_bytes).sum();
                 self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES + rows);
                 for (answer, outcome) in answers.into_iter().zip(outcomes) {

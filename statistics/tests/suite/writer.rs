@@ -202,3 +202,24 @@ async fn a_tree_that_cannot_be_signed_does_not_stop_the_appends() {
     }
     assert_eq!(world.log.standing().await.unwrap().unplaced, 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_writes_nothing_does_not_hide_that_the_last_write_failed() {
+    let world = World::on_sqlite().await;
+    let folder = tempfile::tempdir().unwrap();
+    let settings = DatabaseSettings { busy_timeout: Duration::from_millis(20), ..DatabaseSettings::default() };
+    let log = open(&folder, &settings, &WriterSettings::default()).await;
+    let mut chain = Chain::new(&world);
+    let first = chain.next();
+    take(&log, &first).await;
+    let stranger = rusqlite::Connection::open(folder.path().join("statistics.db")).unwrap();
+    stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
+    log.append(&[append_of(&chain.next(), &Chance::system())]).await.unwrap_err();
+    stranger.execute_batch("ROLLBACK").unwrap();
+    // A resend has its receipt again and shows nothing of the file.
+    take(&log, &first).await;
+    assert!(log.append_failure().is_some());
+    take(&log, &chain.clone().again(1).next()).await;
+    assert_eq!(log.append_failure(), None);
+    log.close().await;
+}

@@ -27,19 +27,28 @@ const NEWER: &str = "SELECT e.id, e.event_id, s.machine_id, s.agent_id, s.user_c
 /// What became of one event of a committed group.
 pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 
+/// A committed group.
+pub struct Committed {
+    /// One outcome for each event, in order.
+    pub outcomes: Vec<Outcome>,
+    /// Whether an event was new. A group without one writes nothing, so it says nothing of the file.
+    pub has_written: bool,
+}
+
 /// A transaction that has the write lock from its beginning, so what it reads stays true until it commits.
 pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
     db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
 }
 
 impl Open {
-    /// Takes a group; one outcome per event, in order. `Err`: nothing of the group was committed, and what is in memory may be ahead
+    /// Takes a group. `Err`: nothing of the group was committed, and what is in memory may be ahead
     /// of the log, so the caller drops it.
-    pub fn append(&mut self, group: &[Append]) -> Result<Vec<Outcome>, LogError> {
+    pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;
         let mut view = View { db: &transaction, chains: &mut self.chains, tail: &mut self.tail };
         self.applied = view.fold(self.applied)?;
+        let before = self.applied;
         let mut outcomes = Vec::with_capacity(group.len());
         for event in group {
             outcomes.push(match view.take(event) {
@@ -55,7 +64,7 @@ impl Open {
         transaction.commit().during("commit events")?;
         self.chains.shrink(self.tail.placed());
         domain::failpoint!("append.after");
-        Ok(outcomes)
+        Ok(Committed { outcomes, has_written: self.applied > before })
     }
 
     /// Reads the events that other processes appended.
