@@ -87,7 +87,7 @@ impl Appender {
         let group = state.waiting.drain(..count).collect();
         state.is_busy = true;
         let (log, myself) = (self.log.clone(), myself.clone());
-        // Apart from the mailbox, which goes on taking events. Whatever ends it, the actor hears of it.
+        // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
         let settled = OnDrop(Some(move || drop(myself.cast(AppendMessage::Settled))));
         drop(tokio::spawn(async move {
             log.submit(group).await;

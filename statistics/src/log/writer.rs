@@ -10,7 +10,7 @@
 //! begins with a look at the newest event, so events of another process are folded in first. After any error the connection is closed
 //! and all of that memory is dropped; the next group opens the file again and reads what it holds.
 //!
-//! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread goes on.
+//! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
 mod chains;
 mod group;
@@ -133,7 +133,7 @@ impl Writer {
         self.ask(Job::Probe).await
     }
 
-    /// Ends the thread after the jobs that are queued, and waits for it, but not for ever.
+    /// Ends the thread after the jobs that are queued, and waits for it, at most `CLOSE_WAIT_MAX`.
     pub async fn close(&self) {
         let (closing, closed) = oneshot::channel();
         if self.jobs.send(Job::Close(closing)).is_ok() {

@@ -234,7 +234,7 @@ pub fn whole(number: u64) -> Result<i64, LogError> {
     i64::try_from(number).map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
 }
 
-/// Whether SQLite refused one row and the transaction goes on: it has undone that statement alone.
+/// Whether SQLite refused one row and the transaction continues: it has undone that statement alone.
 pub fn is_of_one_row(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
