@@ -13,7 +13,7 @@
 //! A body without company runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
 //!
 //! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported an error of
-//! the file, is closed; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
+//! the file, is closed, also when its body is dropped; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
 //! rolled back at once.
 
 #[cfg(test)]
@@ -490,12 +490,14 @@ impl Turn {
         std::mem::take(&mut self.desk)
     }
 
-    /// Rolls back a body that was not settled.
+    /// Rolls back a body that was not settled. A connection that had an error of the file is closed.
     fn undo(&mut self) {
-        let undone = match std::mem::replace(&mut self.begun, Begun::Nothing) {
-            Begun::Nothing | Begun::Statement => return,
-            Begun::Transaction => self.desk.command("ROLLBACK"),
-            Begun::Savepoint => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+        let fault = self.desk.connection.as_ref().and_then(DirectConnection::fault);
+        let undone = match (fault, std::mem::replace(&mut self.begun, Begun::Nothing)) {
+            (Some(fault), _) => Err(fault),
+            (None, Begun::Nothing | Begun::Statement) => return,
+            (None, Begun::Transaction) => self.desk.command("ROLLBACK"),
+            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
         };
         if let Err(error) = undone {
             self.desk.fail(&error).give();

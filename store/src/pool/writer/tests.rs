@@ -296,6 +296,44 @@ async fn a_full_file_fails_its_group_and_heals_with_the_next() {
 }
 
 #[tokio::test]
+async fn a_connection_with_an_error_of_the_file_is_closed_also_when_its_body_is_dropped() {
+    const FILL: &str = "PRAGMA max_page_count = 1; INSERT INTO facts (fact) SELECT hex(zeroblob(100000))";
+    for (undo, in_group) in
+        [(Undo::Whole, false), (Undo::Whole, true), (Undo::Statement, false), (Undo::Statement, true)]
+    {
+        let world = World::new().await;
+        let holder = world.writer.begin(Undo::Whole).await.unwrap();
+        let neighbour = in_group.then(|| world.add("neighbour", true));
+        world.waiting(usize::from(in_group)).await;
+        let mut full = pin!(world.writer.begin(undo));
+        assert!(poll(full.as_mut()).is_pending());
+        drop(holder);
+        let mut full = full.await.unwrap();
+        let error = sqlx::raw_sql(FILL).execute(full.connection().unwrap()).await.unwrap_err();
+        assert_eq!(code(&error), "13", "{error}");
+        drop(full);
+        if let Some(neighbour) = neighbour {
+            assert!(is_unavailable(&neighbour.await.unwrap().unwrap_err()));
+        }
+        world.add("healed", true).await.unwrap().unwrap();
+        assert_eq!(world.facts(), ["healed"]);
+        assert_eq!(world.writer.counts().opened, 2, "{undo:?}, in a group: {in_group}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_failed_outside_of_any_transaction_is_closed() {
+    let world = World::new().await;
+    let mut alone = world.writer.alone().await.unwrap();
+    let fill = "PRAGMA max_page_count = 1; INSERT INTO facts (fact) SELECT hex(zeroblob(100000))";
+    let error = sqlx::raw_sql(fill).execute(alone.connection().unwrap()).await.unwrap_err();
+    assert_eq!(code(&error), "13", "{error}");
+    drop(alone);
+    world.add("healed", true).await.unwrap().unwrap();
+    assert_eq!(world.writer.counts().opened, 2);
+}
+
+#[tokio::test]
 async fn a_transaction_that_was_ended_behind_its_back_is_no_success() {
     let world = World::new().await;
     let ended = world.run("INSERT INTO facts (fact) VALUES ('lost'); ROLLBACK").await;
