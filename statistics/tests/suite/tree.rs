@@ -124,13 +124,7 @@ laws! {
         }
         assert_eq!(world.log.sequence(100).await.unwrap().added, 3);
         let before = world.log.checkpoint().await.unwrap();
-        let pool = world.pool().await;
-        let forged = vec![7_u8; 96];
-        store::on_writer!(&pool, |db| {
-            let forgery = sqlx::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(&forged);
-            async { forgery.execute(db).await.map(drop) }
-        })
-        .unwrap();
+        world.forge_tiles().await;
         world.take(&chain.next()).await;
         assert!(matches!(world.log.sequence(100).await, Err(LogError::Inconsistent)));
         assert_eq!(world.log.checkpoint().await.unwrap(), before);
