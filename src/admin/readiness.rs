@@ -51,8 +51,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// The statistics service, embedded or external, fails; an external one makes nobody unready.
-    pub(super) upstream_degraded: bool,
+    /// What fails without making the server unready: an external statistics service.
+    pub(super) degraded: Vec<Failing>,
 }
 
 impl Report {
@@ -66,6 +66,11 @@ impl Report {
         self.is_well(&VITAL) && self.is_well(&[SEQUENCE, "actors"])
     }
 
+    /// Whether the statistics service is well, embedded or external.
+    pub(super) fn upstream_is_well(&self) -> bool {
+        self.degraded.is_empty() && self.is_well(&["log"])
+    }
+
     fn fails(&mut self, part: &'static str, reason: impl Into<String>) {
         self.failing.push(Failing { part, reason: reason.into() });
     }
@@ -75,7 +80,8 @@ impl Readiness {
     /// Looks at everything.
     pub(super) async fn look(&self, house: &House) -> Report {
         let pace = pace(house);
-        let mut report = Report { upstream_degraded: house.upstream.is_degraded(), ..Report::default() };
+        let degraded = house.upstream.refusal().map(|reason| Failing { part: "upstream", reason });
+        let mut report = Report { degraded: degraded.into_iter().collect(), ..Report::default() };
         let (store, log, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = house.store.clone();
@@ -88,7 +94,6 @@ impl Readiness {
             report.fails("store", reason);
         }
         if let Err(reason) = log {
-            report.upstream_degraded = true;
             report.fails("log", reason);
         }
         if house.settings.database.url.is_none() {
