@@ -56,7 +56,7 @@ async fn ready(State(Desk { house, stopping, readiness, .. }): State<Desk>) -> R
     let word = |good: bool| if good { "ok" } else { "failing" };
     let body = json!({
         "status": if ready { "ready" } else { "unready" },
-        "store": word(report.is_well(&["store", "disk"])),
+        "store": word(report.is_well(&["store", "reads", "disk"])),
         "actors": word(report.actors_are_well()),
         "upstream": if report.upstream_is_well() { "ok" } else { "degraded" },
         "draining": draining,

@@ -227,6 +227,40 @@ async fn run(pool: &Pool, sql: &'static str) {
 }
 
 both! {
+    async fn a_server_that_cannot_read_is_unready_and_names_the_part(world: World) {
+        let pool = world.server.house.store.pool();
+        assert_eq!(readiness(&world).await.0, 200);
+        // Writes go on: their probe needs another table.
+        run(pool, "ALTER TABLE machines RENAME TO gone").await;
+        let body = world
+            .eventually("it is unready", async || {
+                let (status, body) = readiness(&world).await;
+                (status == 503).then_some(body)
+            })
+            .await;
+        let failing = body["failing"].as_array().unwrap();
+        assert_eq!((failing.len(), &failing[0]["part"], &body["store"]), (1, &json!("reads"), &json!("failing")), "{body}");
+        assert!(failing[0]["reason"].as_str().unwrap().contains("machines"), "{body}");
+        run(pool, "ALTER TABLE gone RENAME TO machines").await;
+        world
+            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+            .await;
+
+        let Upstream::Embedded { log, .. } = &world.server.house.upstream else { panic!("an external service") };
+        run(log.pool(), "ALTER TABLE tree RENAME TO gone").await;
+        let body = world
+            .eventually("it is unready", async || {
+                let (_, body) = readiness(&world).await;
+                body["failing"].as_array().unwrap().iter().any(|failing| failing["part"] == "log").then_some(body)
+            })
+            .await;
+        assert_eq!((&body["status"], &body["upstream"]), (&json!("unready"), &json!("degraded")), "{body}");
+        run(log.pool(), "ALTER TABLE gone RENAME TO tree").await;
+        world
+            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+            .await;
+    }
+
     async fn an_append_that_failed_degrades_the_server_only_for_a_while(world: World) {
         let Upstream::Embedded { log, .. } = &world.server.house.upstream else { panic!("an external service") };
         let machine = world.machine().await;
