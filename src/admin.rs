@@ -3,7 +3,7 @@
 //! - `GET /healthz`: the process answers. No IO.
 //! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and nothing is draining;
 //!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
-//!   a reason to be taken out of service.
+//!   a reason to be taken out of service: `degraded` says why, while requests to it are refused (`upstream.breaker.open`).
 //! - `GET /metrics`: Prometheus text.
 //! - `GET /actors`: the tree of living actors, with restarts and the last failure of each.
 
@@ -56,11 +56,12 @@ async fn ready(State(Desk { house, stopping, readiness, .. }): State<Desk>) -> R
     let word = |good: bool| if good { "ok" } else { "failing" };
     let body = json!({
         "status": if ready { "ready" } else { "unready" },
-        "store": word(report.is_well(&["store", "disk"])),
+        "store": word(report.is_well(&["store", "reads", "disk"])),
         "actors": word(report.actors_are_well()),
-        "upstream": if report.upstream_degraded { "degraded" } else { "ok" },
+        "upstream": if report.upstream_is_well() { "ok" } else { "degraded" },
         "draining": draining,
         "failing": report.failing,
+        "degraded": report.degraded,
     });
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
 }

@@ -137,7 +137,8 @@ impl<A: KeyedActor> Directory<A> {
     /// Says whether it was sent.
     pub fn hint<T>(&self, key: &A::Key, make: impl FnOnce(Reply<T>) -> A::Message) -> bool {
         let Some(entry) = self.shared.living(key).filter(|_| !self.shared.kind.is_closed()) else { return false };
-        entry.admit().is_ok_and(|permit| entry.deliver(make(Reply::unheard(permit))).is_ok())
+        let Ok(Some(permit)) = entry.admit() else { return false };
+        entry.deliver(make(Reply::unheard(permit))).is_ok()
     }
 
     async fn deliver<W, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
@@ -157,7 +158,10 @@ impl<A: KeyedActor> Directory<A> {
                 Some(entry) => entry,
                 None => self.activate(key, &load, until).await?,
             };
-            let place = entry.admit()?;
+            let Some(place) = entry.admit()? else {
+                entry.ended_until(until).await?;
+                continue;
+            };
             // A message holds the place in the queue it was first written for; in any later queue the sender holds one for it.
             let (message, answer, place) = match letter {
                 Letter::Unwritten(write) => {

@@ -95,12 +95,17 @@ impl Upstream {
         }
     }
 
-    /// Whether the service fails, for `/readyz`: an external one that does not answer, or an embedded log whose last append failed.
-    pub fn is_degraded(&self) -> bool {
-        match self {
-            Self::External(client) => client.is_failing(),
-            Self::Embedded { log, .. } => log.append_failure().is_some(),
-        }
+    /// Why requests to an external service are refused at the moment, for `/readyz`. Once `upstream.breaker.open` has passed since the last
+    /// failure, the next request is sent, and this is `None` until it fails too. `None` also for the embedded log.
+    pub fn refusal(&self) -> Option<String> {
+        let Self::External(client) = self else { return None };
+        client.refuses_for().map(|left| {
+            if left.is_zero() {
+                "requests failed in a row; requests are refused until the one that is under way succeeds".to_owned()
+            } else {
+                format!("requests failed in a row; requests are refused for another {left:.1?}")
+            }
+        })
     }
 }
 

@@ -168,16 +168,32 @@ impl MachineFacts {
 
 /// Decides whether an event may be forwarded. Runs every check in the documented order and stops at the first that fails.
 pub fn judge(opened: &Result<Sealed, Unreadable>, standing: &Standing, registry: &Registry) -> Result<(), Hold> {
-    if *standing == Standing::Nobody {
-        return Err(Hold::new(
+    let sealed =
+        || opened.as_ref().map_err(|unreadable| Hold::new(HoldReason::MalformedEnvelope, unreadable.to_string()));
+    match standing {
+        Standing::Nobody => Err(Hold::new(
             HoldReason::Unattributed,
             "this agent is not claimed yet; events wait until a person claims it",
-        ));
+        )),
+        Standing::Machine(machine) => judge_of_machine(sealed()?, machine, registry),
+        Standing::Account { account, named } => {
+            let sealed = sealed()?;
+            let is_attached = |named: &&MachineFacts| {
+                named.machine_uuid == sealed.envelope.scope.machine_id && named.account.as_ref() == Some(account)
+            };
+            let machine = named
+                .as_ref()
+                .filter(is_attached)
+                .ok_or_else(|| mismatch("/scope/machine_id: not a computer that is attached to this account"))?;
+            judge_of_machine(sealed, machine, registry)
+        }
     }
-    let sealed =
-        opened.as_ref().map_err(|unreadable| Hold::new(HoldReason::MalformedEnvelope, unreadable.to_string()))?;
+}
+
+/// The same for an event that was opened and whose sender is, or speaks for, this computer.
+pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Registry) -> Result<(), Hold> {
     let envelope = &sealed.envelope;
-    let machine = attribute(envelope, standing)?;
+    attribute(envelope, machine)?;
     registry.judge(envelope).map_err(|refusal| {
         let reason = match refusal {
             RegistryRefusal::UnknownEventType(_) => HoldReason::UnknownEventType,
@@ -202,23 +218,16 @@ pub fn judge(opened: &Result<Sealed, Unreadable>, standing: &Standing, registry:
     }
 }
 
-/// Finds the computer that the event speaks for, or says which member of the scope is not the sender's.
-fn attribute<'s>(envelope: &Envelope, standing: &'s Standing) -> Result<&'s MachineFacts, Hold> {
-    let mismatch = |detail: &str| Hold::new(HoldReason::IdentityMismatch, detail);
+fn mismatch(detail: &str) -> Hold {
+    Hold::new(HoldReason::IdentityMismatch, detail)
+}
+
+/// Whether the event speaks for this computer; otherwise the hold names the member of the scope that is not its own.
+fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), Hold> {
     let scope = &envelope.scope;
-    let machine = match standing {
-        Standing::Nobody => None,
-        Standing::Machine(machine) => Some(machine).filter(|machine| machine.machine_uuid == scope.machine_id),
-        Standing::Account { account, named } => named
-            .as_ref()
-            .filter(|named| named.machine_uuid == scope.machine_id && named.account.as_ref() == Some(account)),
-    };
-    let Some(machine) = machine else {
-        return Err(mismatch(match standing {
-            Standing::Account { .. } => "/scope/machine_id: not a computer that is attached to this account",
-            _ => "/scope/machine_id: not the computer whose secret was presented",
-        }));
-    };
+    if machine.machine_uuid != scope.machine_id {
+        return Err(mismatch("/scope/machine_id: not the computer whose secret was presented"));
+    }
     if machine.user_cuid != scope.user_id {
         return Err(mismatch("/scope/user_id: not the identity of that computer"));
     }
@@ -230,7 +239,7 @@ fn attribute<'s>(envelope: &Envelope, standing: &'s Standing) -> Result<&'s Mach
     if scope.user_account_id.is_some() && scope.user_account_id != machine.account {
         return Err(mismatch("/scope/user_account_id: not the account that the computer is attached to"));
     }
-    Ok(machine)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@
 //! | part | fails when |
 //! |---|---|
 //! | `store` | a transaction on the main database does not commit within the deadline |
-//! | `log` | the same of the embedded log's database; or appends of this process failed a moment ago |
+//! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
+//! | `log` | a transaction or a short read fails on the embedded log's database; or appends of this process failed a moment ago |
 //! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min` |
 //! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
 //! | `actors` | the supervisor does not answer |
 //!
-//! Transactions are shared: however often readiness is asked for, there is at most one a second on each database (`admin.probe_every`).
+//! Transactions and reads are shared: however often readiness is asked for, there is at most one of each a second on each database
+//! (`admin.probe_every`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -37,6 +39,7 @@ const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness {
     store: Coalesced<()>,
+    reads: Coalesced<()>,
     log: Coalesced<()>,
 }
 
@@ -51,8 +54,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// The statistics service, embedded or external, fails; an external one makes nobody unready.
-    pub(super) upstream_degraded: bool,
+    /// What fails without making the server unready: an external statistics service.
+    pub(super) degraded: Vec<Failing>,
 }
 
 impl Report {
@@ -66,6 +69,11 @@ impl Report {
         self.is_well(&VITAL) && self.is_well(&[SEQUENCE, "actors"])
     }
 
+    /// Whether the statistics service is well, embedded or external.
+    pub(super) fn upstream_is_well(&self) -> bool {
+        self.degraded.is_empty() && self.is_well(&["log"])
+    }
+
     fn fails(&mut self, part: &'static str, reason: impl Into<String>) {
         self.failing.push(Failing { part, reason: reason.into() });
     }
@@ -75,11 +83,16 @@ impl Readiness {
     /// Looks at everything.
     pub(super) async fn look(&self, house: &House) -> Report {
         let pace = pace(house);
-        let mut report = Report { upstream_degraded: house.upstream.is_degraded(), ..Report::default() };
-        let (store, log, tree) = tokio::join!(
+        let degraded = house.upstream.refusal().map(|reason| Failing { part: "upstream", reason });
+        let mut report = Report { degraded: degraded.into_iter().collect(), ..Report::default() };
+        let (store, reads, log, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = house.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
+            }),
+            self.reads.answer(pace, || {
+                let store = house.store.clone();
+                async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
             self.log(pace, house),
             house.root.tree(pace.deadline),
@@ -87,8 +100,10 @@ impl Readiness {
         if let Err(reason) = store {
             report.fails("store", reason);
         }
+        if let Err(reason) = reads {
+            report.fails("reads", reason);
+        }
         if let Err(reason) = log {
-            report.upstream_degraded = true;
             report.fails("log", reason);
         }
         if house.settings.database.url.is_none() {
@@ -107,7 +122,10 @@ impl Readiness {
         self.log
             .answer(pace, || {
                 let log = log.clone();
-                async move { log.writable().await.map_err(|error| reasons(&error)) }
+                async move {
+                    log.writable().await.map_err(|error| reasons(&error))?;
+                    log.readable().await.map_err(|error| reasons(&error))
+                }
             })
             .await?;
         match log.append_failure() {

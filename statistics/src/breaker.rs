@@ -92,9 +92,16 @@ impl Breaker {
         };
     }
 
-    /// Whether requests are refused at the moment, for metrics and readiness.
-    pub fn is_open(&self) -> bool {
-        !matches!(self.state, State::Closed { .. })
+    /// How long requests are still refused, for readiness; zero while one request tries. `None` if the next request may go: an open
+    /// breaker says nothing of a service of which nothing was asked since.
+    pub fn refuses_for(&self, now: Instant) -> Option<Duration> {
+        match self.state {
+            State::Closed { .. } => None,
+            State::Open { since } => {
+                self.settings.open.checked_sub(now.duration_since(since)).filter(|left| !left.is_zero())
+            }
+            State::Probing => Some(Duration::ZERO),
+        }
     }
 }
 
@@ -120,12 +127,15 @@ mod tests {
         let admission = breaker.admit(start).unwrap();
         breaker.record(admission, Verdict::Healthy, start);
         for _ in 0..10 {
-            assert!(!breaker.is_open(), "an answer in between starts the count again");
+            assert_eq!(breaker.refuses_for(start), None, "an answer in between starts the count again");
             fail(&mut breaker, start);
         }
+        assert_eq!(breaker.refuses_for(start + Duration::from_secs(5)), Some(Duration::from_secs(10)));
         assert_eq!(breaker.admit(start + Duration::from_millis(14_999)), None);
         let later = start + Duration::from_secs(15);
+        assert_eq!(breaker.refuses_for(later), None, "the next request may go");
         assert_eq!(breaker.admit(later), Some(Admission::Probe));
+        assert_eq!(breaker.refuses_for(later), Some(Duration::ZERO));
         assert_eq!(breaker.admit(later), None, "one probe at a time");
         breaker.record(Admission::Probe, Verdict::Failed, later);
         assert_eq!(breaker.admit(later + Duration::from_secs(14)), None);

@@ -119,9 +119,10 @@ impl Client {
         self.read("/v1/audit/keys", &[], HeaderMap::new()).await
     }
 
-    /// Whether the service has failed so often that it is left alone at the moment.
-    pub fn is_failing(&self) -> bool {
-        self.breaker().is_open()
+    /// How long requests are still refused because the service failed too often; zero while one request tries. `None` if the next request
+    /// is sent, however the last one ended.
+    pub fn refuses_for(&self) -> Option<Duration> {
+        lock(&self.breaker).refuses_for(Instant::now())
     }
 
     async fn read(
@@ -177,10 +178,6 @@ impl Client {
             body.extend_from_slice(&chunk);
         }
         Ok(Passed::from_parts(response.status(), response.headers(), body.freeze()))
-    }
-
-    fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        lock(&self.breaker)
     }
 }
 

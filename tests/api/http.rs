@@ -3,11 +3,14 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use actors::upstream::Upstream;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
+use store::{Pool, on_writer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::event::Chain;
 use crate::world::{Credential, World, both};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,7 +216,68 @@ async fn a_client_that_never_finishes_its_head_or_body_is_cut_off() {
     assert!(cut_body.starts_with("HTTP/1.1 424") && cut_body.contains("body_too_slow"), "{cut_body}");
 }
 
+/// Status and body of `GET /readyz`.
+async fn readiness(world: &World) -> (u16, Value) {
+    let response = reqwest::get(format!("http://{}/readyz", world.server.admin_address)).await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+async fn run(pool: &Pool, sql: &'static str) {
+    on_writer!(pool, |db| async { sqlx::query(sql).execute(db).await.map(drop) }).unwrap();
+}
+
 both! {
+    async fn a_server_that_cannot_read_is_unready_and_names_the_part(world: World) {
+        let pool = world.server.house.store.pool();
+        assert_eq!(readiness(&world).await.0, 200);
+        // Writes go on: their probe needs another table.
+        run(pool, "ALTER TABLE machines RENAME TO gone").await;
+        let body = world
+            .eventually("it is unready", async || {
+                let (status, body) = readiness(&world).await;
+                (status == 503).then_some(body)
+            })
+            .await;
+        let failing = body["failing"].as_array().unwrap();
+        assert_eq!((failing.len(), &failing[0]["part"], &body["store"]), (1, &json!("reads"), &json!("failing")), "{body}");
+        assert!(failing[0]["reason"].as_str().unwrap().contains("machines"), "{body}");
+        run(pool, "ALTER TABLE gone RENAME TO machines").await;
+        world
+            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+            .await;
+
+        let Upstream::Embedded { log, .. } = &world.server.house.upstream else { panic!("an external service") };
+        run(log.pool(), "ALTER TABLE tree RENAME TO gone").await;
+        let body = world
+            .eventually("it is unready", async || {
+                let (_, body) = readiness(&world).await;
+                body["failing"].as_array().unwrap().iter().any(|failing| failing["part"] == "log").then_some(body)
+            })
+            .await;
+        assert_eq!((&body["status"], &body["upstream"]), (&json!("unready"), &json!("degraded")), "{body}");
+        run(log.pool(), "ALTER TABLE gone RENAME TO tree").await;
+        world
+            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+            .await;
+    }
+
+    async fn an_append_that_failed_degrades_the_server_only_for_a_while(world: World) {
+        let Upstream::Embedded { log, .. } = &world.server.house.upstream else { panic!("an external service") };
+        let machine = world.machine().await;
+        run(log.pool(), "ALTER TABLE events RENAME TO gone").await;
+        world.event(&machine, &Chain::new(&machine).next()).await.refused(424, "temporarily_unavailable");
+        let (status, body) = readiness(&world).await;
+        assert_eq!((status, &body["upstream"], &body["failing"][0]["part"]), (503, &json!("degraded"), &json!("log")), "{body}");
+        run(log.pool(), "ALTER TABLE gone RENAME TO events").await;
+        // No event follows that could show that appends succeed again.
+        world.advance(Duration::from_mins(1));
+        world
+            .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
+            .await;
+        let (_, body) = readiness(&world).await;
+        assert_eq!((&body["upstream"], &body["degraded"]), (&json!("ok"), &json!([])), "{body}");
+    }
+
     async fn health_tells_the_truth(world: World) {
         let admin = |path: &str| format!("http://{}{path}", world.server.admin_address);
         let get = async |path: &str| {

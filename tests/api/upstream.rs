@@ -205,6 +205,38 @@ async fn a_service_that_is_down_is_left_alone_and_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_service_of_which_nothing_is_asked_any_more_is_degraded_only_while_requests_are_refused() {
+    let upstream = Upstream::start().await;
+    let url = upstream.url();
+    let world = World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+        settings.upstream.breaker.failures = 1;
+        settings.upstream.breaker.open = Duration::from_secs(1);
+    })
+    .await;
+    let machine = world.machine().await;
+    let ready = async || {
+        let response = reqwest::get(format!("http://{}/readyz", world.server.admin_address)).await.unwrap();
+        assert_eq!(response.status(), 200, "degraded is not unready");
+        response.json::<serde_json::Value>().await.unwrap()
+    };
+    upstream.always(Answer::reply(Reply::new(503)));
+    world.event(&machine, &Chain::new(&machine).next()).await.refused(424, "temporarily_unavailable");
+    let body = ready().await;
+    assert_eq!((&body["upstream"], &body["degraded"][0]["part"]), (&json!("degraded"), &json!("upstream")), "{body}");
+    assert!(body["degraded"][0]["reason"].as_str().unwrap().contains("requests are refused"), "{body}");
+    let body = world
+        .eventually("the failure is out of date", async || {
+            let body = ready().await;
+            (body["upstream"] == "ok").then_some(body)
+        })
+        .await;
+    assert_eq!(body["degraded"], json!([]), "{body}");
+    upstream.assert_no_surprises();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reads_pass_through_whatever_they_are() {
     let upstream = Upstream::start().await;
     let world = world_over(&upstream).await;

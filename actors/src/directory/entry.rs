@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle, Abortable};
-use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -42,8 +42,8 @@ struct Desk<A: KeyedActor> {
     phase: Phase,
     /// Ends the task in which a turn goes on.
     task: Option<AbortHandle>,
-    /// Dropped when the actor has ended.
-    watchers: Vec<oneshot::Sender<()>>,
+    /// Dropped when the actor has ended; absent while nothing waits for that.
+    end: Option<watch::Sender<()>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl<A: KeyedActor> Entry<A> {
         directory: &Arc<Shared<A>>,
         deadline: Duration,
     ) -> Option<Turn<A>> {
-        let desk = Desk { state: None, inbox: VecDeque::new(), phase: Phase::Open, task: None, watchers: Vec::new() };
+        let desk = Desk { state: None, inbox: VecDeque::new(), phase: Phase::Open, task: None, end: None };
         let (meter, directory) = (Meter::new(&directory.kind), Arc::downgrade(directory));
         let entry = Arc::new(Self { key, actor, directory, meter, desk: Mutex::new(desk) });
         let mut turn = Turn::of(&entry, None);
@@ -104,9 +104,13 @@ impl<A: KeyedActor> Entry<A> {
         self.meter.kind()
     }
 
-    /// Takes a place in the queue.
-    pub(super) fn admit(self: &Arc<Self>) -> Result<Permit, Unavailable> {
-        self.meter.admit().ok_or_else(|| {
+    /// Takes a place in the queue; `None` if the actor takes no more messages. A place would be a heartbeat of an actor that hangs while it
+    /// leaves.
+    pub(super) fn admit(self: &Arc<Self>) -> Result<Option<Permit>, Unavailable> {
+        if self.desk().phase != Phase::Open {
+            return Ok(None);
+        }
+        self.meter.admit().map(Some).ok_or_else(|| {
             // When the queue stays full nobody gets in to time out, so the stuck are looked for here too.
             self.kill_if_stuck();
             self.kind().if_open(Unavailable::Overloaded)
@@ -186,22 +190,22 @@ impl<A: KeyedActor> Entry<A> {
 
     /// Waits until the actor has ended and the directory knows.
     pub(crate) async fn ended(&self) {
-        let end = {
-            let mut desk = self.desk();
-            if desk.phase == Phase::Ended {
-                return;
-            }
-            let (watcher, end) = oneshot::channel();
-            desk.watchers.push(watcher);
-            end
-        };
-        // Nothing is ever sent: the watcher is dropped.
-        let _ = end.await;
+        let Some(mut end) = self.desk().end().map(watch::Sender::subscribe) else { return };
+        // No value is ever sent: the sender is dropped.
+        let _ = end.changed().await;
     }
 
-    /// The same, up to a deadline.
+    /// The same for a sender, up to a deadline. At most as many senders wait as the queue has places.
     pub(super) async fn ended_until(self: &Arc<Self>, until: Instant) -> Result<(), Unavailable> {
-        tokio::time::timeout_at(until, self.ended()).await.map_err(|_elapsed| {
+        self.kill_if_stuck();
+        let end = {
+            let mut desk = self.desk();
+            let Some(end) = desk.end() else { return Ok(()) };
+            (end.receiver_count() < self.kind().settings.queue_max as usize).then(|| end.subscribe())
+        };
+        let mut end = end.ok_or_else(|| self.kind().if_open(Unavailable::Overloaded))?;
+        let ended = tokio::time::timeout_at(until, end.changed()).await;
+        ended.map(drop).map_err(|_elapsed| {
             self.kill_if_stuck();
             Unavailable::TimedOut
         })
@@ -212,6 +216,8 @@ impl<A: KeyedActor> Entry<A> {
         let mut desk = self.desk();
         if desk.phase == Phase::Open {
             desk.phase = Phase::Leaving;
+            // It has the whole of `stuck_after` to end, no matter how long it was idle before.
+            self.meter.moves();
             let idle = desk.state.take();
             drop(desk);
             if idle.is_some() {
@@ -236,9 +242,11 @@ impl<A: KeyedActor> Entry<A> {
         }
     }
 
-    /// Kills an actor that holds messages and finished none for `stuck_after`.
+    /// Kills an actor that finished no message for `stuck_after` although it holds some, or that has not ended for as long after it began
+    /// to leave.
     fn kill_if_stuck(self: &Arc<Self>) {
-        if self.meter.is_stuck() {
+        let is_leaving = self.desk().phase == Phase::Leaving;
+        if self.meter.is_stuck() || is_leaving && self.meter.is_still() {
             self.condemn();
         }
     }
@@ -285,17 +293,24 @@ impl<A: KeyedActor> Entry<A> {
         }
         // Their senders learn of it when the key is free again.
         drop(inbox);
-        let watchers = {
+        let end = {
             let mut desk = self.desk();
             desk.phase = Phase::Ended;
-            std::mem::take(&mut desk.watchers)
+            desk.end.take()
         };
-        drop(watchers);
+        drop(end);
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk<A>> {
         // Every update is a few assignments: a panic in between leaves nothing half done.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A: KeyedActor> Desk<A> {
+    /// What is dropped when the actor has ended; `None` if it has.
+    fn end(&mut self) -> Option<&watch::Sender<()>> {
+        (self.phase != Phase::Ended).then(|| &*self.end.get_or_insert_with(|| watch::Sender::new(())))
     }
 }
 

@@ -185,7 +185,7 @@ impl Meter {
             }
             if queued == 0 {
                 // Before the place is taken: whoever sees it taken must not read the idle time as time spent stuck.
-                self.moved.fetch_max(self.kind.micros(), Ordering::Release);
+                self.moves();
             }
             match self.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -207,9 +207,19 @@ impl Meter {
         Duration::from_micros(self.kind.micros().saturating_sub(moved))
     }
 
+    /// Notes a heartbeat.
+    pub(crate) fn moves(&self) {
+        self.moved.fetch_max(self.kind.micros(), Ordering::Release);
+    }
+
+    /// Whether there was no heartbeat for `stuck_after`, as with an actor that is idle.
+    pub(crate) fn is_still(&self) -> bool {
+        self.unmoved_for() >= self.kind.settings.stuck_after
+    }
+
     /// Whether the actor holds messages and finished none for `stuck_after`.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.queued() > 0 && self.unmoved_for() >= self.kind.settings.stuck_after
+        self.queued() > 0 && self.is_still()
     }
 
     /// Notes that the actor is killed for being stuck. Returns `true` to the first caller alone, who then kills it.
@@ -232,7 +242,7 @@ pub(crate) struct Permit(Arc<Meter>);
 impl Drop for Permit {
     fn drop(&mut self) {
         let meter = &self.0;
-        meter.moved.fetch_max(meter.kind.micros(), Ordering::Release);
+        meter.moves();
         meter.queued.fetch_sub(1, Ordering::AcqRel);
         meter.kind.queued.decrement(1.0);
     }

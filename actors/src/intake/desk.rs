@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::consent::ConsentRule;
 use domain::envelope::{Outline, Sealed, Unreadable};
-use domain::held::{Hold, HoldReason, Standing, judge, may_keep};
+use domain::held::{Hold, HoldReason, Standing, judge, judge_of_machine, may_keep};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
@@ -77,16 +77,15 @@ impl Desk {
         if self.was_held_lately(machine) {
             return Err((Sender::Machine { facts, has_held }, opened));
         }
-        let standing = Standing::Machine(facts);
-        let judged = judge(&opened, &standing, &self.registry);
-        let (Ok(()), Ok(sealed)) = (judged, &opened) else {
-            let Standing::Machine(facts) = standing else { unreachable!("it was made of a computer") };
-            self.note_held(machine, self.clock.now());
-            return Err((Sender::Machine { facts, has_held }, opened));
+        let sealed = match opened {
+            Ok(sealed) if judge_of_machine(&sealed, &facts, &self.registry).is_ok() => sealed,
+            opened => {
+                self.note_held(machine, self.clock.now());
+                return Err((Sender::Machine { facts, has_held }, opened));
+            }
         };
         domain::failpoint!("intake.worker");
         let event_id = sealed.envelope.event_id;
-        let Ok(sealed) = opened else { unreachable!("it was looked at above") };
         // The log keeps what the envelope says; for whom it is sent is of interest to external services alone.
         let submission = Submission::new(body.clone(), sealed, Scope::default());
         let now = self.clock.now();

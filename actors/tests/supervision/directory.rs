@@ -304,6 +304,61 @@ async fn an_actor_that_closed_its_door_but_never_leaves_is_killed_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_leaves() {
+    const STUCK_AFTER: Duration = Duration::from_secs(30);
+    const ASK_DEADLINE: Duration = Duration::from_secs(5);
+    // With the visits of the family, and with nothing but its senders to notice.
+    for idle_after in [60 * SECOND, Duration::ZERO] {
+        let world = World::new();
+        let (bank, child) =
+            Bank::new(&world, 0..1, &ActorSettings { stuck_after: STUCK_AFTER, idle_after, ..settings() });
+        let root = world.root(vec![child]).await;
+        assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
+        // It has been idle for longer than it may leave: leaving has its whole time all the same.
+        tokio::time::sleep(STUCK_AFTER + SECOND).await;
+        let begun = Instant::now();
+        assert_eq!(bank.ask(0, Tell::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
+        let mut refused = 0;
+        let added = loop {
+            match bank.ask_within(0, Tell::Add, ASK_DEADLINE).await {
+                Err(TIMED_OUT) => refused += 1,
+                added => break added,
+            }
+            assert!(begun.elapsed() <= STUCK_AFTER, "still not killed after {:?}", begun.elapsed());
+        };
+        assert_eq!((added, refused, begun.elapsed()), (Ok(2), 6, STUCK_AFTER));
+        assert_eq!((bank.starts(), bank.conflicts()), (2, 0));
+        world.end(root).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn for_a_leaving_actor_no_more_senders_wait_than_its_queue_takes() {
+    let world = World::new();
+    let (bank, child) =
+        Bank::new(&world, 0..1, &ActorSettings { queue_max: 2, stuck_after: 30 * SECOND, ..settings() });
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.ask(0, Tell::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
+    let start = Instant::now();
+    for _ in 0..3 {
+        let ask = || bank.ask_within(0, Tell::Add, SECOND);
+        let (first, second, third) = tokio::join!(ask(), ask(), ask());
+        let overloaded = Err(AskError::Unavailable(Unavailable::Overloaded));
+        // Senders that gave up make room.
+        assert_eq!((first, second, third), (Err(TIMED_OUT), Err(TIMED_OUT), overloaded));
+    }
+    assert_eq!(start.elapsed(), 3 * SECOND);
+    assert_eq!(bank.loads(), 1);
+    let waits = bank.ask(0, Tell::Add);
+    let (added, refused) = tokio::join!(waits, async {
+        tokio::time::sleep(30 * SECOND).await;
+        bank.ask_within(0, Tell::Add, SECOND).await
+    });
+    assert!(added.is_ok() && refused.is_ok(), "{added:?} {refused:?}");
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_family_that_crashes_is_restarted_and_its_keys_are_activated_afresh() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..11, &settings());

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use domain::Timestamp;
 use store::on_reader;
 
+use super::read::statements;
 use super::{During, Log, LogError, sql};
 
 /// What the log's tables say of it.
@@ -29,6 +30,11 @@ impl Log {
             Some(writer) => writer.probe().await,
             None => Ok(self.pool.probe_write().await?),
         }
+    }
+
+    /// Reads as requests for proofs do, to learn whether the database answers short reads.
+    pub async fn readable(&self) -> Result<(), LogError> {
+        self.pool.try_probe(statements::TREE, &[]).await.during("read the signed tree")
     }
 
     /// Tree, last signature, and events that wait for their place.

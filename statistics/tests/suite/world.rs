@@ -71,6 +71,15 @@ impl World {
         pool(&self.dir, self.database.as_ref()).await
     }
 
+    /// Overwrites the stored tiles of the lowest level.
+    pub async fn forge_tiles(&self) {
+        store::on_writer!(&self.pool().await, |db| {
+            let forgery = sqlx::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(vec![7_u8; 96]);
+            async { forgery.execute(db).await.map(drop) }
+        })
+        .unwrap();
+    }
+
     pub fn machine(&self) -> (MachineUuid, UserCuid) {
         let uuid = self.chance.uuid_v7(Clock::system().now()).into();
         (uuid, self.chance.cuid2().parse().unwrap())

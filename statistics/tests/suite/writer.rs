@@ -189,13 +189,7 @@ async fn a_tree_that_cannot_be_signed_does_not_stop_the_appends() {
         world.take(&chain.next()).await;
     }
     settled(&world.log).await;
-    let pool = world.pool().await;
-    let forged = vec![7_u8; 96];
-    store::on_writer!(&pool, |db| {
-        let forgery = sqlx::query("UPDATE tiles SET hashes = $1 WHERE level = 0").bind(&forged);
-        async { forgery.execute(db).await.map(drop) }
-    })
-    .unwrap();
+    world.forge_tiles().await;
     for _ in 0..5 {
         assert!(matches!(world.take(&chain.next()).await, AppendOutcome::Receipt(_)));
         assert!(world.log.sequence(100).await.is_err());

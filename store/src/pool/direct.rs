@@ -105,6 +105,11 @@ impl DirectConnection {
         self.since = Instant::now();
     }
 
+    /// The first error of the file or of the memory. A connection that has one must be closed.
+    pub(super) fn fault(&self) -> Option<DirectError> {
+        self.fault.clone()
+    }
+
     /// Why the connection must be closed: an error of the file or of the memory, or a transaction that SQLite has rolled back.
     pub(super) fn broken(&self) -> Option<DirectError> {
         match &self.fault {

@@ -18,6 +18,7 @@ use super::probe::Readers;
 pub struct SqliteFile {
     path: Arc<Path>,
     busy_timeout: Duration,
+    wal_bytes: u64,
     cache_kib: u32,
     statements_max: usize,
     /// A copy that nobody writes to, such as a backup.
@@ -31,6 +32,7 @@ impl SqliteFile {
         Self {
             path: path.into(),
             busy_timeout: settings.busy_timeout,
+            wal_bytes: settings.wal_bytes,
             cache_kib: settings.cache_kib,
             statements_max: settings.statements_max,
             is_immutable,
@@ -66,6 +68,11 @@ impl SqliteFile {
 
     pub(super) fn busy_timeout(&self) -> Duration {
         self.busy_timeout
+    }
+
+    /// Bytes of the write-ahead log after which the pool's writer copies it into the file.
+    pub(super) fn wal_bytes(&self) -> u64 {
+        self.wal_bytes
     }
 
     /// A connection that cannot write.

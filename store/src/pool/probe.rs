@@ -25,7 +25,7 @@ use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use uuid::Uuid;
 
-use super::{Pool, SqliteFile};
+use super::{DirectError, Pool, SqliteFile};
 
 /// Maximum number of rows read on the caller's thread; with more, the pool answers.
 pub const ROWS_MAX: usize = 64;
@@ -264,6 +264,21 @@ impl Pool {
         }
     }
 
+    /// Runs a probe to learn whether probes are answered. On SQLite an error of the connection is returned even if the pool would answer
+    /// instead, except that of a lock.
+    pub async fn try_probe<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<(), sqlx::Error> {
+        if let Self::Sqlite { file, .. } = self {
+            match file.readers.run(file, probe.sql, arguments, first::<R>) {
+                Ok(_) => return Ok(()),
+                Err(NotInPlace::Failed(error)) if !is_lock(&error) => {
+                    return Err(sqlx::Error::Database(Box::new(DirectError::from(&error))));
+                }
+                Err(_) => {}
+            }
+        }
+        self.probe_one(probe, arguments).await.map(drop)
+    }
+
     /// Runs a probe and returns all rows.
     pub async fn probe_all<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<Vec<R>, sqlx::Error> {
         match self {
@@ -371,35 +386,34 @@ impl Readers {
         }
     }
 
-    /// Runs a statement on the calling thread; `None`: the pool has to run it.
+    /// Runs a statement on the calling thread; after any error the pool has to run it.
     fn run<T>(
         &self,
         file: &SqliteFile,
         sql: &str,
         arguments: &[Argument<'_>],
         read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
-    ) -> Option<T> {
+    ) -> Result<T, NotInPlace> {
         let mut slot = self.borrow();
-        match self.attempt(&mut slot, file, sql, arguments, read) {
-            Ok(value) => {
+        let done = self.attempt(&mut slot, file, sql, arguments, read);
+        match &done {
+            Ok(_) => {
                 if self.is_failing.load(Ordering::Relaxed) {
                     self.is_failing.store(false, Ordering::Relaxed);
                 }
-                Some(value)
             }
             Err(NotInPlace::Failed(error)) => {
-                // A lock is temporary. Any other error may be caused by the connection itself.
-                if !matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
+                if !is_lock(error) {
                     *slot = None;
                 }
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let file = file.path().display();
                     tracing::warn!(%file, %error, "a short read failed on its own connection; the pool answers instead");
                 }
-                None
             }
-            Err(NotInPlace::Unreadable | NotInPlace::TooMany | NotInPlace::Closed) => None,
+            Err(NotInPlace::Unreadable | NotInPlace::TooMany | NotInPlace::Closed) => {}
         }
+        done
     }
 
     fn attempt<T>(
@@ -430,6 +444,11 @@ impl Readers {
     }
 }
 
+/// A lock is temporary. Any other error may be caused by the connection itself.
+fn is_lock(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
 /// Opens a connection without a busy timeout, since a runtime thread must not wait for a lock.
 fn open(file: &SqliteFile) -> rusqlite::Result<Connection> {
     let connection = file.reader()?;
@@ -444,7 +463,7 @@ impl SqliteFile {
         arguments: &[Argument<'_>],
         read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
     ) -> Option<T> {
-        self.readers.run(self, sql, arguments, read)
+        self.readers.run(self, sql, arguments, read).ok()
     }
 }
 

@@ -27,6 +27,8 @@ pub struct DatabaseSettings {
     /// PostgreSQL: after this, the server ends a transaction in which nothing happens, so that a frozen process keeps no lock.
     #[serde(with = "humantime_serde")]
     pub idle_in_transaction_timeout: Duration,
+    /// SQLite: bytes of the write-ahead log after which it is copied into the file, between two groups of writes.
+    pub wal_bytes: u64,
     /// SQLite: memory for pages, per connection, in KiB.
     pub cache_kib: u32,
     /// Most prepared statements kept, per connection.
@@ -43,6 +45,7 @@ impl Default for DatabaseSettings {
             busy_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(30),
             idle_in_transaction_timeout: Duration::from_secs(30),
+            wal_bytes: 4 * 1024 * 1024,
             cache_kib: 16 * 1024,
             statements_max: 256,
         }

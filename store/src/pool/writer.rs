@@ -10,15 +10,18 @@
 //!    every member gets its outcome, including a member that was refused: it may have read uncommitted rows of another member. If the
 //!    commit fails, every member gets the error.
 //!
+//! Between two groups the thread copies the write-ahead log into the file, when that has grown enough (`writer/wal.rs`).
+//!
 //! A body without company runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
 //!
 //! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported an error of
-//! the file, is closed; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
+//! the file, is closed, also when its body is dropped; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
 //! rolled back at once.
 
 #[cfg(test)]
 mod tests;
 mod thread;
+mod wal;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,6 +33,7 @@ use sqlx::Error;
 use tokio::sync::oneshot;
 
 use self::thread::WriterThread;
+use self::wal::WalGrowth;
 use super::SqliteFile;
 use super::direct::{DirectConnection, DirectError};
 use crate::error::is_unavailable;
@@ -76,6 +80,7 @@ struct Desk {
     connection: Option<DirectConnection>,
     /// The transaction that is open.
     group: Option<Group>,
+    wal: WalGrowth,
 }
 
 /// Bodies that are committed together.
@@ -264,7 +269,11 @@ impl Shared {
         }
         let mut turn = Turn::new(Arc::clone(self), desk);
         self.thread.run(move || {
-            let answers = turn.shared.finish(&mut turn.desk);
+            let mut answers = turn.shared.finish(&mut turn.desk);
+            if turn.desk.wal.is_over(turn.shared.file.wal_bytes()) {
+                std::mem::take(&mut answers).give();
+                turn.desk.copy_wal();
+            }
             // The next group begins before the members of this one get their outcomes.
             drop(turn);
             answers.give();
@@ -285,6 +294,7 @@ impl Shared {
         };
         match &committed {
             Ok(()) => {
+                desk.wal.committed();
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 self.members.fetch_add(group.members.len() as u64, Ordering::Relaxed);
             }
@@ -328,6 +338,15 @@ impl Desk {
         self.connection = None;
         let members = self.group.take().map(|group| group.members).unwrap_or_default();
         Answers { members, outcome: Some(Err(error.clone())) }
+    }
+
+    /// A failure is not the fault of any member: the log stays as it is, and the next group opens a new connection.
+    fn copy_wal(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        if let Err(error) = self.wal.copy(connection.raw()) {
+            tracing::warn!(%error, "the write-ahead log could not be copied into the file; it grows until it can");
+            self.connection = None;
+        }
     }
 
     fn command(&mut self, sql: &str) -> Result<(), DirectError> {
@@ -445,7 +464,8 @@ impl Turn {
     fn open(&mut self) -> Result<(), Error> {
         if self.desk.connection.is_none() {
             let opened = self.shared.file.own_writer();
-            let connection = opened.map_err(|error| Error::Database(Box::new(DirectError::from(&error))))?;
+            let watched = opened.and_then(|connection| self.desk.wal.watch(&connection).map(|()| connection));
+            let connection = watched.map_err(|error| Error::Database(Box::new(DirectError::from(&error))))?;
             self.shared.opened.fetch_add(1, Ordering::Relaxed);
             self.desk.connection = Some(DirectConnection::new(connection));
         }
@@ -490,12 +510,14 @@ impl Turn {
         std::mem::take(&mut self.desk)
     }
 
-    /// Rolls back a body that was not settled.
+    /// Rolls back a body that was not settled. A connection that had an error of the file is closed.
     fn undo(&mut self) {
-        let undone = match std::mem::replace(&mut self.begun, Begun::Nothing) {
-            Begun::Nothing | Begun::Statement => return,
-            Begun::Transaction => self.desk.command("ROLLBACK"),
-            Begun::Savepoint => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+        let fault = self.desk.connection.as_ref().and_then(DirectConnection::fault);
+        let undone = match (fault, std::mem::replace(&mut self.begun, Begun::Nothing)) {
+            (Some(fault), _) => Err(fault),
+            (None, Begun::Nothing | Begun::Statement) => return,
+            (None, Begun::Transaction) => self.desk.command("ROLLBACK"),
+            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
         };
         if let Err(error) = undone {
             self.desk.fail(&error).give();

@@ -139,8 +139,10 @@ impl Open {
         self.tail.advance(size(&self.db)?);
         let count = self.tail.events.len().min(STEP).min(pass.left as usize);
         if count > 0 {
+            let before = self.tail.size;
             self.place(count, now, spans)?;
-            let added = u32::try_from(count).unwrap_or(u32::MAX);
+            // None of them, if another process has grown the tree at this moment.
+            let added = u32::try_from(self.tail.size - before).unwrap_or(u32::MAX);
             pass.added += added;
             pass.left -= added.min(pass.left);
         }

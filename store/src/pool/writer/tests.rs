@@ -26,10 +26,14 @@ impl World {
     }
 
     async fn within(limits: GroupLimits) -> Self {
+        Self::with(&DatabaseSettings::default(), limits).await
+    }
+
+    async fn with(settings: &DatabaseSettings, limits: GroupLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("facts.db");
         std::fs::File::create(&path).unwrap();
-        let file = SqliteFile::new(&DatabaseSettings::default(), &path, false);
+        let file = SqliteFile::new(settings, &path, false);
         let writer = Writer::start_within(file.clone(), LONG, limits).unwrap();
         let world = Self { writer, file, path, _folder: folder };
         world.run("CREATE TABLE facts (id INTEGER PRIMARY KEY, fact TEXT NOT NULL UNIQUE, cause INTEGER REFERENCES facts)").await.unwrap();
@@ -296,6 +300,44 @@ async fn a_full_file_fails_its_group_and_heals_with_the_next() {
 }
 
 #[tokio::test]
+async fn a_connection_with_an_error_of_the_file_is_closed_also_when_its_body_is_dropped() {
+    const FILL: &str = "PRAGMA max_page_count = 1; INSERT INTO facts (fact) SELECT hex(zeroblob(100000))";
+    for (undo, in_group) in
+        [(Undo::Whole, false), (Undo::Whole, true), (Undo::Statement, false), (Undo::Statement, true)]
+    {
+        let world = World::new().await;
+        let holder = world.writer.begin(Undo::Whole).await.unwrap();
+        let neighbour = in_group.then(|| world.add("neighbour", true));
+        world.waiting(usize::from(in_group)).await;
+        let mut full = pin!(world.writer.begin(undo));
+        assert!(poll(full.as_mut()).is_pending());
+        drop(holder);
+        let mut full = full.await.unwrap();
+        let error = sqlx::raw_sql(FILL).execute(full.connection().unwrap()).await.unwrap_err();
+        assert_eq!(code(&error), "13", "{error}");
+        drop(full);
+        if let Some(neighbour) = neighbour {
+            assert!(is_unavailable(&neighbour.await.unwrap().unwrap_err()));
+        }
+        world.add("healed", true).await.unwrap().unwrap();
+        assert_eq!(world.facts(), ["healed"]);
+        assert_eq!(world.writer.counts().opened, 2, "{undo:?}, in a group: {in_group}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_failed_outside_of_any_transaction_is_closed() {
+    let world = World::new().await;
+    let mut alone = world.writer.alone().await.unwrap();
+    let fill = "PRAGMA max_page_count = 1; INSERT INTO facts (fact) SELECT hex(zeroblob(100000))";
+    let error = sqlx::raw_sql(fill).execute(alone.connection().unwrap()).await.unwrap_err();
+    assert_eq!(code(&error), "13", "{error}");
+    drop(alone);
+    world.add("healed", true).await.unwrap().unwrap();
+    assert_eq!(world.writer.counts().opened, 2);
+}
+
+#[tokio::test]
 async fn a_transaction_that_was_ended_behind_its_back_is_no_success() {
     let world = World::new().await;
     let ended = world.run("INSERT INTO facts (fact) VALUES ('lost'); ROLLBACK").await;
@@ -363,6 +405,64 @@ async fn a_turn_is_waited_for_only_so_long_and_not_at_all_after_the_end() {
     writer.close("PRAGMA optimize").await;
     assert!(matches!(writer.begin(Undo::Whole).await, Err(Error::PoolClosed)));
     assert!(!path.with_extension("db-wal").exists(), "the last connection folds the log into the file");
+}
+
+const PAGE_BYTES: u64 = 4096;
+
+impl World {
+    async fn with_wal_of(wal_bytes: u64) -> Self {
+        let settings = DatabaseSettings { wal_bytes, ..DatabaseSettings::default() };
+        Self::with(&settings, GroupLimits { members_max: 1000, open_max: LONG }).await
+    }
+
+    /// Adds facts of a page each, one after the other.
+    async fn add_pages(&self, count: u64) {
+        for _ in 0..count {
+            self.run("INSERT INTO facts (fact) VALUES (hex(randomblob(2048)))").await.unwrap();
+        }
+    }
+
+    /// Bytes of the file and of the write-ahead log beside it.
+    fn sizes(&self) -> (u64, u64) {
+        let bytes = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
+        (bytes(&self.path), bytes(&self.path.with_extension("db-wal")))
+    }
+}
+
+#[tokio::test]
+async fn the_write_ahead_log_is_copied_into_the_file_when_it_is_as_long_as_is_set() {
+    let world = World::with_wal_of(64 * PAGE_BYTES).await;
+    world.add_pages(1_000).await;
+    let (file, wal) = world.sizes();
+    // Each fact is a page of its own and changes some others. The log is written from its beginning again after each copy.
+    assert!(wal < 128 * PAGE_BYTES, "{wal} bytes");
+    assert!(file > 1_000 * PAGE_BYTES, "{file} bytes");
+}
+
+#[tokio::test]
+async fn a_commit_copies_nothing() {
+    let world = World::with_wal_of(u64::MAX).await;
+    let (before, _) = world.sizes();
+    // SQLite's own limit is 1,000 pages.
+    world.add_pages(1_000).await;
+    let (after, wal) = world.sizes();
+    assert_eq!(after, before);
+    assert!(wal > 2_000 * PAGE_BYTES, "{wal} bytes");
+}
+
+#[tokio::test]
+async fn a_reader_that_keeps_the_log_from_being_copied_does_not_keep_it_for_long() {
+    let world = World::with_wal_of(64 * PAGE_BYTES).await;
+    world.add_pages(10).await;
+    let reader = world.file.reader().unwrap();
+    reader.execute_batch("BEGIN; SELECT COUNT(*) FROM facts").unwrap();
+    world.add_pages(200).await;
+    let (file, held) = world.sizes();
+    assert!(file < 200 * PAGE_BYTES && held > 400 * PAGE_BYTES, "{file} and {held} bytes");
+    reader.execute_batch("COMMIT").unwrap();
+    world.add_pages(1_000).await;
+    let (file, wal) = world.sizes();
+    assert!(file > 1_000 * PAGE_BYTES && wal < held + 128 * PAGE_BYTES, "{file} and {wal} bytes");
 }
 
 /// What a random member does.
