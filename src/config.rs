@@ -158,8 +158,14 @@ pub struct LogSettings {
     pub sequence_max: u32,
     /// SQLite: how many chains have their heads in memory.
     pub chains_max: usize,
-    /// SQLite: how many bytes are appended before the write-ahead log is copied into the file.
+    /// SQLite: size of a page of a log file that is created, in bytes; a power of two from 512 to 65,536.
+    pub page_bytes: u32,
+    /// SQLite: size of the write-ahead log, in bytes, at which it is copied into the file.
     pub wal_bytes: u64,
+    /// SQLite: events after which a busy log writes its indexes.
+    pub index_every: usize,
+    /// SQLite: maximum size of the filters in front of the index of ids, in bytes.
+    pub id_filters_bytes: u64,
     /// Maximum size of the cache of full Merkle tiles, in bytes.
     pub tiles_cache_bytes: u64,
 }
@@ -167,7 +173,13 @@ pub struct LogSettings {
 impl LogSettings {
     /// The limits of the writer of an SQLite file.
     pub fn writer(&self) -> WriterSettings {
-        WriterSettings { group_max: self.batch_max, chains_max: self.chains_max, wal_bytes: self.wal_bytes }
+        WriterSettings {
+            group_max: self.batch_max,
+            chains_max: self.chains_max,
+            wal_bytes: self.wal_bytes,
+            index_every: self.index_every,
+            id_filters_bytes: self.id_filters_bytes,
+        }
     }
 }
 
@@ -179,7 +191,10 @@ impl Default for LogSettings {
             checkpoint_every: Duration::from_millis(500),
             sequence_max: 20_000,
             chains_max: WriterSettings::default().chains_max,
+            page_bytes: 16_384,
             wal_bytes: WriterSettings::default().wal_bytes,
+            index_every: WriterSettings::default().index_every,
+            id_filters_bytes: WriterSettings::default().id_filters_bytes,
             tiles_cache_bytes: 64 << 20,
         }
     }
@@ -348,6 +363,13 @@ impl Settings {
         rule(self.events.workers > 0, "events.workers", "must be at least 1");
         rule(self.log.batch_max > 0, "log.batch_max", "must be at least 1");
         rule(self.log.sequence_max > 0, "log.sequence_max", "must be at least 1");
+        rule(self.log.index_every > 0, "log.index_every", "must be at least 1");
+        for (page_bytes, key) in
+            [(self.log.page_bytes, "log.page_bytes"), (self.database.page_bytes, "database.page_bytes")]
+        {
+            let is_fit = page_bytes.is_power_of_two() && (512..=65_536).contains(&page_bytes);
+            rule(is_fit, key, "must be a power of two from 512 to 65536");
+        }
         rule(
             (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&self.log.checkpoint_every),
             "log.checkpoint_every",

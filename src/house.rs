@@ -39,7 +39,7 @@ use knowledge::search::Search;
 use serde_json::Value;
 use statistics::client::Client;
 use statistics::log::Log;
-use store::{Pool, Store};
+use store::{DatabaseSettings, Pool, Store};
 use tokio::sync::{Semaphore, watch};
 
 use crate::cli::EXTRACT_WORKER;
@@ -178,7 +178,8 @@ pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) 
     if settings.upstream.url.is_some() {
         return Ok(Upstream::External(Client::new(&settings.upstream, chance)?));
     }
-    let pool = Pool::open(&settings.database, &settings.data.log(), Some("statistics")).await?;
+    let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
+    let pool = Pool::open(&database, &settings.data.log(), Some("statistics")).await?;
     let log = Log::open_with(pool, &settings.log.origin, clock, chance, &settings.log.writer()).await?;
     let log = log.with_tiles_cache(settings.log.tiles_cache_bytes);
     let append = Handle::new("append", settings.actors.of("append"));

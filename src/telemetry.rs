@@ -14,6 +14,7 @@
 //! | `attache_log_tree_size` | gauge | – | leaves in the embedded log's tree |
 //! | `attache_log_checkpoint_age_seconds` | gauge | – | since the last checkpoint was signed; it grows while no event comes |
 //! | `attache_log_unplaced_events` | gauge | – | events of the embedded log that have no place in its tree yet |
+//! | `attache_log_unindexed_events` | gauge | – | events of the embedded log that its indexes do not have yet (SQLite) |
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
 //! | `attache_database_connections` | gauge | `database` | open connections to `facts` and to `log` |
 //! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |

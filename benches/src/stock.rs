@@ -162,7 +162,8 @@ fn append(body: Bytes, source: &IdSource, number: u64) -> Result<Append> {
 }
 
 async fn write(file: &Path, groups: mpsc::Receiver<Result<Vec<Append>>>) -> Result<()> {
-    let settings = DatabaseSettings::default();
+    // As the server makes it by default.
+    let settings = DatabaseSettings { page_bytes: 16_384, ..DatabaseSettings::default() };
     let pool = Pool::open(&settings, file, Some("statistics")).await?;
     let log = Log::open(pool, ORIGIN, &Clock::system(), &Chance::system()).await?;
     let mut waiting = 0;

@@ -39,6 +39,7 @@ impl Gauges {
             metrics::gauge!("attache_log_checkpoint_age_seconds")
                 .set(age_seconds(standing.signed_at, house.clock.now()));
             metrics::gauge!("attache_log_unplaced_events").set(as_f64(standing.unplaced));
+            metrics::gauge!("attache_log_unindexed_events").set(as_f64(standing.unindexed));
         }
     }
 }

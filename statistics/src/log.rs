@@ -3,8 +3,7 @@
 //! 1. [`Log::append`] takes a group of events in one transaction: what was taken before has its receipt again, the rest must continue
 //!    its chain. The receipt is given after the commit.
 //! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
-//!    grown tree. It never signs a tree that does not begin with the one signed before. On SQLite the heads of chains and the index of
-//!    activity are written in the same transaction.
+//!    grown tree. It never signs a tree that does not begin with the one signed before.
 //! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
 //! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
 //!
@@ -16,6 +15,7 @@ mod audit;
 mod health;
 mod postgres;
 mod read;
+mod recent;
 mod sequence;
 mod shelf;
 mod sql;
@@ -39,6 +39,7 @@ pub use sequence::Sequenced;
 use crate::checkpoint::{NotAName, SignerKey};
 use crate::merkle::{self, TreeFault};
 use health::Appends;
+use recent::Recent;
 use shelf::Shelf;
 use sql::Dialect;
 use usage::Spans;
@@ -64,6 +65,8 @@ pub struct Log {
     writer: Option<Writer>,
     /// SQLite: what the newest leaves add to the usage.
     spans: Spans,
+    /// SQLite: events that are not indexed.
+    recent: Recent,
     /// Whether the last append of this process failed.
     appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
@@ -78,15 +81,25 @@ const SOURCES_MAX: usize = 65_536;
 pub struct WriterSettings {
     /// Events that one transaction takes at most.
     pub group_max: usize,
-    /// Chains whose heads are kept in memory; those with events outside the tree stay in any case.
+    /// Chains whose heads are kept in memory; those with events outside the indexes stay in any case.
     pub chains_max: usize,
-    /// Bytes that are appended before the write-ahead log is copied into the file.
+    /// Bytes of the write-ahead log from which on it is copied into the file.
     pub wal_bytes: u64,
+    /// Events after which the indexes are written while the log is busy.
+    pub index_every: usize,
+    /// Bytes of memory for the filters in front of the index of ids.
+    pub id_filters_bytes: u64,
 }
 
 impl Default for WriterSettings {
     fn default() -> Self {
-        Self { group_max: 256, chains_max: 100_000, wal_bytes: 64 * 1024 * 1024 }
+        Self {
+            group_max: 256,
+            chains_max: 100_000,
+            wal_bytes: 64 * 1024 * 1024,
+            index_every: 32_768,
+            id_filters_bytes: 64 * 1024 * 1024,
+        }
     }
 }
 
@@ -121,6 +134,9 @@ pub enum LogError {
     /// Too many events wait for the writer; nothing of these was written.
     #[error("too many events wait for the log's writer")]
     Full,
+    /// The indexes are too far behind; nothing of these was written.
+    #[error("the indexes of the log cannot be written, and too many events are outside them")]
+    Unindexed,
     /// A row is missing.
     #[error("row {0} of the log is missing, so no later event gets a place")]
     Gap(i64),
@@ -225,8 +241,10 @@ impl Log {
         let mut log = Self::over(pool, clock, chance);
         log.begin(origin).await?;
         if let Pool::Sqlite { file, .. } = &log.pool {
-            log.writer =
-                Some(Writer::start(file.clone(), settings, clock, log.spans.clone(), Arc::clone(&log.appends))?);
+            let (spans, recent) = (log.spans.clone(), log.recent.clone());
+            let writer =
+                Writer::start(file.clone(), settings, (clock, chance), spans, recent, Arc::clone(&log.appends))?;
+            log.writer = Some(writer);
         }
         Ok(log)
     }
@@ -254,6 +272,7 @@ impl Log {
             holder,
             writer: None,
             spans: Spans::default(),
+            recent: Recent::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
         }

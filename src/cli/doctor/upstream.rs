@@ -55,7 +55,7 @@ async fn external(settings: &Settings, url: &str) -> Finding {
 }
 
 /// Whether every event has its place in the signed tree, or gets it soon.
-fn signed(Standing { tree_size, signed_at, unplaced }: Standing, now: Timestamp) -> Finding {
+fn signed(Standing { tree_size, signed_at, unplaced, .. }: Standing, now: Timestamp) -> Finding {
     let age = (now - signed_at).num_seconds().max(0);
     let found = format!(
         "embedded: the tree of {tree_size} was signed {}, {age} s ago; events without a place in it: {unplaced}",

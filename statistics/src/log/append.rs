@@ -47,12 +47,6 @@ impl Append {
         self.received_at
     }
 
-    /// About how many bytes its row and its index entries take.
-    pub(super) fn row_bytes(&self) -> u64 {
-        const BESIDE_CANONICAL: u64 = 300;
-        self.submission.canonical.len() as u64 + BESIDE_CANONICAL
-    }
-
     /// The leaf of the tree that stands for it.
     pub(super) fn leaf_hash(&self) -> Digest {
         let event = &self.submission;

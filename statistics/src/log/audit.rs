@@ -4,8 +4,11 @@
 //! 2. Every event continues its chain, and every chain ends where its head says.
 //! 3. The leaves, in the order of their places and without a gap, have the stored tiles and the signed root.
 //! 4. The checkpoint opens under its key, and says just that.
+//! 5. In an SQLite file the index of activity and the runs of ids have each event that is indexed, once ([`indexes`]).
 //!
 //! It takes memory for each chain, not for each event, and may run beside the living log: it looks at what was signed when it began.
+
+mod indexes;
 
 use std::collections::HashMap;
 
@@ -22,6 +25,7 @@ use crate::checkpoint::{Checkpoint, NoteFault, VerifierKey};
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::proof::{ProofFault, verify_event, verify_leaf};
+use indexes::Indexes;
 
 /// Rows that are read at once.
 const PAGE: i64 = 500;
@@ -91,6 +95,9 @@ pub enum AuditFault {
         /// That of the row.
         signed: Digest,
     },
+    /// A table that is written behind the log has other entries than the events make.
+    #[error("{0} does not have the events that are indexed, each once")]
+    Index(&'static str),
     /// The checkpoint does not open, or says something else than the tree.
     #[error("the checkpoint: {0}")]
     Checkpoint(String),
@@ -116,18 +123,23 @@ impl Log {
             return Err(AuditFault::Checkpoint("it is of another tree than the one that is stored with it".to_owned()));
         }
         let before = self.heads().await?;
-        let (events, heads, stored) = self.audit_events(&signed).await?;
+        let mut indexes = self.indexes().await?;
+        let (events, heads, stored) = self.audit_events(&signed, &mut indexes).await?;
         reaches(&before, &heads)?;
         reaches(&stored, &self.heads().await?)?;
+        indexes.compare()?;
         self.audit_tree(signed.size, signed.root).await?;
         Ok(Audited { events, chains: heads.len() as u64, checkpoint, vkey: signed.vkey })
     }
 
     /// The number of events, the last event of each chain, and the last one whose head must be stored: an SQLite file has the heads of
-    /// the events that the signed tree holds.
-    async fn audit_events(&self, signed: &super::read::Signed) -> Result<(u64, Heads, Heads), AuditFault> {
+    /// the events that are indexed.
+    async fn audit_events(
+        &self,
+        signed: &super::read::Signed,
+        indexes: &mut Indexes,
+    ) -> Result<(u64, Heads, Heads), AuditFault> {
         let (mut events, mut after, mut heads, mut stored) = (0, 0, Heads::new(), Heads::new());
-        let stored_until = if self.pool.is_postgres() { u64::MAX } else { signed.size };
         loop {
             let rows: Vec<sql::AuditRow> =
                 on_reader!(&self.pool, |db: Db| sqlx::query_as(<Db as Dialect>::EVENTS_AFTER)
@@ -139,6 +151,7 @@ impl Log {
             after = last.id;
             events += rows.len() as u64;
             for row in &rows {
+                indexes.add(row);
                 let event = row.proof.event_id.into();
                 let proof = described(&row.proof, signed).map_err(|fault| AuditFault::Row { event, fault })?;
                 let checked = verify_event(&proof).and_then(|()| verify_leaf(&proof));
@@ -154,7 +167,7 @@ impl Log {
                     return Err(AuditFault::Link { event, expected: position });
                 }
                 let head = Head { chain_epoch: position.chain_epoch, seq: position.seq, self_hash: proof.self_hash };
-                if row.id.unsigned_abs() <= stored_until {
+                if row.id <= indexes.until() {
                     stored.insert(key.clone(), (head, event));
                 }
                 heads.insert(key, (head, event));

@@ -17,6 +17,8 @@ pub struct Standing {
     pub signed_at: Timestamp,
     /// Events that were taken and have no place in the tree yet.
     pub unplaced: u64,
+    /// SQLite: events that the tables written behind the log do not have yet.
+    pub unindexed: u64,
 }
 
 /// The failure of the last append of this process; nothing when that succeeded.
@@ -40,10 +42,15 @@ impl Log {
     /// Tree, last signature, and events that wait for their place.
     pub async fn standing(&self) -> Result<Standing, LogError> {
         let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
-        let (size, signed_at, unplaced): (i64, Timestamp, i64) =
+        let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) =
             on_reader!(&self.pool, |db| sqlx::query_as(sql).fetch_one(db)).during("read how far the log is signed")?;
         let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
-        Ok(Standing { tree_size: number(size, "tree.size")?, signed_at, unplaced: number(unplaced, "events.id")? })
+        Ok(Standing {
+            tree_size: number(size, "tree.size")?,
+            signed_at,
+            unplaced: number(unplaced, "events.id")?,
+            unindexed: number(unindexed, "indexed.events")?,
+        })
     }
 
     /// When and why the last append of this process failed; `None` when it succeeded.

@@ -14,8 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{Pool, on_reader};
 
+use super::recent::Window;
 use super::shelf::Group;
 use super::sql::{self, Dialect};
+use super::writer::number_in;
 use super::{During, Log, LogError};
 use crate::contract::{ActivityQuery, Passed, Scope};
 use crate::leaf::{Leaf, VERSION};
@@ -63,15 +65,44 @@ impl Log {
         // One more than is shown tells whether there is a next page.
         let rows_max = i64::from(limit) + 1;
         let identities = identities(scope);
-        let mut rows: Vec<sql::ActivityRow> = on_reader!(&self.pool, |db: Db| {
-            let [of_machine, of_identities] = <Db as Dialect>::ACTIVITY;
-            let page = match scope.machine {
-                Some(machine) => sqlx::query_as(of_machine).bind(machine.as_uuid()),
-                None => sqlx::query_as(of_identities).bind(&identities),
-            };
-            let page = page.bind(lane).bind(since).bind(before.received_at_ms).bind(before.id).bind(rows_max);
-            page.fetch_all(db)
-        })
+        let mut rows: Vec<sql::ActivityRow> = match &self.pool {
+            Pool::Sqlite { reader, .. } => {
+                let [of_machine, of_identities] = <sqlx::Sqlite as Dialect>::ACTIVITY;
+                let [of_machine_too, of_identities_too] = sql::SOURCES_OF;
+                let (page, sources) = match scope.machine {
+                    Some(machine) => (
+                        sqlx::query_as(of_machine).bind(machine.as_uuid()),
+                        sqlx::query_scalar(of_machine_too).bind(machine.as_uuid()),
+                    ),
+                    None => (
+                        sqlx::query_as(of_identities).bind(&identities),
+                        sqlx::query_scalar(of_identities_too).bind(&identities),
+                    ),
+                };
+                // What is not indexed when this is read is either here or indexed when the page is read.
+                let sources: Vec<i64> = sources.bind(lane).fetch_all(reader).await.during("read sources")?;
+                let window =
+                    Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
+                let (recent, known) = self.recent.page(&sources.into_iter().collect(), window);
+                let recent = serde_json::to_string(&recent).unwrap_or_default();
+                let page = page.bind(lane).bind(since).bind(before.received_at_ms).bind(before.id).bind(rows_max);
+                page.bind(recent).bind(known).fetch_all(reader).await
+            }
+            Pool::Postgres(pool) => {
+                let [of_machine, of_identities] = <sqlx::Postgres as Dialect>::ACTIVITY;
+                let page = match scope.machine {
+                    Some(machine) => sqlx::query_as(of_machine).bind(machine.as_uuid()),
+                    None => sqlx::query_as(of_identities).bind(&identities),
+                };
+                page.bind(lane)
+                    .bind(since)
+                    .bind(before.received_at_ms)
+                    .bind(before.id)
+                    .bind(rows_max)
+                    .fetch_all(pool)
+                    .await
+            }
+        }
         .during("read activity")?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
@@ -84,7 +115,12 @@ impl Log {
     /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
     pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, LogError> {
         let row = match &self.pool {
-            Pool::Sqlite { .. } => self.pool.probe_one(statements::PLACED, &[event_id.as_uuid().into()]).await,
+            Pool::Sqlite { .. } => match self.number(event_id).await? {
+                Some(number) => {
+                    self.pool.probe_one(statements::PLACED, &[number.into(), event_id.as_uuid().into()]).await
+                }
+                None => Ok(None),
+            },
             Pool::Postgres(pool) => {
                 sqlx::query_as(statements::PLACED_ON_POSTGRES).bind(event_id.as_uuid()).fetch_optional(pool).await
             }
@@ -107,6 +143,25 @@ impl Log {
         // Serialising plain members to memory cannot fail.
         let _ = serde_json::to_writer(&mut body, &proof);
         Ok(Passed::written(StatusCode::OK, body))
+    }
+
+    /// The number of an event in an SQLite file: from memory, from the runs of ids, or, if another process has just appended it, from the
+    /// events themselves.
+    async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
+        const OPERATION: &str = "look for an event";
+        // Before the runs are read: an event is forgotten here only after it is in a run.
+        let (recent, known) = (self.recent.number(event_id), self.recent.last());
+        if recent.is_some() {
+            return Ok(recent);
+        }
+        let id = event_id.as_uuid();
+        let chunks = self.pool.probe_all(statements::CHUNKS, &[id.into()]).await.during(OPERATION)?;
+        if let Some(number) = chunks.iter().find_map(|row| number_in(&row.entries, id.as_bytes())) {
+            return Ok(Some(number));
+        }
+        let unindexed =
+            self.pool.probe_one(statements::UNINDEXED, &[known.into(), id.into()]).await.during(OPERATION)?;
+        Ok(unindexed.map(|row| row.id))
     }
 
     /// `GET /v1/audit/checkpoint`: the signed note.

@@ -158,6 +158,7 @@ pub struct ProofRow {
 #[derive(Debug, sqlx::FromRow)]
 pub struct AuditRow {
     pub id: i64,
+    pub source_id: i64,
     #[sqlx(flatten)]
     pub proof: ProofRow,
 }
@@ -174,15 +175,28 @@ pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) 
 /// The tree before its first leaf: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// `(size, signed_at, unplaced)`: the signed tree, and how many events have no place in it. Ids of SQLite have no gap, so no row is
-/// counted.
-pub const STANDING_SQLITE: &str = "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced
+/// `(size, signed_at, unplaced, unindexed)`: the signed tree, how many events have no place in it, and how many are not indexed. Ids of
+/// SQLite have no gap, so no row is counted.
+pub const STANDING_SQLITE: &str =
+    "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced,
+        MAX(0, (SELECT COALESCE(MAX(id), 0) FROM events) - (SELECT events FROM indexed WHERE id = 1)) AS unindexed
     FROM tree WHERE id = 1";
 /// The same on PostgreSQL.
-pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced
+pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced,
+        CAST(0 AS BIGINT) AS unindexed
     FROM tree WHERE id = 1";
 /// How many leaves were signed last.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
+/// The number of the last event in activity and heads, and of the last in the runs of ids, on SQLite.
+pub const INDEXED: &str = "SELECT events, ids FROM indexed WHERE id = 1";
+/// `(source_id, received_at_ms, id)` of the index of activity, in order: the last one that was read, entries at most.
+pub const ACTIVITY_AFTER: &str = "SELECT source_id, received_at_ms, id FROM activity
+    WHERE (source_id, received_at_ms, id) > ($1, $2, $3) ORDER BY source_id, received_at_ms, id LIMIT $4";
+/// `(run, first_id, entries)` of the chunks of ids that are searched, in order: the last one that was read, chunks at most.
+pub const CHUNKS_AFTER: &str =
+    "SELECT f.run, f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
+    WHERE (f.run, f.first_id) > ($1, $2) AND (SELECT r.state FROM id_runs r WHERE r.run = f.run) = 'whole'
+    ORDER BY f.run, f.first_id LIMIT $3";
 /// The statements that differ. Those about many rows take the parameters of [`Rows`].
 pub trait Dialect: sqlx::Database {
     /// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
@@ -191,7 +205,8 @@ pub trait Dialect: sqlx::Database {
     const LEAVES_FROM: &'static str;
     /// Some tiles.
     const TILES: &'static str;
-    /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit.
+    /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit. On SQLite
+    /// also events that are not indexed, and the number after which more of them are to be looked for.
     const ACTIVITY: [&'static str; 2];
     /// `(user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
     /// of a day.
@@ -220,8 +235,8 @@ macro_rules! activity {
     };
 }
 
-/// The index of activity is written behind the log, so a page is what the index has and what stands behind it. SQLite looks rows up by
-/// an id that a correlated query found.
+/// The index of activity is written behind the log, so a page is made of what the index has, the events `$7` (JSON array of numbers), and
+/// the events after number `$8` and after what is indexed. SQLite looks rows up by an id that a correlated query found.
 macro_rules! sqlite_activity {
     ($scope:literal) => {
         concat!(
@@ -236,8 +251,10 @@ macro_rules! sqlite_activity {
                     AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
                     ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6)
                 UNION
+                SELECT value FROM json_each($7)
+                UNION
                 SELECT n.id FROM events n JOIN sources s ON s.id = n.source_id
-                    WHERE n.id > (SELECT size FROM tree WHERE id = 1) AND ",
+                    WHERE n.id > MAX($8, (SELECT events FROM indexed WHERE id = 1)) AND ",
             $scope,
             " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) AND n.received_at_ms >= $3
                     AND (n.received_at_ms, n.id) < ($4, $5))
@@ -315,7 +332,7 @@ macro_rules! usage_beyond {
 
 impl Dialect for sqlx::Sqlite {
     const EVENTS_AFTER: &'static str = concat!(
-        "SELECT e.id, ",
+        "SELECT e.id, e.source_id, ",
         sqlite_columns!(),
         " FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
     );
@@ -330,11 +347,17 @@ impl Dialect for sqlx::Sqlite {
         usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
 }
 
+/// The numbers of the sources of a computer, or of identities (JSON array): `$1`; lane or null.
+pub const SOURCES_OF: [&str; 2] = [
+    "SELECT id FROM sources WHERE machine_id = $1 AND ($2 IS NULL OR lane = $2)",
+    "SELECT id FROM sources WHERE user_cuid IN (SELECT value FROM json_each($1)) AND ($2 IS NULL OR lane = $2)",
+];
+
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
 /// cached while the tables were empty would otherwise read them whole for ever.
 impl Dialect for sqlx::Postgres {
     const EVENTS_AFTER: &'static str = concat!(
-        "SELECT e.id, ",
+        "SELECT e.id, e.source_id, ",
         proof_columns!("l.leaf_index"),
         " FROM events e JOIN sources s ON s.id = e.source_id LEFT JOIN leaves l ON l.event = e.id
         WHERE e.id > $1 ORDER BY e.id LIMIT $2"

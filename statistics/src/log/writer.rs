@@ -3,17 +3,20 @@
 //! 1. Events arrive in a queue. The thread takes all that wait, up to `group_max`, judges them against the heads of their chains in
 //!    memory, and commits them in one transaction: one visit, one `fsync`.
 //! 2. Each sender is answered after the commit.
-//! 3. Between groups the thread gives committed events their places in the tree ([`tree`]), a bounded number in each transaction, and
-//!    copies the write-ahead log into the file ([`Writer::checkpoint`]). No sender waits for either, only the next group does.
+//! 3. Between groups the thread gives committed events their places in the tree ([`tree`]), writes the indexes ([`index`], [`ids`]), a
+//!    bounded number of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits
+//!    for any of it, only the next group does.
 //!
-//! What the thread keeps in memory is a function of the log: heads, sources and the events that have no place yet. Each transaction
-//! begins with a look at the newest event, so events of another process are folded in first. After any error the connection is closed
+//! What the thread keeps in memory is a function of the log: heads, sources and the newest events. Each transaction begins with a look
+//! whether another connection has committed, so events of another process are folded in first. After any error the connection is closed
 //! and all of that memory is dropped; the next group opens the file again and reads what it holds.
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
 mod chains;
 mod group;
+mod ids;
+mod index;
 mod tree;
 
 use std::any::Any;
@@ -24,28 +27,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use domain::Clock;
+use domain::{Chance, Clock};
 use rusqlite::Connection;
-use store::pool::SqliteFile;
+use store::pool::{SqliteFile, WalGrowth};
 use tokio::sync::oneshot;
 
 use self::chains::Chains;
+use self::ids::Ids;
+use self::index::Indexing;
 use self::tree::{Pass, Tail};
 use super::append::{Answer, Append};
 use super::health::Appends;
+use super::recent::Recent;
 use super::sequence::Sequenced;
 use super::usage::Spans;
 use super::{DuringSqlite as _, LogError, WriterSettings};
 
 use self::group::Committed;
 pub use self::group::is_of_one_row;
+pub use self::ids::number_in;
 
-/// About how much a transaction adds to the write-ahead log beside the bytes of its rows: it writes whole pages.
-const TRANSACTION_BYTES: u64 = 32 * 1024;
-/// The same for an event that gets its place.
-const PLACED_BYTES: u64 = 1024;
+/// Events after which a slice of an index is written although more wait.
+const SLICE_EVERY: usize = 256;
+/// A pass over the indexes begins at the latest this long after the last, if there is an event.
+const INDEX_AFTER: Duration = Duration::from_secs(5);
+/// Events that are not indexed at most. It is never reached, unless the indexes cannot be written although events can.
+const UNINDEXED_MAX: usize = 1_048_576;
 /// Events that wait for the thread at most.
 const WAITING_MAX: usize = 16_384;
 /// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; what it has not committed
@@ -83,8 +92,9 @@ impl Writer {
     pub fn start(
         file: SqliteFile,
         settings: &WriterSettings,
-        clock: &Clock,
+        (clock, chance): (&Clock, &Chance),
         spans: Spans,
+        recent: Recent,
         appends: Arc<Appends>,
     ) -> Result<Self, LogError> {
         let (jobs, queue) = mpsc::channel();
@@ -92,12 +102,16 @@ impl Writer {
         let worker = Worker {
             file,
             clock: clock.clone(),
+            chance: chance.clone(),
             settings: settings.clone(),
             spans,
+            recent,
             appends,
             open: None,
-            // What an earlier process left behind is copied after the first job.
-            unfolded_bytes: settings.wal_bytes,
+            wal: WalGrowth::default(),
+            unsliced: 0,
+            indexed_at: Instant::now(),
+            index_error: None,
             queued: Arc::clone(&queued),
             waiting: VecDeque::new(),
             passes: VecDeque::new(),
@@ -152,15 +166,24 @@ impl Writer {
 struct Worker {
     file: SqliteFile,
     clock: Clock,
+    chance: Chance,
     settings: WriterSettings,
     /// Sums of usage of the newest leaves, for the meter.
     spans: Spans,
+    /// Events that are not indexed, for readers.
+    recent: Recent,
     /// How the last group ended, for readiness.
     appends: Arc<Appends>,
     /// The connection, and what is known of the log through it.
     open: Option<Open>,
-    /// Bytes appended since the write-ahead log was last copied into the file.
-    unfolded_bytes: u64,
+    /// Length of the write-ahead log.
+    wal: WalGrowth,
+    /// Events since a slice of an index was written.
+    unsliced: usize,
+    /// When the last pass over the indexes began or failed.
+    indexed_at: Instant,
+    /// Why the last slice failed; the next sequencing pass returns it.
+    index_error: Option<LogError>,
     /// The count of the [`Writer`].
     queued: Arc<AtomicUsize>,
     waiting: VecDeque<(Append, Answer)>,
@@ -172,17 +195,25 @@ struct Worker {
 /// A connection and what was read through it.
 struct Open {
     db: Connection,
+    /// What `PRAGMA data_version` said at the last look.
+    version: i64,
     /// The newest event that is folded into the rest.
     applied: i64,
+    /// The last event that is indexed.
+    indexed: i64,
     chains: Chains,
     /// Events without a place in the tree.
     tail: Tail,
+    /// Events that are not indexed.
+    recent: Recent,
+    ids: Ids,
+    indexing: Option<Indexing>,
 }
 
 impl Worker {
     fn run(mut self, queue: &Receiver<Job>) {
         loop {
-            let is_idle = self.waiting.is_empty() && self.passes.is_empty();
+            let is_idle = self.waiting.is_empty() && self.passes.is_empty() && !self.has_index_work();
             let next = if is_idle { queue.recv().ok() } else { queue.try_recv().ok() };
             let mut is_over = is_idle && next.is_none();
             for job in next.into_iter().chain(queue.try_iter()) {
@@ -190,6 +221,7 @@ impl Worker {
             }
             self.append_group();
             self.sequence_some();
+            self.index_some();
             self.checkpoint();
             if is_over {
                 break;
@@ -206,9 +238,7 @@ impl Worker {
             Job::Append(events) => self.waiting.extend(events),
             Job::Sequence { events_max, answer } => self.passes.push_back((Pass::new(events_max), answer)),
             Job::Probe(answer) => {
-                let probed = self.guarded(Open::probe);
-                self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES);
-                drop(answer.send(probed));
+                drop(answer.send(self.guarded(Open::probe)));
             }
             Job::Close(closing) => {
                 self.closing = Some(closing);
@@ -225,14 +255,17 @@ impl Worker {
         let count = self.waiting.len().min(self.settings.group_max.max(1));
         let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
         self.queued.fetch_sub(count, Ordering::AcqRel);
-        let appended = self.guarded(|open| open.append(&events));
+        self.unsliced += count;
+        let appended = if self.recent.len() < UNINDEXED_MAX {
+            self.guarded(|open| open.append(&events))
+        } else {
+            Err(LogError::Unindexed)
+        };
         if appended.as_ref().map_or(true, |committed| committed.has_written) {
             self.appends.note(&appended, self.clock.now());
         }
         match appended {
             Ok(Committed { outcomes, .. }) => {
-                let rows: u64 = events.iter().map(Append::row_bytes).sum();
-                self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES + rows);
                 for (answer, outcome) in answers.into_iter().zip(outcomes) {
                     answer(outcome);
                 }
@@ -250,29 +283,56 @@ impl Worker {
     fn sequence_some(&mut self) {
         let Some((mut pass, answer)) = self.passes.pop_front() else { return };
         let (now, spans) = (self.clock.now(), self.spans.clone());
-        let before = pass.added();
-        let done = self.guarded(|open| open.place_some(&mut pass, now, &spans));
-        let placed = u64::from(pass.added() - before);
-        if placed > 0 {
-            self.unfolded_bytes = self.unfolded_bytes.saturating_add(TRANSACTION_BYTES + placed * PLACED_BYTES);
-        }
-        match done {
-            Ok(Some(sequenced)) => drop(answer.send(Ok(sequenced))),
+        match self.guarded(|open| open.place_some(&mut pass, now, &spans)) {
+            Ok(Some(sequenced)) => {
+                // Nothing new since the last pass: the log is quiet.
+                self.begin_indexing(sequenced.added == 0 || self.indexed_at.elapsed() >= INDEX_AFTER);
+                drop(answer.send(self.index_error.take().map_or(Ok(sequenced), Err)));
+            }
             Ok(None) => self.passes.push_front((pass, answer)),
-            Err(error) => drop(answer.send(Err(error))),
+            Err(error) => {
+                self.begin_indexing(self.indexed_at.elapsed() >= INDEX_AFTER);
+                drop(answer.send(Err(error)));
+            }
         }
     }
 
-    /// Copies the write-ahead log into the file when enough was appended. A failure is not the fault of any event: the log stays as it
-    /// is, and the next transaction finds out whether the connection is still good.
-    fn checkpoint(&mut self) {
-        if self.unfolded_bytes < self.settings.wal_bytes {
+    /// Begins a pass over the indexes if it is time; after a failure not at once.
+    fn begin_indexing(&mut self, is_time: bool) {
+        let Some(open) = &mut self.open else { return };
+        if is_time && (self.index_error.is_none() || self.indexed_at.elapsed() >= INDEX_AFTER) {
+            open.begin_indexing();
+            self.indexed_at = Instant::now();
+        }
+    }
+
+    fn has_index_work(&self) -> bool {
+        self.open.as_ref().is_some_and(Open::has_index_work)
+    }
+
+    /// Writes a slice of the indexes, unless events wait and the last slice was a moment ago.
+    fn index_some(&mut self) {
+        self.begin_indexing(self.recent.len() >= self.settings.index_every);
+        if !self.has_index_work() || (!self.waiting.is_empty() && self.unsliced < SLICE_EVERY) {
             return;
         }
+        self.unsliced = 0;
+        if let Err(error) = self.guarded(Open::index_some) {
+            tracing::warn!(error = %error, "the indexes of the log could not be written; the next pass tries again");
+            self.index_error = Some(error);
+            self.indexed_at = Instant::now();
+        }
+    }
+
+    /// Copies the write-ahead log into the file when it is long. A failure is not the fault of any event: the log stays as it
+    /// is, and the next transaction finds out whether the connection is still good.
+    fn checkpoint(&mut self) {
         let Some(open) = &self.open else { return };
-        self.unfolded_bytes = 0;
-        let copied = open.db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(0));
-        if let Err(error) = copied {
+        self.wal.committed();
+        if !self.wal.is_over(self.settings.wal_bytes) {
+            return;
+        }
+        if let Err(error) = self.wal.copy(&open.db) {
             tracing::warn!(error = %error, "the write-ahead log could not be copied into the file; it grows until it can");
             self.open = None;
         }
@@ -282,12 +342,17 @@ impl Worker {
     /// it goes everything that was known through it. A fault of the stored tree is the exception: it is found before anything in memory
     /// changes, and reading the events behind the tree again with each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
-        let (file, settings) = (&self.file, &self.settings);
-        let open = &mut self.open;
+        let (file, settings, recent, chance) = (&self.file, &self.settings, &self.recent, &self.chance);
+        let (open, wal) = (&mut self.open, &mut self.wal);
         let done = catch_unwind(AssertUnwindSafe(|| {
             let open = match open {
                 Some(open) => open,
-                none => none.insert(Open::new(file, settings)?),
+                none => {
+                    let db = file.writer().during("open the log for writing")?;
+                    // The thread copies the log into the file between groups; a commit never does.
+                    wal.watch(&db).during("open the log for writing")?;
+                    none.insert(Open::new(db, settings, recent, chance)?)
+                }
             };
             job(open)
         }));
@@ -305,13 +370,30 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("without a message").to_owned()
 }
 
+/// The events in [`Recent`] are those of the connection.
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.recent.clear(self.indexed);
+    }
+}
+
 impl Open {
-    fn new(file: &SqliteFile, settings: &WriterSettings) -> Result<Self, LogError> {
-        let db = file.writer().during("open the log for writing")?;
-        // The thread copies the log into the file between groups; a commit never does.
-        db.pragma_update(None, "wal_autocheckpoint", 0).during("open the log for writing")?;
-        let size = tree::size(&db)?;
-        let mut open = Self { db, applied: size, chains: Chains::new(settings.chains_max), tail: Tail::from(size) };
+    fn new(mut db: Connection, settings: &WriterSettings, recent: &Recent, chance: &Chance) -> Result<Self, LogError> {
+        let ids = Ids::load(&mut db, settings.id_filters_bytes, chance)?;
+        let (indexed, _) = index::reached(&db)?;
+        recent.clear(indexed);
+        let mut open = Self {
+            // No version: the first look reads the events behind `indexed`.
+            version: i64::MIN,
+            applied: indexed,
+            indexed,
+            chains: Chains::new(settings.chains_max),
+            tail: Tail::from(tree::size(&db)?),
+            recent: recent.clone(),
+            ids,
+            indexing: None,
+            db,
+        };
         open.fold()?;
         Ok(open)
     }

@@ -19,6 +19,10 @@ async fn grown(world: &World) -> usize {
         world.log.append(&group).await.unwrap();
         while world.log.sequence(17).await.unwrap().added > 0 {}
     }
+    // A quiet log is indexed behind the pass that finds nothing new.
+    while world.log.standing().await.unwrap().unindexed > 0 {
+        world.log.sequence(17).await.unwrap();
+    }
     // A proof fills the caches, which an audit must not read.
     let id = first["event_id"].as_str().unwrap().parse().unwrap();
     assert_eq!(world.log.proof(&scope_of(&first), id).await.unwrap().status, 200);
@@ -82,10 +86,23 @@ const CHANGES: [Change; 7] = [
 ];
 
 /// SQLite, where the place of an event follows from its row. The event with id 300 is the last of its chain.
-const CHANGES_ON_SQLITE: [Change; 3] = [
+const CHANGES_ON_SQLITE: [Change; 8] = [
     ("DELETE FROM events WHERE id = 300", |fault| matches!(fault, AuditFault::Head { .. })),
     ("DELETE FROM events WHERE id = 50", |fault| matches!(fault, AuditFault::Link { .. })),
     ("UPDATE tree SET size = size + 1", |fault| matches!(fault, AuditFault::Checkpoint(_))),
+    ("DELETE FROM activity WHERE id = 50", |fault| matches!(fault, AuditFault::Index("the index of activity"))),
+    ("UPDATE activity SET source_id = source_id + 1 WHERE id = 50", |fault| {
+        matches!(fault, AuditFault::Index("the index of activity"))
+    }),
+    ("DELETE FROM id_fences WHERE first_id = (SELECT MAX(first_id) FROM id_fences)", |fault| {
+        matches!(fault, AuditFault::Index("the index of ids"))
+    }),
+    ("UPDATE id_chunks SET entries = CAST(substr(entries, 1, length(entries) - 1) || x'7f' AS BLOB)", |fault| {
+        matches!(fault, AuditFault::Index("the index of ids"))
+    }),
+    ("UPDATE id_chunks SET entries = CAST(x'00' || substr(entries, 2) AS BLOB)", |fault| {
+        matches!(fault, AuditFault::Index("a chunk of the index of ids"))
+    }),
 ];
 
 /// PostgreSQL, where places are rows.

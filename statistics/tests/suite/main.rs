@@ -4,6 +4,7 @@
 
 mod audit;
 mod health;
+mod index;
 mod log;
 mod tree;
 mod usage;

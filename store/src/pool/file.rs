@@ -20,6 +20,7 @@ pub struct SqliteFile {
     busy_timeout: Duration,
     wal_bytes: u64,
     cache_kib: u32,
+    page_bytes: u32,
     statements_max: usize,
     /// A copy that nobody writes to, such as a backup.
     is_immutable: bool,
@@ -34,6 +35,7 @@ impl SqliteFile {
             busy_timeout: settings.busy_timeout,
             wal_bytes: settings.wal_bytes,
             cache_kib: settings.cache_kib,
+            page_bytes: settings.page_bytes,
             statements_max: settings.statements_max,
             is_immutable,
             readers: Arc::new(Readers::new(settings.readers_max)),
@@ -61,6 +63,8 @@ impl SqliteFile {
             return self.reader();
         }
         let connection = self.writer()?;
+        // Of no effect on a file that has pages already.
+        connection.pragma_update(None, "page_size", self.page_bytes)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.busy_timeout(Duration::ZERO)?;
         Ok(connection)

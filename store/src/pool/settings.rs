@@ -31,6 +31,8 @@ pub struct DatabaseSettings {
     pub wal_bytes: u64,
     /// SQLite: memory for pages, per connection, in KiB.
     pub cache_kib: u32,
+    /// SQLite: size of a page of a file that is created, in bytes; a power of two from 512 to 65,536.
+    pub page_bytes: u32,
     /// Most prepared statements kept, per connection.
     pub statements_max: usize,
 }
@@ -47,6 +49,7 @@ impl Default for DatabaseSettings {
             idle_in_transaction_timeout: Duration::from_secs(30),
             wal_bytes: 4 * 1024 * 1024,
             cache_kib: 16 * 1024,
+            page_bytes: 4096,
             statements_max: 256,
         }
     }

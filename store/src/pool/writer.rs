@@ -21,7 +21,6 @@
 #[cfg(test)]
 mod tests;
 mod thread;
-mod wal;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,9 +32,8 @@ use sqlx::Error;
 use tokio::sync::oneshot;
 
 use self::thread::WriterThread;
-use self::wal::WalGrowth;
-use super::SqliteFile;
 use super::direct::{DirectConnection, DirectError};
+use super::{SqliteFile, WalGrowth};
 use crate::error::is_unavailable;
 
 /// When a group takes no more members.

@@ -74,8 +74,24 @@ impl PlacedRow {
     }
 }
 
+store::row! {
+    /// A chunk of ids.
+    #[derive(Debug)]
+    pub struct ChunkRow {
+        pub entries: Vec<u8>,
+    }
+}
+
+store::row! {
+    /// The number of an event.
+    #[derive(Debug)]
+    pub struct NumberRow {
+        pub id: i64,
+    }
+}
+
 macro_rules! placed {
-    ($index:literal, $leaves:literal) => {
+    ($index:literal, $leaves:literal, $event:literal) => {
         concat!(
             "SELECT e.event_id, e.receipt_id, s.machine_id, s.user_cuid, s.agent_id, e.chain_epoch, e.seq,
                 e.self AS self_hash, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, ",
@@ -88,14 +104,24 @@ macro_rules! placed {
             ") / 256) AS siblings
             FROM events e JOIN sources s ON s.id = e.source_id ",
             $leaves,
-            " CROSS JOIN tree t WHERE e.event_id = $1 AND t.id = 1"
+            " CROSS JOIN tree t WHERE ",
+            $event,
+            " AND t.id = 1"
         )
     };
 }
 
 store::probes! {
-    /// An event by its id. The event with number n has place n - 1, once the signed tree contains it.
-    pub(in crate::log) const PLACED: PlacedRow = placed!("CASE WHEN e.id <= t.size THEN e.id - 1 END", "");
+    /// An event by its number and its id. The event with number n has place n - 1, once the signed tree contains it.
+    pub(in crate::log) const PLACED: PlacedRow =
+        placed!("CASE WHEN e.id <= t.size THEN e.id - 1 END", "", "e.id = $1 AND e.event_id = $2");
+    /// The chunks of ids that may have an id, one for each run.
+    pub(in crate::log) const CHUNKS: ChunkRow = "SELECT c.entries FROM id_runs r CROSS JOIN id_chunks c
+            ON c.chunk = (SELECT f.chunk FROM id_fences f WHERE f.run = r.run AND f.first_id <= $1 ORDER BY f.first_id DESC LIMIT 1)
+        WHERE r.state = 'whole' AND r.first_id <= $1 AND r.last_id >= $1";
+    /// The number of an event that is not indexed: the number after which it is, its id.
+    pub(in crate::log) const UNINDEXED: NumberRow = "SELECT id FROM events
+        WHERE id > MAX($1, (SELECT ids FROM indexed WHERE id = 1)) AND event_id = $2";
     /// The signed tree.
     pub(in crate::log) const TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
     /// A tile: level, place.
@@ -103,7 +129,7 @@ store::probes! {
 }
 
 /// An event by its id on PostgreSQL, where numbers and places differ.
-pub const PLACED_ON_POSTGRES: &str = placed!("l.leaf_index", "LEFT JOIN leaves l ON l.event = e.id");
+pub const PLACED_ON_POSTGRES: &str = placed!("l.leaf_index", "LEFT JOIN leaves l ON l.event = e.id", "e.event_id = $1");
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::super::append::Append;
 use super::super::{DuringSqlite as _, LogError};
 
-/// Chains by computer and agent. A chain whose last event has no place yet is never dropped: for all others the table `chain_heads` is
-/// right, since a place and the head are written in one transaction.
+/// Chains by computer and agent. A chain whose last event is not indexed yet is never dropped: for all others the table `chain_heads`
+/// is right.
 pub struct Chains {
     machines: HashMap<MachineUuid, Machine>,
     /// Chains in all machines together.
@@ -88,8 +88,20 @@ impl Chains {
         self.machines.get_mut(&number.machine)?.chains.get_mut(number.index)
     }
 
-    /// Drops the machines that were used least lately, once there are too many chains; those with an event after `placed` stay.
-    pub fn shrink(&mut self, placed: i64) {
+    /// The chains whose last event is one after `number`, in the order of the table of heads.
+    pub fn moved_since(&self, number: i64) -> Vec<ChainNumber> {
+        let of_machine = |(machine, known): (&MachineUuid, &Machine)| {
+            let chains = known.chains.iter().enumerate();
+            let moved = chains.filter(|(_, chain)| chain.head.is_some_and(|tip| tip.id > number));
+            moved.map(|(index, _)| ChainNumber { machine: *machine, index }).collect::<Vec<_>>()
+        };
+        let mut moved: Vec<ChainNumber> = self.machines.iter().flat_map(of_machine).collect();
+        moved.sort_unstable();
+        moved
+    }
+
+    /// Drops the machines that were used least lately, once there are too many chains; those with an event after `indexed` stay.
+    pub fn shrink(&mut self, indexed: i64) {
         if self.count <= self.count_max {
             return;
         }
@@ -98,7 +110,7 @@ impl Chains {
         let (_, median, _) = used.select_nth_unstable(middle);
         let median = *median;
         self.machines.retain(|_, machine| {
-            machine.used >= median || machine.chains.iter().any(|chain| chain.head.is_some_and(|tip| tip.id > placed))
+            machine.used >= median || machine.chains.iter().any(|chain| chain.head.is_some_and(|tip| tip.id > indexed))
         });
         self.count = self.machines.values().map(|machine| machine.chains.len()).sum();
     }
@@ -141,7 +153,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
         .during(ASK)?;
     let Some((epoch, seq, self_hash, event_id)) = found else { return Ok(None) };
     let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: Digest::from(self_hash) };
-    // Its row has a place, or the fold would have brought the chain here.
+    // Its row is indexed, or the fold would have brought the chain here.
     Ok(Some(Tip { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))
 }
 

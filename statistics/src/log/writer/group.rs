@@ -10,15 +10,19 @@ use uuid::Uuid;
 
 use super::super::append::{Append, AppendOutcome};
 use super::super::{DuringSqlite as _, LogError};
-use super::Open;
 use super::chains::{Chains, Tip};
+use super::ids::Ids;
 use super::tree::{Counted, Tail, Unplaced};
+use super::{Open, index};
+use crate::log::recent::{Recent, Recorded};
 
 const ADD: &str =
     "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
         chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (event_id) DO NOTHING";
-const KNOWN: &str = "SELECT receipt_id, self FROM events WHERE event_id = ?1";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+const KNOWN: &str = "SELECT receipt_id, self FROM events WHERE id = ?1 AND event_id = ?2";
+/// Changes when another connection has committed.
+const VERSION: &str = "PRAGMA data_version";
 /// Events behind a number, with all that the writer keeps of them.
 const NEWER: &str = "SELECT e.id, e.event_id, s.machine_id, s.agent_id, s.user_cuid, s.lane, e.source_id, e.event_type,
         e.chain_epoch, e.seq, e.self, e.received_at_ms, e.leaf_hash
@@ -46,8 +50,9 @@ impl Open {
     pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;
-        let mut view = View { db: &transaction, chains: &mut self.chains, tail: &mut self.tail };
-        self.applied = view.fold(self.applied)?;
+        let Self { chains, tail, recent, ids, .. } = self;
+        let mut view = View { db: &transaction, chains, tail, recent, ids };
+        view.fold(&mut self.applied, &mut self.indexed, &mut self.version)?;
         let before = self.applied;
         let mut outcomes = Vec::with_capacity(group.len());
         for event in group {
@@ -62,16 +67,19 @@ impl Open {
         }
         // Without a change this writes nothing.
         transaction.commit().during("commit events")?;
-        self.chains.shrink(self.tail.placed());
+        self.chains.shrink(self.indexed);
         domain::failpoint!("append.after");
         Ok(Committed { outcomes, has_written: self.applied > before })
     }
 
-    /// Reads the events that other processes appended.
+    /// Reads the events that other processes appended, and how far they indexed the log.
     pub fn fold(&mut self) -> Result<(), LogError> {
-        let mut view = View { db: &self.db, chains: &mut self.chains, tail: &mut self.tail };
-        self.applied = view.fold(self.applied)?;
-        Ok(())
+        const ASK: &str = "look at the log";
+        let snapshot = self.db.transaction().during(ASK)?;
+        let Self { chains, tail, recent, ids, .. } = self;
+        let mut view = View { db: &snapshot, chains, tail, recent, ids };
+        view.fold(&mut self.applied, &mut self.indexed, &mut self.version)?;
+        snapshot.commit().during(ASK)
     }
 }
 
@@ -80,6 +88,8 @@ struct View<'o> {
     db: &'o Connection,
     chains: &'o mut Chains,
     tail: &'o mut Tail,
+    recent: &'o Recent,
+    ids: &'o mut Ids,
 }
 
 struct Taken {
@@ -90,7 +100,7 @@ struct Taken {
 
 impl View<'_> {
     /// Judges one event as if it were the only one, and adds it if it continues its chain. Only an event that does not is looked for
-    /// among those that were taken before: what continues its chain is new, unless its id is taken, and that the index finds.
+    /// among those that were taken before: what continues its chain is new, unless its id is taken.
     fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
         const ASK: &str = "add an event";
         let event = append.submission();
@@ -102,48 +112,59 @@ impl View<'_> {
             let refused = AppendOutcome::Refused { refusal, received: event.position };
             return Ok(Taken { outcome: known.unwrap_or(refused), id: None });
         }
+        if let Some(known) = self.known(event.event_id, event.seal)? {
+            return Ok(Taken { outcome: known, id: None });
+        }
+        let chain = self.chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
         let before = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
         let source = chain.source(self.db, append)?;
         let (source_id, identity) = (source.id, Arc::clone(&source.identity));
         let leaf = append.leaf_hash();
         let Position { chain_epoch, seq, .. } = event.position;
         let received_at_ms = append.received_at().timestamp_millis();
-        let added = self.db.prepare_cached(ADD).during(ASK)?.execute(params![
-            event.event_id.as_uuid().as_bytes(),
-            append.receipt().as_uuid().as_bytes(),
-            source_id,
-            event.event_type,
-            event.ts_edge_ms,
-            event.consent_level.as_str(),
-            event.redacted,
-            whole(chain_epoch)?,
-            whole(seq)?,
-            event.seal.as_bytes(),
-            before.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
-            received_at_ms,
-            leaf.as_bytes(),
-            &event.canonical[..],
-        ]);
-        if added.during(ASK)? == 0 {
-            let known = self.known(event.event_id, event.seal)?;
-            return Ok(Taken { outcome: known.ok_or(LogError::Corrupt("events.event_id"))?, id: None });
-        }
+        self.db
+            .prepare_cached(ADD)
+            .during(ASK)?
+            .execute(params![
+                event.event_id.as_uuid().as_bytes(),
+                append.receipt().as_uuid().as_bytes(),
+                source_id,
+                event.event_type,
+                event.ts_edge_ms,
+                event.consent_level.as_str(),
+                event.redacted,
+                whole(chain_epoch)?,
+                whole(seq)?,
+                event.seal.as_bytes(),
+                before.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
+                received_at_ms,
+                leaf.as_bytes(),
+                &event.canonical[..],
+            ])
+            .during(ASK)?;
         let id = self.db.last_insert_rowid();
+        let recent = Recorded { event_id: event.event_id, source_id, received_at_ms };
+        self.recent.push(id, recent);
         let head = Head { chain_epoch, seq, self_hash: event.seal };
         chain.head = Some(Tip { head, event_id: event.event_id, id });
         let counted = Counted::of(identity, event.lane, &event.event_type);
-        self.tail.push(Unplaced { id, chain: number, source_id, received_at_ms, leaf, counted });
+        self.tail.push(id, Unplaced { received_at_ms, leaf, counted });
         Ok(Taken { outcome: AppendOutcome::Receipt(append.receipt()), id: Some(id) })
     }
 
     /// What an event that was taken before is answered: its receipt, or a conflict if another event has its id.
     fn known(&self, event_id: EventId, seal: Digest) -> Result<Option<AppendOutcome>, LogError> {
         const ASK: &str = "look for an event";
+        let number = match self.recent.number(event_id) {
+            Some(number) => Some(number),
+            None => self.ids.find(self.db, event_id)?,
+        };
+        let Some(number) = number else { return Ok(None) };
         let found: Option<([u8; 16], [u8; 32])> = self
             .db
             .prepare_cached(KNOWN)
             .during(ASK)?
-            .query_row([event_id.as_uuid().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row((number, event_id.as_uuid().as_bytes()), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
             .during(ASK)?;
         Ok(found.map(|(receipt, known)| {
@@ -155,8 +176,26 @@ impl View<'_> {
         }))
     }
 
+    /// Takes note of what other connections have committed since `version`: events behind `applied`, and indexes beyond `indexed`.
+    fn fold(&mut self, applied: &mut i64, indexed: &mut i64, version: &mut i64) -> Result<(), LogError> {
+        const ASK: &str = "look for changes of another process";
+        let now = self.db.prepare_cached(VERSION).during(ASK)?.query_row([], |row| row.get(0)).during(ASK)?;
+        if *version == now {
+            return Ok(());
+        }
+        *applied = self.fold_events(*applied)?;
+        let (reached, _) = index::reached(self.db)?;
+        if reached != *indexed {
+            *indexed = reached;
+            self.recent.advance(reached);
+        }
+        self.ids.reload(self.db)?;
+        *version = now;
+        Ok(())
+    }
+
     /// Takes note of the events behind `applied`; returns the newest.
-    fn fold(&mut self, applied: i64) -> Result<i64, LogError> {
+    fn fold_events(&mut self, applied: i64) -> Result<i64, LogError> {
         const ASK: &str = "read events of another process";
         let mut newest = applied;
         let mut statement = self.db.prepare_cached(NEWER).during(ASK)?;
@@ -200,14 +239,18 @@ impl View<'_> {
         known.head = Some(Tip { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
         let identity = event.identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
         let lane = event.lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
-        self.tail.push(Unplaced {
-            id: event.id,
-            chain,
+        let recent = Recorded {
+            event_id: Uuid::from_bytes(event.event_id).into(),
             source_id: event.source_id,
+            received_at_ms: event.received_at_ms,
+        };
+        self.recent.push(event.id, recent);
+        let unplaced = Unplaced {
             received_at_ms: event.received_at_ms,
             leaf: Digest::from(event.leaf),
             counted: Counted::of(Arc::new(identity), lane, &event.event_type),
-        });
+        };
+        self.tail.push(event.id, unplaced);
         Ok(())
     }
 }

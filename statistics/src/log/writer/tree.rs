@@ -1,10 +1,9 @@
 //! Events get their places in the tree behind the commits that took them.
 //!
-//! One step is one transaction: it takes the oldest events without a place, at most [`STEP`], writes their rows of `activity`, the heads
-//! of their chains, the tiles that grew and the signed tree. All of these are functions of the log, so a crash loses none of them: what
-//! the tree does not hold yet is read again when the file is opened.
+//! One step is one transaction: it takes the oldest events without a place, at most [`STEP`], and writes the tiles that grew and the
+//! signed tree. Both are functions of the log, so a crash loses neither.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use domain::ids::UserCuid;
@@ -16,26 +15,26 @@ use super::super::sequence::Sequenced;
 use super::super::usage::Spans;
 use super::super::{DuringSqlite as _, LogError};
 use super::Open;
-use super::chains::ChainNumber;
 use super::group::{begin, whole};
 use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
 /// Events of one transaction: it keeps the groups of senders waiting, so it is short.
-const STEP: usize = 1_000;
+const STEP: usize = 2_000;
+/// Events without a place that are kept in memory at most; the others are read again when their turn comes.
+const KEPT_MAX: usize = 131_072;
 
 /// An event without a place, and what is to be written of it.
+#[derive(Clone)]
 pub struct Unplaced {
-    pub id: i64,
-    pub chain: ChainNumber,
-    pub source_id: i64,
     pub received_at_ms: i64,
     pub leaf: Digest,
     pub counted: Option<Counted>,
 }
 
 /// What an event adds to the usage of an identity.
+#[derive(Clone)]
 pub struct Counted {
     identity: Arc<UserCuid>,
     used: Used,
@@ -53,30 +52,34 @@ impl Counted {
 pub struct Tail {
     /// Leaves of the signed tree.
     size: i64,
+    /// The number of the first of `events`.
+    first: i64,
+    /// As many as are kept: from the first event without a place on, none is missing between them.
     events: VecDeque<Unplaced>,
 }
 
 impl Tail {
     /// Behind a tree of `size` leaves.
     pub fn from(size: i64) -> Self {
-        Self { size, events: VecDeque::new() }
+        Self { size, first: size + 1, events: VecDeque::new() }
     }
 
-    /// The newest event that has a place.
-    pub fn placed(&self) -> i64 {
-        self.size
-    }
-
-    /// Adds the next event.
-    pub fn push(&mut self, event: Unplaced) {
-        self.events.push_back(event);
+    /// Adds an event if it follows the last that is kept.
+    pub fn push(&mut self, number: i64, event: Unplaced) {
+        let next = self.first + i64::try_from(self.events.len()).unwrap_or(i64::MAX);
+        if number == next && self.events.len() < KEPT_MAX {
+            self.events.push_back(event);
+        }
     }
 
     /// The tree has `size` leaves now.
     fn advance(&mut self, size: i64) {
         self.size = size;
-        while self.events.front().is_some_and(|event| event.id <= size) {
-            self.events.pop_front();
+        while self.first <= size && self.events.pop_front().is_some() {
+            self.first += 1;
+        }
+        if self.events.is_empty() {
+            self.first = size + 1;
         }
     }
 }
@@ -92,11 +95,6 @@ impl Pass {
     pub fn new(events_max: u32) -> Self {
         Self { left: events_max, added: 0 }
     }
-
-    /// Events that have got their places in it.
-    pub fn added(&self) -> u32 {
-        self.added
-    }
 }
 
 /// The signed tree and the key that signs the next one.
@@ -109,11 +107,6 @@ struct Signed {
 
 const SIGNED: &str =
     "SELECT t.size, t.root, k.name, k.seed FROM tree t CROSS JOIN log_keys k WHERE k.retired_at IS NULL";
-const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
-const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)
-    ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
-        self = excluded.self, event_id = excluded.event_id, moves = moves + 1";
 const TILE: &str = "SELECT hashes FROM tiles WHERE level = ?1 AND place = ?2";
 const TILE_PUT: &str = "INSERT INTO tiles (level, place, hashes) VALUES (?1, ?2, ?3)
     ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
@@ -137,70 +130,59 @@ impl Open {
         // Another process may have appended, or grown the tree.
         self.fold()?;
         self.tail.advance(size(&self.db)?);
-        let count = self.tail.events.len().min(STEP).min(pass.left as usize);
-        if count > 0 {
-            let before = self.tail.size;
-            self.place(count, now, spans)?;
-            // None of them, if another process has grown the tree at this moment.
-            let added = u32::try_from(self.tail.size - before).unwrap_or(u32::MAX);
-            pass.added += added;
-            pass.left -= added.min(pass.left);
+        let count = STEP.min(pass.left as usize);
+        let events = self.unplaced(count)?;
+        if !events.is_empty() {
+            let placed = self.place(&events, now, spans)?;
+            pass.added += placed;
+            pass.left -= placed.min(pass.left);
         }
-        let is_over = pass.left == 0 || self.tail.events.is_empty() || count == 0;
+        let is_over = pass.left == 0 || events.len() < count;
         let tree_size = u64::try_from(self.tail.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         Ok(is_over.then_some(Sequenced { added: pass.added, tree_size }))
     }
 
-    fn place(&mut self, count: usize, now: Timestamp, spans: &Spans) -> Result<(), LogError> {
-        let Self { db, chains, tail, .. } = self;
-        let transaction = begin(db)?;
-        let signed = signed(&transaction)?;
-        if signed.size != tail.size {
-            // Another process has grown the tree at this moment; the next step sees it.
-            return transaction.rollback().during("leave the tree to another process");
+    /// The oldest events without a place, at most `count`.
+    fn unplaced(&mut self, count: usize) -> Result<Vec<Unplaced>, LogError> {
+        type Row = (i64, [u8; 32], i64, String, String, String);
+        const ASK: &str = "read events without a place";
+        const UNPLACED: &str = "SELECT e.id, e.leaf_hash, e.received_at_ms, s.user_cuid, s.lane, e.event_type
+            FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT ?3";
+        if !self.tail.events.is_empty() {
+            return Ok(self.tail.events.iter().take(count).cloned().collect());
         }
-        let events: Vec<&Unplaced> = tail.events.iter().take(count).collect();
-        let numbers = (signed.size + 1..).zip(&events);
-        if let Some((missing, _)) = numbers.into_iter().find(|(number, event)| event.id != *number) {
+        let size = self.tail.size;
+        let mut statement = self.db.prepare_cached(UNPLACED).during(ASK)?;
+        let rows = statement.query_map((size, self.applied, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+        });
+        let rows: Vec<Row> = rows.and_then(Iterator::collect).during(ASK)?;
+        if let Some((missing, _)) = (size + 1..).zip(&rows).find(|(number, row)| row.0 != *number) {
             return Err(LogError::Gap(missing));
         }
-        write_activity(&transaction, &events)?;
-        let touched: BTreeSet<ChainNumber> = events.iter().map(|event| event.chain).collect();
-        for number in touched {
-            const ASK: &str = "write the head of a chain";
-            let chain = chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
-            let Some(tip) = chain.head else { continue };
-            transaction
-                .prepare_cached(HEAD)
-                .during(ASK)?
-                .execute(params![
-                    number.machine.as_uuid().as_bytes(),
-                    chain.agent_id(),
-                    whole(tip.head.chain_epoch)?,
-                    whole(tip.head.seq)?,
-                    tip.head.self_hash.as_bytes(),
-                    tip.event_id.as_uuid().as_bytes(),
-                ])
-                .during(ASK)?;
-        }
-        let grown = grow(&transaction, &signed, &events, now)?;
-        transaction.commit().during("store the grown tree")?;
-        spans.add(signed.size.unsigned_abs(), grown.unsigned_abs(), sums(&events));
-        tail.advance(grown);
-        Ok(())
+        let event = |(_, leaf, received_at_ms, identity, lane, event_type): Row| {
+            let identity = identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
+            let lane = lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
+            let counted = Counted::of(Arc::new(identity), lane, &event_type);
+            Ok(Unplaced { received_at_ms, leaf: Digest::from(leaf), counted })
+        };
+        rows.into_iter().map(event).collect()
     }
-}
 
-/// In the order of the table, so that neighbours are written together.
-fn write_activity(db: &Connection, events: &[&Unplaced]) -> Result<(), LogError> {
-    const ASK: &str = "write the index of activity";
-    let mut rows: Vec<_> = events.iter().map(|event| (event.source_id, event.received_at_ms, event.id)).collect();
-    rows.sort_unstable();
-    let mut add = db.prepare_cached(ACTIVITY).during(ASK)?;
-    for row in rows {
-        add.execute(row).during(ASK)?;
+    /// Returns how many got their places: none if another process has grown the tree at this moment.
+    fn place(&mut self, events: &[Unplaced], now: Timestamp, spans: &Spans) -> Result<u32, LogError> {
+        let transaction = begin(&mut self.db)?;
+        let signed = signed(&transaction)?;
+        if signed.size != self.tail.size {
+            transaction.rollback().during("leave the tree to another process")?;
+            return Ok(0);
+        }
+        let grown = grow(&transaction, &signed, events, now)?;
+        transaction.commit().during("store the grown tree")?;
+        spans.add(signed.size.unsigned_abs(), grown.unsigned_abs(), sums(events));
+        self.tail.advance(grown);
+        Ok(u32::try_from(events.len()).unwrap_or(u32::MAX))
     }
-    Ok(())
 }
 
 fn signed(db: &Connection) -> Result<Signed, LogError> {
@@ -212,7 +194,7 @@ fn signed(db: &Connection) -> Result<Signed, LogError> {
 }
 
 /// Appends the leaves to the stored tree, after a check that it is still the one that was signed, and signs it; returns its size.
-fn grow(db: &Connection, signed: &Signed, events: &[&Unplaced], now: Timestamp) -> Result<i64, LogError> {
+fn grow(db: &Connection, signed: &Signed, events: &[Unplaced], now: Timestamp) -> Result<i64, LogError> {
     const PUT: &str = "store tiles of the tree";
     const SIGN_TREE: &str = "sign the grown tree";
     let size = signed.size.unsigned_abs();
@@ -257,7 +239,7 @@ fn moment(moment: Timestamp) -> String {
 }
 
 /// What the events add to the usage of each identity and day.
-fn sums(events: &[&Unplaced]) -> Vec<(UserCuid, Day, Used)> {
+fn sums(events: &[Unplaced]) -> Vec<(UserCuid, Day, Used)> {
     let mut sums: BTreeMap<(&str, i64), (&UserCuid, Used)> = BTreeMap::new();
     for event in events {
         let Some(Counted { identity, used }) = &event.counted else { continue };

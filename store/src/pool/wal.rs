@@ -1,8 +1,8 @@
 //! Copies of the write-ahead log into the file, between two groups.
 //!
 //! SQLite's own limit (`wal_autocheckpoint`) copies within a `COMMIT`, for which the members of its group wait. The hook of
-//! [`WalGrowth::watch`] replaces that limit and only notes how long the log is. Once the log has grown by `database.wal_bytes`, the writer's
-//! thread answers the group and then copies. Only the next group waits.
+//! [`WalGrowth::watch`] replaces that limit and only notes how long the log is. Once the log has grown by `database.wal_bytes` or
+//! `log.wal_bytes`, the thread that owns the connection answers the group and then copies. Only the next group waits.
 
 use std::cell::Cell;
 

@@ -1,0 +1,115 @@
+//! The tables of an SQLite file that are written behind the log, compared with the events.
+//!
+//! Entries and events come in different orders, so both are summed: a sum of digests is the same in any order, and differs if an entry is
+//! missing, there twice, or about another event.
+
+use domain::Digest;
+use store::Pool;
+
+use super::super::sql::{self, AuditRow};
+use super::super::{During as _, Log};
+use super::AuditFault;
+
+/// Entries of an index that are read at once.
+const PAGE: i64 = 2_000;
+/// Chunks of ids that are read at once.
+const CHUNKS: i64 = 64;
+
+const ASK: &str = "read the indexes";
+
+/// What the indexes have, and what the events make.
+pub struct Indexes {
+    /// The last event of each.
+    until: [i64; 2],
+    stored: [Sum; 2],
+    made: [Sum; 2],
+}
+
+/// A sum of digests.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Sum {
+    count: u64,
+    digests: u128,
+}
+
+impl Sum {
+    fn add(&mut self, parts: &[&[u8]]) {
+        let digest = Digest::of(&parts.concat());
+        let (half, _) = digest.as_bytes().as_chunks::<16>();
+        self.count += 1;
+        self.digests = self.digests.wrapping_add(u128::from_le_bytes(half[0]));
+    }
+}
+
+impl Indexes {
+    /// The last event that is indexed; on PostgreSQL, where the database keeps the indexes, there is no last.
+    pub fn until(&self) -> i64 {
+        self.until[0]
+    }
+
+    /// Adds an event.
+    pub fn add(&mut self, row: &AuditRow) {
+        let number = row.id.to_be_bytes();
+        let [activity, ids] = &mut self.made;
+        if row.id <= self.until[0] {
+            activity.add(&[&row.source_id.to_be_bytes(), &row.proof.received_at_ms.to_be_bytes(), &number]);
+        }
+        if row.id <= self.until[1] {
+            ids.add(&[row.proof.event_id.as_bytes(), &number]);
+        }
+    }
+
+    /// Whether both are the same.
+    pub fn compare(&self) -> Result<(), AuditFault> {
+        let named = ["the index of activity", "the index of ids"];
+        let differs =
+            named.into_iter().zip(self.stored.iter().zip(&self.made)).find(|(_, (stored, made))| stored != made);
+        if let (Some((name, _)), true) = (differs, self.until() < i64::MAX) {
+            return Err(AuditFault::Index(name));
+        }
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Reads the indexes in one snapshot.
+    pub(super) async fn indexes(&self) -> Result<Indexes, AuditFault> {
+        let mut found = Indexes { until: [i64::MAX; 2], stored: [Sum::default(); 2], made: [Sum::default(); 2] };
+        let Pool::Sqlite { reader, .. } = &self.pool else { return Ok(found) };
+        let mut snapshot = reader.begin().await.during(ASK)?;
+        found.until =
+            sqlx::query_as(sql::INDEXED).fetch_one(&mut *snapshot).await.during(ASK).map(<(i64, i64)>::into)?;
+        let [activity, ids] = &mut found.stored;
+        let mut after = (i64::MIN, i64::MIN, i64::MIN);
+        loop {
+            let page = sqlx::query_as(sql::ACTIVITY_AFTER).bind(after.0).bind(after.1).bind(after.2).bind(PAGE);
+            let rows: Vec<(i64, i64, i64)> = page.fetch_all(&mut *snapshot).await.during(ASK)?;
+            let Some(last) = rows.last() else { break };
+            after = *last;
+            for (source, received, number) in rows.iter().filter(|(_, _, number)| *number <= found.until[0]) {
+                activity.add(&[&source.to_be_bytes(), &received.to_be_bytes(), &number.to_be_bytes()]);
+            }
+        }
+        let (mut run, mut first_id) = (i64::MIN, Vec::new());
+        loop {
+            let page = sqlx::query_as(sql::CHUNKS_AFTER).bind(run).bind(&first_id).bind(CHUNKS);
+            let rows: Vec<(i64, Vec<u8>, Vec<u8>)> = page.fetch_all(&mut *snapshot).await.during(ASK)?;
+            let Some((last_run, last_id, _)) = rows.last() else { break };
+            (run, first_id) = (*last_run, last_id.clone());
+            for (_, fence, entries) in &rows {
+                let (entries, rest) = entries.as_chunks::<24>();
+                if !rest.is_empty()
+                    || !entries.is_sorted()
+                    || !entries.first().is_some_and(|entry| entry.starts_with(fence))
+                {
+                    return Err(AuditFault::Index("a chunk of the index of ids"));
+                }
+                for entry in entries {
+                    ids.add(&[entry]);
+                }
+            }
+        }
+        snapshot.rollback().await.during(ASK)?;
+        Ok(found)
+    }
+}

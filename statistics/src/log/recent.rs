@@ -1,0 +1,154 @@
+//! The newest events of the log, which the tables written behind it do not have yet, shared by the writer and the readers of a process.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use domain::ids::EventId;
+
+/// The events behind those that are indexed. Clones share them. Empty while the writer has no connection; readers then find the events
+/// in the table, as they do with events that another process appended a moment ago.
+#[derive(Debug, Clone, Default)]
+pub struct Recent(Arc<RwLock<Newest>>);
+
+#[derive(Debug, Default)]
+struct Newest {
+    /// The number of the last event that is indexed.
+    indexed: i64,
+    events: VecDeque<(i64, Recorded)>,
+    numbers: HashMap<EventId, i64>,
+}
+
+/// What the indexes will have of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    pub event_id: EventId,
+    pub source_id: i64,
+    pub received_at_ms: i64,
+}
+
+/// Which events a page of activity may show.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// Received from this moment on, in milliseconds since 1970.
+    pub since: i64,
+    /// Only what is older than this, by when it was received and by its number.
+    pub before: (i64, i64),
+    /// How many.
+    pub events_max: usize,
+}
+
+impl Recent {
+    /// Forgets all; events up to number `indexed` are indexed.
+    pub fn clear(&self, indexed: i64) {
+        *self.write() = Newest { indexed, ..Newest::default() };
+    }
+
+    /// Adds the next event.
+    pub fn push(&self, number: i64, event: Recorded) {
+        let mut known = self.write();
+        known.events.push_back((number, event));
+        known.numbers.insert(event.event_id, number);
+    }
+
+    /// Forgets the events up to number `indexed`.
+    pub fn advance(&self, indexed: i64) {
+        let mut known = self.write();
+        known.indexed = indexed;
+        while let Some((_, event)) = known.events.pop_front_if(|(number, _)| *number <= indexed) {
+            known.numbers.remove(&event.event_id);
+        }
+    }
+
+    /// The number of an event by its id.
+    pub fn number(&self, event_id: EventId) -> Option<i64> {
+        self.read().numbers.get(&event_id).copied()
+    }
+
+    /// The number of the newest event.
+    pub fn last(&self) -> i64 {
+        self.read().last()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.read().events.len()
+    }
+
+    /// Number and content of all, oldest first.
+    pub fn all(&self) -> Vec<(i64, Recorded)> {
+        self.read().events.iter().copied().collect()
+    }
+
+    /// The numbers of the newest events of `sources` within `window`, and the number of the newest event of any source.
+    pub fn page(&self, sources: &HashSet<i64>, window: Window) -> (Vec<i64>, i64) {
+        let known = self.read();
+        let found = known.events.iter().filter(|(number, event)| {
+            sources.contains(&event.source_id)
+                && event.received_at_ms >= window.since
+                && (event.received_at_ms, *number) < window.before
+        });
+        let mut found: Vec<(i64, i64)> = found.map(|(number, event)| (event.received_at_ms, *number)).collect();
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.truncate(window.events_max);
+        (found.into_iter().map(|(_, number)| number).collect(), known.last())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Newest> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Newest> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Newest {
+    fn last(&self) -> i64 {
+        self.events.back().map_or(self.indexed, |(number, _)| *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Chance, Timestamp};
+
+    use super::*;
+
+    fn event(chance: &Chance, source_id: i64, received_at_ms: i64) -> Recorded {
+        Recorded { event_id: chance.uuid_v7(Timestamp::UNIX_EPOCH).into(), source_id, received_at_ms }
+    }
+
+    #[test]
+    fn events_are_found_by_id_until_they_are_indexed() {
+        let (chance, recent) = (Chance::seeded(1), Recent::default());
+        recent.clear(10);
+        let events: Vec<Recorded> = (0..5).map(|number| event(&chance, number % 2, 100 - number)).collect();
+        for (number, event) in (11..).zip(&events) {
+            recent.push(number, *event);
+        }
+        assert_eq!(recent.all()[3], (14, events[3]));
+        recent.advance(13);
+        assert_eq!((recent.len(), recent.last()), (2, 15));
+        assert_eq!(
+            events.iter().map(|event| recent.number(event.event_id)).collect::<Vec<_>>()[2..],
+            [None, Some(14), Some(15)]
+        );
+        recent.advance(40);
+        assert_eq!((recent.len(), recent.last()), (0, 40));
+    }
+
+    #[test]
+    fn a_page_has_the_newest_of_its_sources_by_when_they_were_received() {
+        let (chance, recent) = (Chance::seeded(1), Recent::default());
+        for (number, received_at_ms) in (1..).zip([5, 9, 7, 7, 8, 6]) {
+            recent.push(number, event(&chance, received_at_ms % 2, received_at_ms));
+        }
+        let page = |sources: &[i64], since, before, events_max| {
+            recent.page(&sources.iter().copied().collect(), Window { since, before, events_max })
+        };
+        assert_eq!(page(&[1], 0, (100, 0), 3), (vec![2, 4, 3], 6));
+        assert_eq!(page(&[0, 1], 6, (8, 5), 9), (vec![4, 3, 6], 6));
+        assert_eq!(page(&[1], 0, (7, 4), 9), (vec![3, 1], 6));
+        assert_eq!(page(&[2], 0, (100, 0), 9), (vec![], 6));
+    }
+}

@@ -1,0 +1,158 @@
+//! Merging the batches of a level into one batch of the next, in slices.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use domain::Chance;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::super::super::{DuringSqlite as _, LogError};
+use super::run::publish;
+use super::{ENTRY_BYTES, Key, Run, RunWriter, Shape};
+
+const NEXT: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
+    WHERE f.run = ?1 AND f.first_id > ?2 ORDER BY f.first_id LIMIT 1";
+const FIRST: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
+    WHERE f.run = ?1 ORDER BY f.first_id LIMIT 1";
+const IS_BUILDING: &str = "SELECT 1 FROM id_runs WHERE batch = ?1 AND state = 'building'";
+const SPEND: &str = "UPDATE id_runs SET state = 'spent' WHERE batch = ?1 AND state = 'whole'";
+
+/// A merge that is under way.
+pub struct Merge {
+    batch: i64,
+    level: i64,
+    /// Entries that are not written yet.
+    left: u64,
+    inputs: Vec<Input>,
+    /// The next entry of each input that has one, smallest first, with the number of the input.
+    next: BinaryHeap<Reverse<(Key, i64, usize)>>,
+    output: Option<RunWriter>,
+    chance: Chance,
+    shape: Shape,
+}
+
+/// A batch that is read from its smallest id on.
+struct Input {
+    batch: i64,
+    runs: VecDeque<i64>,
+    /// The first id of the chunk that was read last.
+    chunk: Option<Key>,
+    entries: VecDeque<(Key, i64)>,
+}
+
+impl Merge {
+    /// Begins to merge `runs`, all those of a level.
+    pub fn begin<'r>(
+        db: &Connection,
+        level: i64,
+        runs: impl Iterator<Item = &'r Run>,
+        chance: &Chance,
+        shape: Shape,
+    ) -> Result<Self, LogError> {
+        let mut batches = BTreeMap::<i64, Vec<&Run>>::new();
+        let mut entries = 0;
+        for run in runs {
+            entries += run.entries;
+            batches.entry(run.batch).or_default().push(run);
+        }
+        let inputs = batches.into_iter().map(|(batch, mut runs)| {
+            runs.sort_unstable_by_key(|run| run.first);
+            Input { batch, runs: runs.iter().map(|run| run.id).collect(), chunk: None, entries: VecDeque::new() }
+        });
+        let batch = RunWriter::new_batch(db)?;
+        let of_next_level = (0..level).fold(shape.level_entries, |entries, _| entries.saturating_mul(shape.fan as u64));
+        let mut merge = Self {
+            batch,
+            level: if entries >= of_next_level { level + 1 } else { level },
+            left: entries,
+            inputs: inputs.collect(),
+            next: BinaryHeap::new(),
+            output: None,
+            chance: chance.clone(),
+            shape,
+        };
+        merge.output = Some(merge.new_run(db)?);
+        for number in 0..merge.inputs.len() {
+            merge.refill(db, number)?;
+        }
+        Ok(merge)
+    }
+
+    /// One slice; `true` when the inputs are replaced, or when another process has stopped the merge.
+    pub fn go_on(&mut self, db: &Connection) -> Result<bool, LogError> {
+        const ASK: &str = "merge runs of ids";
+        if !db.prepare_cached(IS_BUILDING).during(ASK)?.exists([self.batch]).during(ASK)? {
+            return Ok(true);
+        }
+        for _ in 0..self.shape.slice_entries {
+            let Some(Reverse((key, number, input))) = self.next.pop() else {
+                if let Some(output) = self.output.take() {
+                    output.end(db)?;
+                }
+                for input in &self.inputs {
+                    db.prepare_cached(SPEND).during(ASK)?.execute([input.batch]).during(ASK)?;
+                }
+                publish(db, self.batch)?;
+                return Ok(true);
+            };
+            self.refill(db, input)?;
+            if self.output.as_ref().is_some_and(|output| output.entries() >= self.shape.run_entries_max)
+                && let Some(full) = self.output.take()
+            {
+                full.end(db)?;
+            }
+            if self.output.is_none() {
+                self.output = Some(self.new_run(db)?);
+            }
+            if let Some(output) = &mut self.output {
+                output.push(db, &key, number)?;
+                self.left = self.left.saturating_sub(1);
+            }
+        }
+        Ok(false)
+    }
+
+    fn new_run(&self, db: &Connection) -> Result<RunWriter, LogError> {
+        let entries = usize::try_from(self.left.min(self.shape.run_entries_max)).unwrap_or(usize::MAX);
+        RunWriter::begin(db, self.batch, self.level, entries, &self.chance)
+    }
+
+    /// Puts the next entry of an input among those that are compared.
+    fn refill(&mut self, db: &Connection, number: usize) -> Result<(), LogError> {
+        if let Some((key, event)) = self.inputs[number].pop(db)? {
+            self.next.push(Reverse((key, event, number)));
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    fn pop(&mut self, db: &Connection) -> Result<Option<(Key, i64)>, LogError> {
+        const ASK: &str = "read a run of ids";
+        while self.entries.is_empty() {
+            let Some(run) = self.runs.front() else { return Ok(None) };
+            let decode = |row: &rusqlite::Row<'_>| {
+                let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY_BYTES>().0.iter();
+                let entries = entries.map(|entry| {
+                    let (mut key, mut number) = ([0; 16], [0; 8]);
+                    key.copy_from_slice(&entry[..16]);
+                    number.copy_from_slice(&entry[16..]);
+                    (key, i64::from_be_bytes(number))
+                });
+                Ok((row.get(0)?, entries.collect()))
+            };
+            let chunk: Option<(Key, VecDeque<_>)> = match &self.chunk {
+                Some(after) => db.prepare_cached(NEXT).during(ASK)?.query_row((run, after), decode),
+                None => db.prepare_cached(FIRST).during(ASK)?.query_row([run], decode),
+            }
+            .optional()
+            .during(ASK)?;
+            if let Some((first, entries)) = chunk {
+                (self.chunk, self.entries) = (Some(first), entries);
+            } else {
+                (self.chunk, _) = (None, self.runs.pop_front());
+            }
+        }
+        Ok(self.entries.pop_front())
+    }
+}

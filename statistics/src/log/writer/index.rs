@@ -1,0 +1,183 @@
+//! The tables that are written behind the log: the index of activity, the heads of chains, and the runs of ids.
+//!
+//! All three are functions of the log. A pass takes the events that none of them has, sorts what it writes by the keys of each table, and
+//! writes it in slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice
+//! moves the row `indexed`; what a pass wrote before it was interrupted is written again by the next. Until then the events are found in
+//! [`Recent`](super::super::recent::Recent).
+
+use rusqlite::{Connection, params};
+
+use super::super::{DuringSqlite as _, LogError};
+use super::Open;
+use super::chains::{ChainNumber, Chains};
+use super::group::{begin, whole};
+use super::ids::{Ids, Key, RunWriter};
+use crate::log::recent::Recorded;
+
+/// Rows that one transaction writes.
+const SLICE: usize = 1_000;
+/// Ids that one transaction writes; they are a few hundred kilobytes.
+const SLICE_IDS: usize = 8_192;
+/// Ids that are read at once when a log of an earlier version is opened.
+const CATCH_UP: i64 = 262_144;
+
+const INDEXED: &str = "SELECT events, ids FROM indexed WHERE id = 1";
+const ADVANCE: &str = "UPDATE indexed SET events = ?2, ids = ?2 WHERE id = 1 AND events = ?1 AND ids = ?1";
+const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
+const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)
+    ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
+        self = excluded.self, event_id = excluded.event_id, moves = moves + 1";
+
+/// How far the tables reach: the last event in activity and heads, and the last in the runs of ids.
+pub fn reached(db: &Connection) -> Result<(i64, i64), LogError> {
+    db.prepare_cached(INDEXED)
+        .during("read how far the log is indexed")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .during("read how far the log is indexed")
+}
+
+/// A pass.
+pub struct Indexing {
+    from: i64,
+    until: i64,
+    activity: Vec<(i64, i64, i64)>,
+    heads: Vec<ChainNumber>,
+    ids: Vec<(Key, i64)>,
+    /// Begun with the first id.
+    run: Option<RunWriter>,
+}
+
+impl Indexing {
+    /// Over all events after number `from`.
+    pub fn new(from: i64, events: &[(i64, Recorded)], chains: &Chains) -> Self {
+        let mut activity: Vec<_> =
+            events.iter().map(|(number, event)| (event.source_id, event.received_at_ms, *number)).collect();
+        let mut ids: Vec<_> =
+            events.iter().map(|(number, event)| (*event.event_id.as_uuid().as_bytes(), *number)).collect();
+        // Each slice takes from the end.
+        activity.sort_unstable_by(|one, other| other.cmp(one));
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        let until = events.last().map_or(from, |(number, _)| *number);
+        Self { from, until, activity, heads: chains.moved_since(from), ids, run: None }
+    }
+
+    /// One slice; `true` after the last.
+    fn go_on(&mut self, db: &Connection, chains: &mut Chains, ids: &mut Ids) -> Result<bool, LogError> {
+        if !self.activity.is_empty() {
+            const ASK: &str = "write the index of activity";
+            let mut add = db.prepare_cached(ACTIVITY).during(ASK)?;
+            for row in self.activity.drain(self.activity.len().saturating_sub(SLICE)..).rev() {
+                add.execute(row).during(ASK)?;
+            }
+            return Ok(false);
+        }
+        if !self.heads.is_empty() {
+            for number in self.heads.drain(self.heads.len().saturating_sub(SLICE)..).rev() {
+                write_head(db, chains, number)?;
+            }
+            return Ok(false);
+        }
+        let run = match &mut self.run {
+            Some(run) => run,
+            none => none.insert(ids.new_run(db, 0, self.ids.len())?),
+        };
+        for (key, number) in self.ids.drain(self.ids.len().saturating_sub(SLICE_IDS)..).rev() {
+            run.push(db, &key, number)?;
+        }
+        Ok(self.ids.is_empty())
+    }
+
+    /// In the transaction of the last slice: `false` if another process was faster.
+    fn end(self, db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
+        const ASK: &str = "note how far the log is indexed";
+        let Some(run) = self.run else { return Ok(false) };
+        let batch = run.batch();
+        run.end(db)?;
+        let is_first = db.prepare_cached(ADVANCE).during(ASK)?.execute((self.from, self.until)).during(ASK)? > 0;
+        Ok(is_first && ids.publish(db, batch)?)
+    }
+}
+
+fn write_head(db: &Connection, chains: &mut Chains, number: ChainNumber) -> Result<(), LogError> {
+    const ASK: &str = "write the head of a chain";
+    let chain = chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
+    let Some(tip) = chain.head else { return Ok(()) };
+    db.prepare_cached(HEAD)
+        .during(ASK)?
+        .execute(params![
+            number.machine.as_uuid().as_bytes(),
+            chain.agent_id(),
+            whole(tip.head.chain_epoch)?,
+            whole(tip.head.seq)?,
+            tip.head.self_hash.as_bytes(),
+            tip.event_id.as_uuid().as_bytes(),
+        ])
+        .during(ASK)?;
+    Ok(())
+}
+
+impl Open {
+    /// Begins a pass over what is not indexed, unless one is under way.
+    pub fn begin_indexing(&mut self) {
+        if self.indexing.is_none() && self.recent.len() > 0 {
+            self.indexing = Some(Indexing::new(self.indexed, &self.recent.all(), &self.chains));
+        }
+    }
+
+    /// Whether there is a slice to be written.
+    pub fn has_index_work(&self) -> bool {
+        self.indexing.is_some() || self.ids.has_work()
+    }
+
+    /// One transaction of a pass, of a merge of ids, or of deleting what was merged.
+    pub fn index_some(&mut self) -> Result<(), LogError> {
+        const COMMIT: &str = "commit a slice of the indexes";
+        let transaction = begin(&mut self.db)?;
+        let Some(pass) = &mut self.indexing else {
+            self.ids.work(&transaction)?;
+            return transaction.commit().during(COMMIT);
+        };
+        if !pass.go_on(&transaction, &mut self.chains, &mut self.ids)? {
+            return transaction.commit().during(COMMIT);
+        }
+        let Some(pass) = self.indexing.take() else { return Ok(()) };
+        let until = pass.until;
+        if pass.end(&transaction, &mut self.ids)? {
+            transaction.commit().during(COMMIT)?;
+            self.indexed = until;
+            self.recent.advance(until);
+            return Ok(());
+        }
+        // Another process has indexed these events, or has dropped the run. The next look at its events shows how far it came.
+        transaction.rollback().during("leave the indexes to another process")?;
+        self.ids.drop_unfinished(&self.db)
+    }
+}
+
+/// Writes the runs of ids of a log of an earlier version, up to what the other tables have; a batch in each call, in the transaction of the
+/// caller. `false` when there is nothing more.
+pub fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
+    const ASK: &str = "read ids for their first runs";
+    const IDS: &str = "SELECT id, event_id FROM events WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+    const NOTE: &str = "UPDATE indexed SET ids = ?1 WHERE id = 1";
+    let (events, reached) = reached(db)?;
+    if reached >= events {
+        return Ok(false);
+    }
+    let mut statement = db.prepare_cached(IDS).during(ASK)?;
+    let found =
+        statement.query_map((reached, events, CATCH_UP), |row| Ok((row.get::<_, Key>(1)?, row.get::<_, i64>(0)?)));
+    let mut found: Vec<(Key, i64)> = found.and_then(Iterator::collect).during(ASK)?;
+    let last = found.last().map_or(events, |(_, number)| *number);
+    found.sort_unstable();
+    let mut run = ids.new_run(db, 1, found.len())?;
+    for (key, number) in &found {
+        run.push(db, key, *number)?;
+    }
+    let batch = run.batch();
+    run.end(db)?;
+    db.prepare_cached(NOTE).during(ASK)?.execute([last]).during(ASK)?;
+    ids.publish(db, batch)?;
+    Ok(true)
+}
