@@ -31,7 +31,7 @@ struct Scale {
 impl Scale {
     fn chosen() -> Self {
         if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {
-            Self { senders: 8, chains: 50, rounds: 30, answers: 1500, proofs: 5000 }
+            Self { senders: 8, chains: 50, rounds: 100, answers: 1500, proofs: 5000 }
         } else {
             Self { senders: 4, chains: 12, rounds: 5, answers: 150, proofs: 400 }
         }
@@ -163,7 +163,9 @@ impl Soak {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn soak_what_was_acknowledged_survives_kills_on_sqlite() {
-    Soak::begin(Home::new(), None).await.run_on_embedded_log(None).await;
+    // The kills come in the middle of the passes that write the indexes, too.
+    let home = Home::new().set("log.index_every", "40");
+    Soak::begin(home, None).await.run_on_embedded_log(None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
