@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::DatabaseSettings;
@@ -59,6 +60,7 @@ impl SqliteFile {
             return self.reader();
         }
         let connection = self.writer()?;
+        connection.pragma_update(None, "wal_autocheckpoint", super::sqlite::LOG_PAGES)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.busy_timeout(Duration::ZERO)?;
         Ok(connection)
@@ -86,6 +88,9 @@ impl SqliteFile {
         } else {
             Connection::open_with_flags(&self.path, flags)?
         };
+        // One plan for all values. Otherwise SQLite prepares a statement again whenever a value is bound that the plan may depend on, such
+        // as that of `LIMIT`: half of the time of a short read.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_timeout(self.busy_timeout)?;
         connection.pragma_update(None, "cache_size", -i64::from(self.cache_kib))?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -124,10 +129,17 @@ mod tests {
         assert_eq!(read(&writer, "synchronous"), "2");
         assert_eq!(read(&writer, "foreign_keys"), "1");
         assert_eq!(read(&writer, "busy_timeout"), "5000");
+        assert_eq!(read(&file.own_writer().unwrap(), "wal_autocheckpoint"), "8192");
         writer.execute_batch("CREATE TABLE facts (fact TEXT); INSERT INTO facts VALUES ('one')").unwrap();
         let reader = file.reader().unwrap();
         assert_eq!(reader.query_row("SELECT fact FROM facts", [], |row| row.get::<_, String>(0)).unwrap(), "one");
         assert!(reader.execute("DELETE FROM facts", []).is_err());
+        let mut limited = reader.prepare("SELECT fact FROM facts LIMIT ?1").unwrap();
+        for limit in 1..5 {
+            assert!(limited.exists([limit]).unwrap());
+        }
+        assert_eq!(limited.get_status(rusqlite::StatementStatus::RePrepare), 0);
+        drop(limited);
         drop((reader, writer));
         pool.close().await;
 

@@ -15,6 +15,9 @@ use crate::error::{During, StoreError};
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 /// The log beside the file shrinks back to this after a burst.
 pub(super) const LOG_BYTES_MAX: &str = "67108864";
+/// Pages in the log after which it is copied into the file: 32 MiB. Keys are random, so most writes touch pages that the log has already;
+/// the rarer it is copied, the fewer pages are written twice.
+pub(super) const LOG_PAGES: u32 = 8192;
 
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
