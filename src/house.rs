@@ -45,6 +45,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
 use crate::http::discovery::Resources;
+use crate::http::gate::Gate;
 use crate::http::guide::Guides;
 use crate::http::knowledge::large::LargeBodies;
 use crate::http::limits::Limits;
@@ -116,7 +117,7 @@ pub struct Rooms {
     /// The machine-readable description of both surfaces.
     pub description: Description,
     /// How many requests may be in progress.
-    pub gate: Semaphore,
+    pub gate: Gate,
     /// Counts answered requests.
     pub requests: Requests,
     /// Supervision of everything that lives.
@@ -261,7 +262,7 @@ impl House {
             registry_description: registry.describe(),
             description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             requests: Requests::default(),
-            gate: Semaphore::new(settings.http.requests_max.min(Semaphore::MAX_PERMITS)),
+            gate: Gate::new(settings.http.requests_max),
             large_bodies: LargeBodies::new(&settings.knowledge.batch),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
             closing,

@@ -18,6 +18,8 @@ pub mod discovery;
 pub mod document;
 pub mod error;
 pub mod events;
+mod front;
+pub mod gate;
 pub mod guide;
 pub mod knowledge;
 pub mod layers;
@@ -33,9 +35,11 @@ pub mod usage;
 
 use axum::Router;
 use axum::http::Method;
-use axum::routing::{self, MethodRouter};
+use axum::routing::{self, MethodFilter, MethodRouter};
 
 pub use self::auth::Accepts;
+pub use self::front::Front;
+use self::front::{Direct, Endpoint};
 pub use self::limits::LimitSettings;
 pub use self::settings::{BODY_BYTES_HARD_MAX, Settings};
 use crate::house::House;
@@ -51,101 +55,110 @@ pub struct Route {
     /// Which credentials it takes.
     pub accepts: Accepts,
     handler: MethodRouter<House>,
+    direct: Direct,
 }
 
 impl Route {
-    fn get(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
-        Self { method: Method::GET, path, accepts, handler }
+    fn get<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
+        Self::on(MethodFilter::GET, Method::GET, path, accepts, handler)
     }
 
-    fn post(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
-        Self { method: Method::POST, path, accepts, handler }
+    fn post<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
+        Self::on(MethodFilter::POST, Method::POST, path, accepts, handler)
     }
 
-    fn put(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
-        Self { method: Method::PUT, path, accepts, handler }
+    fn put<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
+        Self::on(MethodFilter::PUT, Method::PUT, path, accepts, handler)
     }
 
-    fn patch(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
-        Self { method: Method::PATCH, path, accepts, handler }
+    fn patch<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
+        Self::on(MethodFilter::PATCH, Method::PATCH, path, accepts, handler)
     }
 
-    fn delete(path: &'static str, accepts: Accepts, handler: MethodRouter<House>) -> Self {
-        Self { method: Method::DELETE, path, accepts, handler }
+    fn delete<T: 'static>(path: &'static str, accepts: Accepts, handler: impl Endpoint<T>) -> Self {
+        Self::on(MethodFilter::DELETE, Method::DELETE, path, accepts, handler)
+    }
+
+    fn on<T: 'static>(
+        filter: MethodFilter,
+        method: Method,
+        path: &'static str,
+        accepts: Accepts,
+        handler: impl Endpoint<T>,
+    ) -> Self {
+        Self { method, path, accepts, direct: Direct::to(handler.clone()), handler: routing::on(filter, handler) }
     }
 }
 
 /// Every route of the public listener (specification, *Endpoints* and *Authentication*).
 pub fn routes() -> Vec<Route> {
-    use routing::{delete, get, post};
     const NONE: Accepts = Accepts::NONE;
     const PERSON: Accepts = Accepts::ACCOUNT.or(Accepts::SESSION);
     const ANYONE: Accepts = PERSON.or(Accepts::MACHINE);
     vec![
-        Route::get("/", NONE, get(discovery::welcome)),
-        Route::get("/openapi.json", NONE, get(openapi::show)),
-        Route::post("/api/v1/agent-auth/identity", NONE, post(agent_auth::identity)),
-        Route::post("/api/v1/agent-auth/claim", NONE, post(agent_auth::claim)),
-        Route::post("/api/v1/agent-auth/claim/complete", PERSON, post(agent_auth::complete)),
-        Route::post("/api/v1/agent-auth/token", NONE, post(agent_auth::token)),
-        Route::post("/api/v1/agent-auth/revoke", NONE, post(agent_auth::revoke)),
-        Route::delete("/api/v1/agents/{id}", PERSON, delete(agents::revoke)),
-        Route::get("/api/v1/sessions", PERSON, get(sessions::list)),
-        Route::delete("/api/v1/sessions/{id}", PERSON, delete(sessions::revoke)),
-        Route::get("/api/v1/account/summary", PERSON, get(account::summary)),
-        Route::get("/api/v1/account/computers", PERSON, get(account::computers)),
-        Route::get("/api/v1/usage/bar", ANYONE, get(usage::bar)),
-        Route::post("/api/v1/device/code", Accepts::MACHINE, post(device::code)),
-        Route::post("/api/v1/device/approve", PERSON, post(device::approve)),
-        Route::post("/api/v1/device/deny", PERSON, post(device::deny)),
-        Route::post("/api/v1/device/token", NONE, post(device::token)),
-        Route::post("/api/v1/machines", NONE, post(machines::register)),
-        Route::delete("/api/v1/machines/{machine_uuid}", PERSON, delete(machines::detach)),
-        Route::get("/api/v1/consent", ANYONE, get(consent::read)),
-        Route::post("/api/v1/consent", ANYONE, post(consent::write)),
-        Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), post(events::submit)),
-        Route::get("/api/v1/events/registry", NONE, get(events::registry)),
-        Route::get("/api/v1/activity", ANYONE, get(activity::page)),
-        Route::get("/api/v1/audit/verify", ANYONE, get(audit::verify)),
-        Route::get("/api/v1/audit/checkpoint", NONE, get(audit::checkpoint)),
-        Route::get("/api/v1/audit/consistency", NONE, get(audit::consistency)),
-        Route::get("/api/v1/audit/keys", NONE, get(audit::keys)),
+        Route::get("/", NONE, discovery::welcome),
+        Route::get("/openapi.json", NONE, openapi::show),
+        Route::post("/api/v1/agent-auth/identity", NONE, agent_auth::identity),
+        Route::post("/api/v1/agent-auth/claim", NONE, agent_auth::claim),
+        Route::post("/api/v1/agent-auth/claim/complete", PERSON, agent_auth::complete),
+        Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
+        Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
+        Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
+        Route::get("/api/v1/sessions", PERSON, sessions::list),
+        Route::delete("/api/v1/sessions/{id}", PERSON, sessions::revoke),
+        Route::get("/api/v1/account/summary", PERSON, account::summary),
+        Route::get("/api/v1/account/computers", PERSON, account::computers),
+        Route::get("/api/v1/usage/bar", ANYONE, usage::bar),
+        Route::post("/api/v1/device/code", Accepts::MACHINE, device::code),
+        Route::post("/api/v1/device/approve", PERSON, device::approve),
+        Route::post("/api/v1/device/deny", PERSON, device::deny),
+        Route::post("/api/v1/device/token", NONE, device::token),
+        Route::post("/api/v1/machines", NONE, machines::register),
+        Route::delete("/api/v1/machines/{machine_uuid}", PERSON, machines::detach),
+        Route::get("/api/v1/consent", ANYONE, consent::read),
+        Route::post("/api/v1/consent", ANYONE, consent::write),
+        Route::post("/api/v1/events", ANYONE.or(Accepts::PRE_CLAIM), events::submit),
+        Route::get("/api/v1/events/registry", NONE, events::registry),
+        Route::get("/api/v1/activity", ANYONE, activity::page),
+        Route::get("/api/v1/audit/verify", ANYONE, audit::verify),
+        Route::get("/api/v1/audit/checkpoint", NONE, audit::checkpoint),
+        Route::get("/api/v1/audit/consistency", NONE, audit::consistency),
+        Route::get("/api/v1/audit/keys", NONE, audit::keys),
         // What an agent made or ended would outlive the agent, so its account token does not do.
-        Route::post("/api/v1/keys", Accepts::SESSION, post(api_keys::create)),
-        Route::get("/api/v1/keys", PERSON, get(api_keys::list)),
-        Route::delete("/api/v1/keys/{id}", Accepts::SESSION, delete(api_keys::revoke)),
-        Route::post("/api/v1/a2a", NONE, post(guide::a2a::answer)),
-        Route::post("/api/v1/mcp", NONE, post(guide::mcp::answer)),
-        Route::get("/llms.txt", NONE, get(guide::short)),
-        Route::get("/llms-full.txt", NONE, get(guide::full)),
-        Route::get("/auth.md", NONE, get(guide::auth)),
-        Route::get("/.well-known/jwks.json", NONE, get(discovery::jwks)),
-        Route::get("/.well-known/agent-card.json", NONE, get(discovery::agent_card)),
-        Route::get("/.well-known/oauth-authorization-server", NONE, get(discovery::authorization_server)),
-        Route::get("/.well-known/oauth-protected-resource", NONE, get(discovery::protected_resource)),
-        Route::get("/.well-known/oauth-protected-resource/{*path}", NONE, get(discovery::protected_resource_at)),
+        Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
+        Route::get("/api/v1/keys", PERSON, api_keys::list),
+        Route::delete("/api/v1/keys/{id}", Accepts::SESSION, api_keys::revoke),
+        Route::post("/api/v1/a2a", NONE, guide::a2a::answer),
+        Route::post("/api/v1/mcp", NONE, guide::mcp::answer),
+        Route::get("/llms.txt", NONE, guide::short),
+        Route::get("/llms-full.txt", NONE, guide::full),
+        Route::get("/auth.md", NONE, guide::auth),
+        Route::get("/.well-known/jwks.json", NONE, discovery::jwks),
+        Route::get("/.well-known/agent-card.json", NONE, discovery::agent_card),
+        Route::get("/.well-known/oauth-authorization-server", NONE, discovery::authorization_server),
+        Route::get("/.well-known/oauth-protected-resource", NONE, discovery::protected_resource),
+        Route::get("/.well-known/oauth-protected-resource/{*path}", NONE, discovery::protected_resource_at),
     ]
 }
 
 /// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
     use knowledge::{batch, memories, search, settings, spaces};
-    use routing::{delete, get, patch, post, put};
     const KEY: Accepts = Accepts::API_KEY;
     vec![
-        Route::post("/v1/search", KEY, post(search::search)),
-        Route::post("/v1/spaces/create", KEY, post(spaces::create)),
-        Route::get("/v1/spaces", KEY, get(spaces::list)),
-        Route::patch("/v1/spaces/{id}", KEY, patch(spaces::change)),
-        Route::post("/v1/batch-add", KEY, post(batch::add)),
-        Route::get("/v1/batch-add/{id}", KEY, get(batch::join)),
-        Route::delete("/v1/batch-add/{id}", KEY, delete(batch::cancel)),
-        Route::put("/v1/settings", KEY, put(settings::replace)),
-        Route::get("/v1/settings", KEY, get(settings::show)),
-        Route::patch("/v1/settings", KEY, patch(settings::change)),
-        Route::get("/v1/memories/{id}", KEY, get(memories::show)),
-        Route::delete("/v1/memories/{id}", KEY, delete(memories::delete)),
-        Route::get("/v1/export", KEY, get(memories::export)),
+        Route::post("/v1/search", KEY, search::search),
+        Route::post("/v1/spaces/create", KEY, spaces::create),
+        Route::get("/v1/spaces", KEY, spaces::list),
+        Route::patch("/v1/spaces/{id}", KEY, spaces::change),
+        Route::post("/v1/batch-add", KEY, batch::add),
+        Route::get("/v1/batch-add/{id}", KEY, batch::join),
+        Route::delete("/v1/batch-add/{id}", KEY, batch::cancel),
+        Route::put("/v1/settings", KEY, settings::replace),
+        Route::get("/v1/settings", KEY, settings::show),
+        Route::patch("/v1/settings", KEY, settings::change),
+        Route::get("/v1/memories/{id}", KEY, memories::show),
+        Route::delete("/v1/memories/{id}", KEY, memories::delete),
+        Route::get("/v1/export", KEY, memories::export),
     ]
 }
 
@@ -153,37 +166,23 @@ pub fn knowledge_routes() -> Vec<Route> {
 pub const KNOWLEDGE_PREFIX: &str = "/v1/";
 
 /// The public listener's service; the knowledge API is part of it unless that has a listener of its own.
-pub fn router(house: House) -> Router {
+pub fn service(house: House) -> Front {
     let mut table = routes();
     if house.settings.knowledge.bind.is_none() {
         table.extend(knowledge_routes());
     }
-    let mut router = serve(table);
-    for Page { method: _, path, handler } in web::routes() {
-        router = router.route(path, handler);
-    }
-    layers::around(router, house)
+    let pages = web::routes()
+        .into_iter()
+        .fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler));
+    Front::new(house, table, pages)
 }
 
 /// The service of the knowledge API's own listener.
-pub fn knowledge_router(house: House) -> Router {
-    use routing::get;
+pub fn knowledge_service(house: House) -> Front {
     let mut table = knowledge_routes();
     table.extend([
-        Route::get(discovery::METADATA, Accepts::NONE, get(discovery::knowledge_resource)),
-        Route::get(
-            "/.well-known/oauth-protected-resource/{*path}",
-            Accepts::NONE,
-            get(discovery::knowledge_resource_at),
-        ),
+        Route::get(discovery::METADATA, Accepts::NONE, discovery::knowledge_resource),
+        Route::get("/.well-known/oauth-protected-resource/{*path}", Accepts::NONE, discovery::knowledge_resource_at),
     ]);
-    layers::around(serve(table), house)
-}
-
-fn serve(table: Vec<Route>) -> Router<House> {
-    // Each method of a path is a route of its own, with credentials of its own.
-    let add = |router: Router<House>, Route { path, accepts, handler, .. }| {
-        router.route(path, handler.layer(axum::Extension(accepts)))
-    };
-    table.into_iter().fold(Router::new(), add)
+    Front::new(house, table, Router::new())
 }

@@ -3,12 +3,15 @@
 //! The accept loop is ours because hyper's own clocks are needed: without a timer a client that sends its head one byte a minute
 //! holds a connection for ever.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actors::Outcome;
 use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
 use domain::{Chance, Clock};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,6 +24,7 @@ use tower::ServiceExt;
 
 use crate::config::Settings;
 use crate::house::{BuildError, House, Urls};
+use crate::http::Front;
 
 /// A server that answers.
 #[derive(Debug)]
@@ -76,12 +80,16 @@ impl Server {
             drain_deadline: house.settings.shutdown.drain_deadline / 2,
         };
         let admin_limits = Limits { connections: Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)), ..limits.clone() };
-        let admin_service = crate::admin::router(house.clone(), stopping.clone());
-        let mut listeners =
-            vec![tokio::spawn(accept(public, crate::http::router(house.clone()), limits.clone(), stopping.clone()))];
+        let admin_service = Service::Admin(crate::admin::router(house.clone(), stopping.clone()));
+        let mut listeners = vec![tokio::spawn(accept(
+            public,
+            Service::Public(crate::http::service(house.clone())),
+            limits.clone(),
+            stopping.clone(),
+        ))];
         if let Some(own) = own {
-            let router = crate::http::knowledge_router(house.clone());
-            listeners.push(tokio::spawn(accept(own, router, limits, stopping)));
+            let service = Service::Public(crate::http::knowledge_service(house.clone()));
+            listeners.push(tokio::spawn(accept(own, service, limits, stopping)));
         }
         // Operators watch the draining too, so their listener stops last: with the process.
         let admin = tokio::spawn(accept(admin, admin_service, admin_limits, watch::channel(false).1));
@@ -133,6 +141,24 @@ fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartE
     bound().map_err(|source| StartError::Listen { address, knob, source })
 }
 
+/// What a listener serves.
+#[derive(Debug, Clone)]
+enum Service {
+    /// One of the APIs.
+    Public(Front),
+    /// What operators see.
+    Admin(Router),
+}
+
+impl Service {
+    async fn answer(self, request: Request, peer: SocketAddr) -> Response {
+        match self {
+            Self::Public(front) => front.answer(request, peer).await,
+            Self::Admin(router) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Limits {
     connections: Arc<Semaphore>,
@@ -140,7 +166,7 @@ struct Limits {
     drain_deadline: Duration,
 }
 
-async fn accept(listener: TcpListener, router: Router, limits: Limits, mut stopping: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, service: Service, limits: Limits, mut stopping: watch::Receiver<bool>) {
     let graceful = GracefulShutdown::new();
     loop {
         // With every place taken nobody is accepted: clients wait in the kernel's queue, which is bounded too.
@@ -151,7 +177,7 @@ async fn accept(listener: TcpListener, router: Router, limits: Limits, mut stopp
         };
         match accepted {
             Ok((stream, peer)) => {
-                let conversation = converse(stream, peer, router.clone(), limits.head_deadline, graceful.watcher());
+                let conversation = converse(stream, peer, service.clone(), limits.head_deadline, graceful.watcher());
                 tokio::spawn(async move {
                     // Clients break connections all the time; it is none of our errors.
                     if let Err(error) = conversation.await {
@@ -184,7 +210,7 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 async fn converse(
     stream: TcpStream,
     peer: SocketAddr,
-    router: Router,
+    service: Service,
     head_deadline: Duration,
     graceful: Watcher,
 ) -> Result<(), hyper::Error> {
@@ -192,9 +218,9 @@ async fn converse(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = %error, "TCP_NODELAY could not be set");
     }
-    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(peer);
-        router.clone().oneshot(request.map(axum::body::Body::new))
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let (service, request) = (service.clone(), request.map(axum::body::Body::new));
+        async move { Ok::<_, Infallible>(service.answer(request, peer).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -45,7 +45,7 @@ use tracing_subscriber::fmt::format::JsonFields;
 use self::lines::{JsonLines, TextLines};
 
 pub use recorder::Metrics;
-pub use requests::Requests;
+pub use requests::{Requests, RouteCounts};
 
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,14 +3,86 @@
 use std::fmt;
 use std::sync::Arc;
 
-use chrono::{DateTime, DurationRound, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, Datelike, DurationRound, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Timelike, Utc};
 
 /// A moment in UTC. Clocks hand it out in whole milliseconds, the precision that both databases keep.
 pub type Timestamp = DateTime<Utc>;
 
 /// A moment as every date-time of the API is written: RFC 3339 in UTC, with milliseconds.
 pub fn date_time(moment: Timestamp) -> String {
-    moment.to_rfc3339_opts(SecondsFormat::Millis, true)
+    let nanos = moment.timestamp_subsec_nanos();
+    let Some(mut text) = seconds(moment) else { return moment.to_rfc3339_opts(SecondsFormat::Millis, true) };
+    text.push('.');
+    push_digits(&mut text, nanos / 1_000_000, 3);
+    text.push('Z');
+    text
+}
+
+/// A moment as SQLite keeps it: RFC 3339 with the offset `+00:00`, and with as many groups of three decimals as it needs.
+pub fn stored(moment: Timestamp) -> String {
+    let nanos = moment.timestamp_subsec_nanos();
+    let text = seconds(moment).filter(|_| nanos.is_multiple_of(1_000_000));
+    let Some(mut text) = text else { return moment.to_rfc3339_opts(SecondsFormat::AutoSi, false) };
+    if nanos > 0 {
+        text.push('.');
+        push_digits(&mut text, nanos / 1_000_000, 3);
+    }
+    text.push_str("+00:00");
+    text
+}
+
+/// Reads what [`stored`] wrote, and any other RFC 3339.
+pub fn from_stored(text: &str) -> Result<Timestamp, chrono::ParseError> {
+    match whole_millis(text.as_bytes()) {
+        Some(moment) => Ok(moment),
+        None => DateTime::parse_from_rfc3339(text).map(|moment| moment.to_utc()),
+    }
+}
+
+/// `2026-01-01T00:00:00`, for years of four digits and outside of leap seconds.
+fn seconds(moment: Timestamp) -> Option<String> {
+    let (date, time) = (moment.date_naive(), moment.time());
+    let year = u32::try_from(date.year()).ok().filter(|year| (1..=9999).contains(year))?;
+    if time.nanosecond() >= 1_000_000_000 {
+        return None;
+    }
+    let mut text = String::with_capacity(32);
+    push_digits(&mut text, year, 4);
+    for (before, number) in
+        [('-', date.month()), ('-', date.day()), ('T', time.hour()), (':', time.minute()), (':', time.second())]
+    {
+        text.push(before);
+        push_digits(&mut text, number, 2);
+    }
+    Some(text)
+}
+
+fn push_digits(text: &mut String, number: u32, digits: u32) {
+    for place in (0..digits).rev() {
+        // A digit.
+        text.push(char::from_digit(number / 10_u32.pow(place) % 10, 10).unwrap_or('0'));
+    }
+}
+
+/// `2026-01-01T00:00:00+00:00` and `2026-01-01T00:00:00.001+00:00`; `None` for anything else.
+fn whole_millis(text: &[u8]) -> Option<Timestamp> {
+    let number = |from: usize, to: usize| {
+        text.get(from..to)?
+            .iter()
+            .try_fold(0_u32, |number, byte| byte.is_ascii_digit().then(|| number * 10 + u32::from(byte - b'0')))
+    };
+    let millis = match text.get(19..)? {
+        b"+00:00" => 0,
+        [b'.', _, _, _, b'+', b'0', b'0', b':', b'0', b'0'] => number(20, 23)?,
+        _ => return None,
+    };
+    if [text[4], text[7], text[10], text[13], text[16]] != *b"--T::" {
+        return None;
+    }
+    let date = NaiveDate::from_ymd_opt(i32::try_from(number(0, 4)?).ok()?, number(5, 7)?, number(8, 10)?)?;
+    // Refuses the second 60, which the library reads as a leap second.
+    let time = NaiveTime::from_hms_milli_opt(number(11, 13)?, number(14, 16)?, number(17, 19)?, millis)?;
+    Some(date.and_time(time).and_utc())
 }
 
 /// Where "now" comes from.
@@ -39,5 +111,54 @@ impl Clock {
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn assert_as_the_library_does(moment: Timestamp) {
+        assert_eq!(date_time(moment), moment.to_rfc3339_opts(SecondsFormat::Millis, true));
+        let text = stored(moment);
+        assert_eq!(text, moment.to_rfc3339_opts(SecondsFormat::AutoSi, false));
+        let read = DateTime::parse_from_rfc3339(&text).map(|moment| moment.to_utc());
+        assert_eq!(from_stored(&text), read);
+    }
+
+    proptest! {
+        #[test]
+        fn moments_are_written_and_read_as_the_library_does(
+            seconds in -70_000_000_000_i64..260_000_000_000, nanos in 0_u32..2_000_000_000, is_whole: bool, millis in 0_u32..2000,
+        ) {
+            let nanos = if is_whole { millis * 1_000_000 } else { nanos };
+            if let Some(moment) = DateTime::from_timestamp(seconds, nanos) {
+                assert_as_the_library_does(moment);
+            }
+        }
+
+        #[test]
+        fn any_other_text_is_read_as_the_library_does(
+            text in "[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]{1,4})?(Z|[+-]0[0-9]:00)?",
+        ) {
+            prop_assert_eq!(from_stored(&text), DateTime::parse_from_rfc3339(&text).map(|moment| moment.to_utc()));
+        }
+    }
+
+    #[test]
+    fn odd_moments_are_no_exception() {
+        for text in ["1970-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "2016-12-31T23:59:60Z"]
+        {
+            assert_as_the_library_does(text.parse().unwrap());
+        }
+        for text in
+            ["", "2026", "2026-02-30T00:00:00+00:00", "2026-01-01T00:00:00.0é+00:00", "2026-01-01T24:00:00+00:00"]
+        {
+            assert!(from_stored(text).is_err(), "{text}");
+        }
+        let leap = "2016-12-31T23:59:60+00:00";
+        assert_eq!(from_stored(leap), DateTime::parse_from_rfc3339(leap).map(|moment| moment.to_utc()));
     }
 }

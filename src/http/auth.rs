@@ -262,14 +262,19 @@ pub(crate) fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Sec
 
 /// The value of one of our cookies, `<auth_name>.<suffix>` or its `__Secure-` form.
 pub(crate) fn cookie(headers: &HeaderMap, auth_name: &str, suffix: &str) -> Option<Secret> {
-    let plain = format!("{auth_name}.{suffix}");
-    let secure = format!("__Secure-{plain}");
+    let is_ours = |name: &str| name.strip_prefix(auth_name).and_then(|rest| rest.strip_prefix('.')) == Some(suffix);
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let pairs: Vec<(&str, &str)> =
-        lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('=')).collect();
-    let named =
-        |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| Secret::presented(*value));
-    named(&secure).or_else(|| named(&plain))
+    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut plain = None;
+    for (name, value) in pairs {
+        if name.strip_prefix("__Secure-").is_some_and(is_ours) {
+            return Some(Secret::presented(value));
+        }
+        if plain.is_none() && is_ours(name) {
+            plain = Some(value);
+        }
+    }
+    plain.map(Secret::presented)
 }
 
 /// A browser sends cookies along with whatever a foreign page makes it do, so what changes something must show that it comes from a
@@ -349,7 +354,11 @@ mod tests {
         };
         assert_eq!(cookie("attache.session_token=a; __Secure-attache.session_token=b").as_deref(), Some("b"));
         assert_eq!(cookie("x=1; attache.session_token=a").as_deref(), Some("a"));
-        assert_eq!(cookie("other.session_token=a"), None);
+        assert_eq!(cookie("attache.session_token=a; attache.session_token=b").as_deref(), Some("a"));
+        assert_eq!(cookie("attache.session_token=a;__Secure-attache.session_token=").as_deref(), Some(""));
+        for other in ["other.session_token=a", "attachesession_token=a", "attache.session_tokens=a", "attache."] {
+            assert_eq!(cookie(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use actors::{Trouble, Unavailable};
+use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use store::StoreError;
 
 /// The codes. In the specification each has exactly one status.
@@ -131,14 +132,14 @@ impl Code {
 #[derive(Debug)]
 pub struct ApiError {
     code: Code,
-    members: Map<String, Value>,
+    members: Vec<(&'static str, Value)>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ApiError {
     /// Just the code.
     pub fn new(code: Code) -> Self {
-        Self { code, members: Map::new(), headers: Vec::new() }
+        Self { code, members: Vec::new(), headers: Vec::new() }
     }
 
     /// 400 `invalid_request` with what is wrong and where, for a person to read.
@@ -174,8 +175,9 @@ impl ApiError {
 
     /// One more member of the body.
     #[must_use]
-    pub fn with(mut self, name: &str, value: Value) -> Self {
-        self.members.insert(name.to_owned(), value);
+    pub fn with(mut self, name: &'static str, value: Value) -> Self {
+        self.members.retain(|(known, _)| *known != name);
+        self.members.push((name, value));
         self
     }
 
@@ -198,7 +200,8 @@ impl ApiError {
 
     /// What is wrong with a request, if that was told.
     pub fn first_issue(&self) -> Option<String> {
-        let issue = self.members.get("issues")?.get(0)?;
+        let (_, issues) = self.members.iter().find(|(name, _)| *name == "issues")?;
+        let issue = issues.get(0)?;
         let (path, message) = (issue["path"].as_str()?, issue["message"].as_str()?);
         Some(if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") })
     }
@@ -246,20 +249,32 @@ impl From<Trouble> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let (code, status) = self.code.written();
-        let mut response = if self.members.is_empty() {
-            // Most errors, and nearly every poll: no code needs escapes.
-            ([(CONTENT_TYPE, "application/json")], format!(r#"{{"error":"{code}"}}"#)).into_response()
-        } else {
-            let mut body = self.members;
-            body.insert("error".to_owned(), code.into());
-            axum::Json(body).into_response()
-        };
+        let mut response = Response::new(Body::from(written(code, self.members)));
         *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in self.headers {
-            response.headers_mut().insert(name, value);
+            headers.insert(name, value);
         }
         response
     }
+}
+
+/// The body of an error, with its members in alphabetical order. Neither codes nor names need escapes.
+fn written(code: &'static str, mut members: Vec<(&'static str, Value)>) -> Vec<u8> {
+    let mut body = Vec::with_capacity(64);
+    members.retain(|(name, _)| *name != "error");
+    members.push(("error", code.into()));
+    members.sort_unstable_by_key(|(name, _)| *name);
+    for (place, (name, value)) in members.iter().enumerate() {
+        body.extend_from_slice(if place == 0 { b"{\"" } else { b",\"" });
+        body.extend_from_slice(name.as_bytes());
+        body.extend_from_slice(b"\":");
+        // Writing a value to memory cannot fail.
+        let _ = serde_json::to_writer(&mut body, value);
+    }
+    body.push(b'}');
+    body
 }
 
 /// Characters of an issue's path.
@@ -278,3 +293,29 @@ fn shortened(mut text: String, chars_max: usize) -> String {
 
 /// What a handler gives.
 pub type Answer<T = Response> = Result<T, ApiError>;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn a_body_is_written_as_the_serialiser_writes_it() {
+        let members: [&[(&'static str, Value)]; 4] = [
+            &[],
+            &[("interval", json!(5))],
+            &[("retryable", json!(true)), ("reason", json!("a \"word\""))],
+            &[("bytes_max", json!(1)), ("issues", json!([{ "path": "", "message": "é\n" }]))],
+        ];
+        for members in members {
+            let error = members.iter().fold(ApiError::new(Code::SlowDown), |error, (name, value)| {
+                error.with(name, json!(null)).with(name, value.clone())
+            });
+            let mut object: Map<String, Value> =
+                members.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            object.insert("error".to_owned(), "slow_down".into());
+            assert_eq!(String::from_utf8(written("slow_down", error.members)).unwrap(), json!(object).to_string());
+        }
+    }
+}

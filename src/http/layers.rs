@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ use super::KNOWLEDGE_PREFIX;
 use super::error::{ApiError, Code};
 use super::knowledge::error::KnowledgeError;
 use crate::house::House;
-use crate::telemetry::lines::{RequestLine, UNMATCHED, within};
+use crate::telemetry::RouteCounts;
+use crate::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -58,42 +60,67 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request) -> Self::Future {
-        let begun = Instant::now();
+    fn call(&mut self, request: Request) -> Self::Future {
         let house = self.house.clone();
-        let request_id = request_id(&request, &house);
-        request.headers_mut().insert(REQUEST_ID, request_id.clone());
-        let (method, surface) = (request.method().clone(), Surface::of(request.uri()));
-        let route = request.extensions().get::<MatchedPath>().cloned();
-        let line = RequestLine { id: request_id.clone(), method: method.clone(), route: route.clone() };
-        let is_compressed = is_compressed(&request);
+        let route = request.extensions().get::<MatchedPath>();
+        let counts = house.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
+        let passage = Passage::begin(&request, counts, &house);
         // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
         let handled = self.inner.call(request);
         Box::pin(async move {
-            let gated = async {
-                let Ok(_place) = house.gate.try_acquire() else {
-                    return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
-                };
-                if is_compressed {
-                    return refused(surface, Code::UnsupportedContentEncoding.into());
-                }
-                handled.await.unwrap_or_else(|never| match never {})
+            let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
+            Ok(passage.through(handled, &house).await)
+        })
+    }
+}
+
+/// One request on its way through the layers.
+pub(super) struct Passage {
+    begun: Instant,
+    line: RequestLine,
+    surface: Surface,
+    is_compressed: bool,
+}
+
+impl Passage {
+    /// Of this request, whose route is that of `counts`.
+    pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, house: &House) -> Self {
+        Self {
+            begun: Instant::now(),
+            line: RequestLine { id: request_id(request, house), method: request.method().clone(), route: counts },
+            surface: Surface::of(request.uri()),
+            is_compressed: is_compressed(request),
+        }
+    }
+
+    /// Runs the handler, unless the request is refused before.
+    pub(super) async fn through(self, handled: impl Future<Output = Response>, house: &House) -> Response {
+        let Self { begun, line, surface, is_compressed } = self;
+        let gated = async {
+            let Some(_place) = house.gate.enter() else {
+                return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
             };
-            let mut response = within(line, async {
-                AssertUnwindSafe(gated).catch_unwind().await.unwrap_or_else(|_panic| {
-                    tracing::error!("a handler panicked");
-                    refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
-                })
-            })
-            .await;
+            if is_compressed {
+                return refused(surface, Code::UnsupportedContentEncoding.into());
+            }
+            handled.await
+        };
+        within(line, async {
+            let mut response = AssertUnwindSafe(gated).catch_unwind().await.unwrap_or_else(|_panic| {
+                tracing::error!("a handler panicked");
+                refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
+            });
+            let status = response.status();
             let headers = response.headers_mut();
-            headers.insert(REQUEST_ID, request_id);
             // What the API answers is for its caller alone, unless a handler says otherwise.
             headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-            let route = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
-            house.requests.answered(&method, route, response.status(), begun.elapsed());
-            Ok(response)
+            with_request(|line| {
+                headers.insert(REQUEST_ID, line.id.as_header());
+                line.route.answered(&line.method, status, begun.elapsed());
+            });
+            response
         })
+        .await
     }
 }
 
@@ -124,14 +151,7 @@ fn refused(surface: Surface, error: ApiError) -> Response {
 }
 
 /// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
-fn request_id(request: &Request, house: &House) -> HeaderValue {
-    let plain = |id: &&HeaderValue| {
-        (1..=64).contains(&id.len()) && id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-    };
-    let sent = request.headers().get(REQUEST_ID).filter(plain).cloned();
-    sent.unwrap_or_else(|| {
-        let mut text = [0; 36];
-        let made = house.chance.uuid_v7(house.clock.now()).hyphenated().encode_lower(&mut text);
-        HeaderValue::from_str(made).unwrap_or(HeaderValue::from_static("none"))
-    })
+fn request_id(request: &Request, house: &House) -> RequestId {
+    let sent = request.headers().get(REQUEST_ID).and_then(|id| RequestId::sent(id.as_bytes()));
+    sent.unwrap_or_else(|| RequestId::made(house.chance.uuid_v7(house.clock.now())))
 }

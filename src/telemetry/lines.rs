@@ -6,8 +6,8 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
-use axum::extract::MatchedPath;
 use axum::http::{HeaderValue, Method};
 use serde_json::json;
 use tracing::{Event, Level, Subscriber};
@@ -15,19 +15,59 @@ use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
 use tracing_subscriber::registry::LookupSpan;
+use uuid::Uuid;
+
+use super::RouteCounts;
 
 /// The route of a request that no route takes.
 pub const UNMATCHED: &str = "unmatched";
 
 /// What log lines show of their request.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RequestLine {
     /// `request.id`
-    pub id: HeaderValue,
+    pub id: RequestId,
     /// `http.method`
     pub method: Method,
-    /// `http.route`; [`UNMATCHED`] when absent.
-    pub route: Option<MatchedPath>,
+    /// `http.route`; [`UNMATCHED`] when no route takes the request.
+    pub route: Arc<RouteCounts>,
+}
+
+/// The id of a request: letters, digits and hyphens.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestId {
+    bytes: [u8; Self::BYTES_MAX],
+    length: usize,
+}
+
+impl RequestId {
+    /// Longest id that is taken from a client.
+    pub const BYTES_MAX: usize = 64;
+
+    /// An id that a client sent, unless it is too long or no plain word.
+    pub fn sent(id: &[u8]) -> Option<Self> {
+        let is_plain = id.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+        let mut bytes = [0; Self::BYTES_MAX];
+        bytes.get_mut(..id.len()).filter(|_| is_plain && !id.is_empty())?.copy_from_slice(id);
+        Some(Self { bytes, length: id.len() })
+    }
+
+    /// An id of ours.
+    pub fn made(id: Uuid) -> Self {
+        let mut bytes = [0; Self::BYTES_MAX];
+        let length = id.hyphenated().encode_lower(&mut bytes).len();
+        Self { bytes, length }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+    }
+
+    /// The value of a header.
+    pub fn as_header(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.bytes[..self.length]).unwrap_or(HeaderValue::from_static("none"))
+    }
 }
 
 tokio::task_local! {
@@ -39,13 +79,19 @@ pub async fn within<F: Future>(request: RequestLine, work: F) -> F::Output {
     REQUEST.scope(request, work).await
 }
 
+/// Calls `look` with the request of this task, if it has one.
+pub fn with_request(look: impl FnOnce(&RequestLine)) {
+    // Absent outside of requests.
+    let _ = REQUEST.try_with(look);
+}
+
 impl RequestLine {
     fn id(&self) -> &str {
-        self.id.to_str().unwrap_or_default()
+        self.id.as_str()
     }
 
     fn route(&self) -> &str {
-        self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
+        self.route.route()
     }
 }
 
@@ -167,6 +213,7 @@ mod tests {
     use tracing_subscriber::fmt::format::JsonFields;
 
     use super::*;
+    use crate::telemetry::Requests;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -197,7 +244,8 @@ mod tests {
     }
 
     fn in_request(work: impl FnOnce()) {
-        let request = RequestLine { id: HeaderValue::from_static("id-1"), method: Method::POST, route: None };
+        let id = RequestId::sent(b"id-1").unwrap();
+        let request = RequestLine { id, method: Method::POST, route: Requests::default().of(UNMATCHED) };
         REQUEST.sync_scope(request, work);
     }
 
@@ -247,5 +295,19 @@ mod tests {
     fn lines_outside_of_requests_show_none() {
         let line = json_lines(log);
         assert_eq!((line["message"].as_str(), line.get("span")), (Some("something happened"), None));
+    }
+
+    #[test]
+    fn only_plain_words_are_ids() {
+        let long = [b'a'; RequestId::BYTES_MAX + 1];
+        for plain in [&b"a"[..], b"mine-1", &long[1..]] {
+            let id = RequestId::sent(plain).unwrap();
+            assert_eq!((id.as_str().as_bytes(), id.as_header().as_bytes()), (plain, plain));
+        }
+        for odd in [&b""[..], &long, b"two words", b"a\"", "\u{e9}".as_bytes()] {
+            assert!(RequestId::sent(odd).is_none());
+        }
+        let made = RequestId::made(Uuid::from_u128(7));
+        assert_eq!(made.as_str(), Uuid::from_u128(7).to_string());
     }
 }

@@ -1,6 +1,6 @@
 //! Counting answered requests.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -11,50 +11,66 @@ use metrics::{Counter, Histogram};
 /// nothing. Routes are those of the route table and "unmatched", so there are few.
 #[derive(Debug, Default)]
 pub struct Requests {
-    routes: DashMap<Box<str>, Route>,
+    routes: DashMap<Box<str>, Arc<RouteCounts>>,
+}
+
+/// Methods and statuses of one route whose handles are kept; further ones are looked up by their labels each time.
+const KEPT_MAX: usize = 24;
+
+/// The metrics of one route.
+#[derive(Debug)]
+pub struct RouteCounts {
+    route: Box<str>,
+    seconds: Histogram,
+    /// Filled from the front, and never emptied.
+    answered: [OnceLock<Answered>; KEPT_MAX],
 }
 
 #[derive(Debug)]
-struct Route {
-    seconds: Histogram,
-    answered: RwLock<Vec<(&'static str, StatusCode, Counter)>>,
+struct Answered {
+    method: &'static str,
+    status: StatusCode,
+    count: Counter,
 }
 
 impl Requests {
-    /// Counts one request that was answered. Metric handles are taken here: install the metrics recorder first.
-    pub fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
-        let method = word(method);
+    /// The metrics of a route. Metric handles are taken here: install the metrics recorder first.
+    pub fn of(&self, route: &str) -> Arc<RouteCounts> {
         if let Some(known) = self.routes.get(route) {
-            return known.answered(method, route, status, took);
+            return Arc::clone(&known);
         }
-        let made = self.routes.entry(route.into()).or_insert_with(|| Route::new(route));
-        made.answered(method, route, status, took);
+        Arc::clone(&self.routes.entry(route.into()).or_insert_with(|| Arc::new(RouteCounts::new(route))))
     }
 }
 
-impl Route {
+impl RouteCounts {
     fn new(route: &str) -> Self {
         let seconds = metrics::histogram!("attache_http_request_seconds", "route" => route.to_owned());
-        Self { seconds, answered: RwLock::default() }
+        Self { route: route.into(), seconds, answered: std::array::from_fn(|_| OnceLock::new()) }
     }
 
-    fn answered(&self, method: &'static str, route: &str, status: StatusCode, took: Duration) {
+    /// The route.
+    pub fn route(&self) -> &str {
+        &self.route
+    }
+
+    /// Counts one request that was answered.
+    pub fn answered(&self, method: &Method, status: StatusCode, took: Duration) {
         self.seconds.record(took.as_secs_f64());
-        let is_it = |(of, with, _): &&(&'static str, StatusCode, Counter)| *of == method && *with == status;
-        let known = self.answered.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, counter)) = known.iter().find(is_it) {
-            return counter.increment(1);
+        let method = word(method);
+        for place in &self.answered {
+            let answered = place.get_or_init(|| Answered { method, status, count: self.counter(method, status) });
+            if answered.method == method && answered.status == status {
+                return answered.count.increment(1);
+            }
         }
-        drop(known);
+        self.counter(method, status).increment(1);
+    }
+
+    fn counter(&self, method: &'static str, status: StatusCode) -> Counter {
         let labels =
-            [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.as_str().to_owned())];
-        let counter = metrics::counter!("attache_http_requests_total", &labels);
-        counter.increment(1);
-        let mut known = self.answered.write().unwrap_or_else(PoisonError::into_inner);
-        // Another request may have added it meanwhile; both handles are of the same counter.
-        if known.iter().find(is_it).is_none() {
-            known.push((method, status, counter));
-        }
+            [("method", method.to_owned()), ("route", self.route.to_string()), ("status", status.as_str().to_owned())];
+        metrics::counter!("attache_http_requests_total", &labels)
     }
 }
 
@@ -87,7 +103,7 @@ mod tests {
         let requests = Requests::default();
         let answer = || {
             for status in [StatusCode::OK, StatusCode::ACCEPTED] {
-                requests.answered(&Method::POST, "/leak", status, Duration::from_millis(3));
+                requests.of("/leak").answered(&Method::POST, status, Duration::from_millis(3));
             }
         };
         answer();
@@ -107,6 +123,23 @@ mod tests {
             r#"attache_http_request_seconds_count{route="/leak"} 1000002"#,
         ] {
             assert!(text.contains(line), "{line} in {text}");
+        }
+    }
+    #[test]
+    fn every_status_of_a_route_is_counted_however_many_there_are() {
+        telemetry::begin_counting();
+        let counts = Requests::default().of("/many");
+        let statuses = || (200..).take(KEPT_MAX + 3).map(|code| StatusCode::from_u16(code).unwrap());
+        for status in statuses().chain(statuses()) {
+            counts.answered(&Method::GET, status, Duration::ZERO);
+        }
+        let text = telemetry::metrics_text();
+        for status in statuses() {
+            let line = format!(
+                "attache_http_requests_total{{method=\"GET\",route=\"/many\",status=\"{}\"}} 2",
+                status.as_u16()
+            );
+            assert!(text.contains(&line), "{line} in {text}");
         }
     }
 }

@@ -203,7 +203,7 @@ impl Store {
 
     /// The identities that are linked to an account, in the order of their texts.
     pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
-        let rows = self.pool.probe_all(probes::IDENTITIES, &[account.as_str().into()]).await;
+        let rows = self.pool.probe_kept_all(probes::IDENTITIES, &[account.as_str().into()]).await;
         let mut rows = rows.during("list the identities of an account")?;
         rows.sort_unstable_by(|left, right| left.user_cuid.cmp(&right.user_cuid));
         Ok(rows.iter().map(|row| parsed("identities.user_cuid", &row.user_cuid)).collect::<Result<_, _>>()?)

@@ -119,6 +119,11 @@ impl Store {
         // Of those in the window, the one whose leaving makes room.
         const FULL: &str = "SELECT created_at FROM device_codes WHERE machine_uuid = $1 AND created_at > $2
             ORDER BY created_at DESC LIMIT 1 OFFSET $3";
+        // All of it in one look: SQLite has one writer, so nothing is locked and nothing changes meanwhile.
+        const LOOK: &str = "SELECT (SELECT created_at FROM device_codes WHERE machine_uuid = $1 AND created_at > $2
+                ORDER BY created_at DESC LIMIT 1 OFFSET $3) AS oldest,
+            EXISTS (SELECT 1 FROM device_codes WHERE machine_uuid = $1 AND state = 'pending') AS has_pending
+            FROM machines WHERE machine_uuid = $1 AND secret_hash IS NOT NULL";
         const SUPERSEDE: &str = "UPDATE device_codes SET state = 'superseded', settled_at = $2, changed_at = $2
             WHERE machine_uuid = $1 AND state = 'pending' RETURNING device_code_hash";
         const ADD: &str =
@@ -128,23 +133,27 @@ impl Store {
         let DeviceCode { code, machine, identity, created_at, expires_at, .. } = new.code;
         let (machine, now) = (machine.as_uuid(), *created_at);
         let address = new.ip_address.map(storable);
+        let (is_postgres, others_max) = (self.pool.is_postgres(), i64::from(codes_max.saturating_sub(1)));
         let started = in_transaction!(
             &self.pool,
             |tx| {
-                if sqlx::query(LOCK).bind(machine).execute(&mut *tx).await?.rows_affected() == 0 {
-                    return Ok((DeviceStart::MachineGone, None));
-                }
-                let oldest: Option<Timestamp> = sqlx::query_scalar(FULL)
-                    .bind(machine)
-                    .bind(now - window)
-                    .bind(i64::from(codes_max.saturating_sub(1)))
-                    .fetch_optional(&mut *tx)
-                    .await?;
+                let found: Option<(Option<Timestamp>, bool)> = if !is_postgres {
+                    sqlx::query_as(LOOK).bind(machine).bind(now - window).bind(others_max).fetch_optional(&mut *tx).await?
+                } else if sqlx::query(LOCK).bind(machine).execute(&mut *tx).await?.rows_affected() == 0 {
+                    None
+                } else {
+                    let full = sqlx::query_scalar(FULL).bind(machine).bind(now - window).bind(others_max);
+                    Some((full.fetch_optional(&mut *tx).await?, true))
+                };
+                let Some((oldest, has_pending)) = found else { return Ok((DeviceStart::MachineGone, None)) };
                 if let Some(oldest) = oldest {
                     return Ok((DeviceStart::TooMany { retry_after: oldest + window - now }, None));
                 }
-                let superseded: Option<Vec<u8>> =
-                    sqlx::query_scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?;
+                let superseded: Option<Vec<u8>> = if has_pending {
+                    sqlx::query_scalar(SUPERSEDE).bind(machine).bind(now).fetch_optional(&mut *tx).await?
+                } else {
+                    None
+                };
                 let added = sqlx::query(ADD)
                     .bind(code.as_bytes())
                     .bind(&new.sealed_user_code[..])

@@ -113,7 +113,7 @@ impl Store {
 
     /// The computer whose secret was presented. Every event begins with this.
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
-        let rows = self.pool.probe_all(probes::MACHINE_BY_SECRET, &[secret.as_bytes().into()]).await;
+        let rows = self.pool.probe_kept_all(probes::MACHINE_BY_SECRET, &[secret.as_bytes().into()]).await;
         Ok(known(rows.during("find a machine by its secret")?.iter())?)
     }
 
@@ -225,7 +225,8 @@ impl Store {
         account: &UserAccountId,
         rows_max: usize,
     ) -> Result<Vec<Computer>, StoreError> {
-        let rows = self.pool.probe_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()]).await;
+        let rows =
+            self.pool.probe_kept_all(probes::COMPUTERS, &[account.as_str().into(), limit(rows_max).into()]).await;
         let rows = rows.during("list the computers of an account")?;
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }

@@ -49,16 +49,16 @@ crate::probes! {
     /// How many entries are held of an event, of any sender: id of the event.
     pub(crate) const HELD_OF_EVENT: WaitingRow =
         "SELECT COUNT(*) AS entries FROM held_events WHERE event_id = $1 AND state = 'held'";
-    /// A valid session: hash of its secret, now.
+    /// A session that was not revoked: hash of its secret.
     pub(crate) const SESSION: session::FactsRow =
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
         FROM sessions s JOIN persons p ON p.id = s.person_id
-        WHERE s.token_hash = $1 AND s.revoked_at IS NULL AND s.expires_at > $2";
-    /// A valid access token: hash, now. The account is compared too: a token issued at the moment of the claim ends with it.
+        WHERE s.token_hash = $1 AND s.revoked_at IS NULL";
+    /// An access token that was not revoked: hash. The account is compared too: a token issued at the moment of the claim ends with it.
     pub(crate) const TOKEN: token::FactsRow =
         "SELECT r.id, t.scope, t.account_id, r.person_id, r.claimed_email, t.expires_at
         FROM access_tokens t JOIN registrations r ON r.id = t.registration_id
-        WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND t.expires_at > $2 AND r.revoked_at IS NULL
+        WHERE t.token_hash = $1 AND t.revoked_at IS NULL AND r.revoked_at IS NULL
             AND t.account_id IS NOT DISTINCT FROM r.account_id";
     /// A valid API key: hash, now.
     pub(crate) const API_KEY: KeyRow =

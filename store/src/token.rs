@@ -68,8 +68,8 @@ impl Store {
     /// What a presented token stands for, if it is good: not expired, not revoked, and its registration still is what it
     /// was issued to.
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
-        let row = self.pool.probe_one(probes::TOKEN, &[token.as_bytes().into(), now.into()]).await;
-        let row = row.during("find a token")?;
+        let row = self.pool.probe_kept_one(probes::TOKEN, &[token.as_bytes().into()]).await;
+        let row = row.during("find a token")?.filter(|row| row.expires_at > now);
         Ok(row.map(TokenFacts::try_from).transpose()?)
     }
 

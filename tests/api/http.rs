@@ -23,6 +23,21 @@ async fn unknown_paths_and_methods_are_told_as_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_head_is_answered_like_a_get_without_its_body() {
+    let world = World::new().await;
+    let ask = |method: Method, path: &str| world.send(world.request(method, path, &Credential::None));
+    for path in ["/llms.txt", "/api/v1/audit/keys", "/api/v1/account/computers", "/nothing"] {
+        let (get, head) = (ask(Method::GET, path).await, ask(Method::HEAD, path).await);
+        assert_eq!(get.status, head.status, "{path}");
+        assert!(!get.body.is_empty() && head.body.is_empty(), "{path}");
+        for name in ["content-type", "content-length", "cache-control", "www-authenticate"] {
+            assert_eq!(get.header(name), head.header(name), "{path}: {name}");
+        }
+        assert!(get.header("x-request-id").is_some() && head.header("x-request-id").is_some(), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_in_a_path_that_is_no_text_is_the_name_of_nothing() {
     let world = World::new().await;
     let (person, key) = world.librarian("ada@example.com").await;

@@ -63,7 +63,7 @@ pub struct DirectConnection {
     fault: Option<DirectError>,
     /// Number of nested transactions.
     depth: usize,
-    /// Statements that took longer than [`IN_PLACE_MAX`].
+    /// Statements that took longer than [`IN_PLACE_MAX`] when they were last run.
     slow: HashSet<Box<str>>,
     /// When the present user began to run statements.
     since: Instant,
@@ -130,20 +130,31 @@ impl DirectConnection {
         Error::Database(Box::new(error))
     }
 
+    /// A statement that was slow once, because its thread was interrupted or its pages were not in memory, is not slow for ever: each
+    /// run that moves other tasks costs two switches of threads.
+    fn note(&mut self, sql: &str, was_slow: bool, took: Duration) {
+        match (was_slow, took > IN_PLACE_MAX) {
+            (false, true) => drop(self.slow.insert(sql.into())),
+            (true, false) => drop(self.slow.remove(sql)),
+            (false, false) | (true, true) => {}
+        }
+    }
+
     fn run<'q>(&mut self, mut query: impl Execute<'q, Direct>, rows_max: usize) -> Result<Outcome, Error> {
         let arguments = query.take_arguments().map_err(Error::Encode)?;
         let is_persistent = query.persistent();
         let sql = query.sql();
         let sql = sql.as_str();
         let begun = Instant::now();
-        let is_long = begun.saturating_duration_since(self.since) > IN_PLACE_MAX || self.slow.contains(sql);
+        let was_slow = self.slow.contains(sql);
+        let is_long = begun.saturating_duration_since(self.since) > IN_PLACE_MAX || was_slow;
         let work = || match &arguments {
             Some(arguments) => one(&self.connection, sql, arguments, is_persistent, rows_max),
             None => many(&self.connection, sql, rows_max),
         };
         let outcome = if is_long { aside(work) } else { work() };
-        if !is_long && is_persistent && begun.elapsed() > IN_PLACE_MAX {
-            self.slow.insert(sql.into());
+        if is_persistent {
+            self.note(sql, was_slow, begun.elapsed());
         }
         outcome.map_err(|error| self.failed(&error))
     }
@@ -383,5 +394,21 @@ impl ConnectOptions for DirectOptions {
     /// Statements are not logged.
     fn log_slow_statements(self, _level: log::LevelFilter, _duration: Duration) -> Self {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_slow_until_a_run_of_it_is_quick() {
+        const SQL: &str = "SELECT 1";
+        let mut connection = DirectConnection::new(rusqlite::Connection::open_in_memory().unwrap());
+        for (took, is_slow) in [(0, false), (2, true), (3, true), (1, false), (0, false)] {
+            let was_slow = connection.slow.contains(SQL);
+            connection.note(SQL, was_slow, Duration::from_millis(took));
+            assert_eq!(connection.slow.contains(SQL), is_slow, "after {took} ms");
+        }
     }
 }

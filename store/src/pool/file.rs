@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::DatabaseSettings;
@@ -97,6 +98,9 @@ impl SqliteFile {
         } else {
             Connection::open_with_flags(&self.path, flags)?
         };
+        // One plan for all values. Otherwise SQLite prepares a statement again whenever a value is bound that the plan may depend on, such
+        // as that of `LIMIT`: half of the time of a short read.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_timeout(self.busy_timeout)?;
         connection.pragma_update(None, "cache_size", -i64::from(self.cache_kib))?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
@@ -139,6 +143,12 @@ mod tests {
         let reader = file.reader().unwrap();
         assert_eq!(reader.query_row("SELECT fact FROM facts", [], |row| row.get::<_, String>(0)).unwrap(), "one");
         assert!(reader.execute("DELETE FROM facts", []).is_err());
+        let mut limited = reader.prepare("SELECT fact FROM facts LIMIT ?1").unwrap();
+        for limit in 1..5 {
+            assert!(limited.exists([limit]).unwrap());
+        }
+        assert_eq!(limited.get_status(rusqlite::StatementStatus::RePrepare), 0);
+        drop(limited);
         drop((reader, writer));
         pool.close().await;
 

@@ -2,7 +2,8 @@
 //!
 //! Passing a statement to a driver thread and back costs ten times the CPU of an index lookup in SQLite. A [`Probe`] therefore runs
 //! on the calling thread, on a connection borrowed for a few microseconds. It sees every transaction that was committed before it
-//! began, by any process. Nothing is cached.
+//! began, by any process. Rows that many requests read, such as those of credentials, are kept until the next commit
+//! (`probe/kept.rs`).
 //!
 //! A runtime thread serves no other request during a probe. A statement may be a probe only if every table is read through an index,
 //! without a scan and without a sort. [`probes!`](crate::probes) lists all probes of a crate, and a test checks the query plan of
@@ -11,6 +12,9 @@
 //! The pool answers in all other cases: on PostgreSQL, and on SQLite when there are more rows, when the file is locked, or when the
 //! connection fails. A connection that failed is closed, and the next probe opens a new one.
 
+mod kept;
+
+use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use domain::Timestamp;
+use domain::clock::{from_stored, stored};
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 use sqlx::FromRow;
@@ -25,6 +30,7 @@ use sqlx::postgres::{PgRow, Postgres};
 use sqlx::sqlite::{Sqlite, SqliteRow};
 use uuid::Uuid;
 
+use self::kept::Kept;
 use super::{DirectError, Pool, SqliteFile};
 
 /// Maximum number of rows read on the caller's thread; with more, the pool answers.
@@ -73,7 +79,9 @@ macro_rules! probes {
 }
 
 /// A row that both drivers decode. Declared by [`row!`](crate::row!).
-pub trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin + Sized {
+pub trait Row:
+    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Clone + Send + Unpin + Sized + 'static
+{
     /// The columns, in order.
     const COLUMNS: &'static [&'static str];
 
@@ -86,7 +94,7 @@ pub trait Row: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Sen
 macro_rules! row {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$member_meta:meta])* $member_vis:vis $member:ident: $type:ty,)* }) => {
         $(#[$meta])*
-        #[derive(sqlx::FromRow)]
+        #[derive(Clone, sqlx::FromRow)]
         $vis struct $name { $($(#[$member_meta])* $member_vis $member: $type,)* }
 
         impl $crate::pool::Row for $name {
@@ -167,8 +175,7 @@ impl Column for Uuid {
 
 impl Column for Timestamp {
     fn read(value: ValueRef<'_>) -> Option<Self> {
-        let text = value.as_str().ok()?;
-        chrono::DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.to_utc())
+        from_stored(value.as_str().ok()?).ok()
     }
 }
 
@@ -218,16 +225,29 @@ impl From<i64> for Argument<'_> {
 }
 
 impl Argument<'_> {
+    /// Appends the argument, so that no two lists of arguments read the same.
+    fn name(&self, to: &mut Vec<u8>) {
+        let mut put = |kind: u8, bytes: &[u8]| {
+            to.push(kind);
+            to.extend_from_slice(&bytes.len().to_ne_bytes());
+            to.extend_from_slice(bytes);
+        };
+        match self {
+            Self::Text(text) => put(0, text.as_bytes()),
+            Self::Bytes(bytes) => put(1, bytes),
+            Self::Uuid(id) => put(2, id.as_bytes()),
+            Self::Moment(moment) => put(3, stored(*moment).as_bytes()),
+            Self::Integer(number) => put(4, &number.to_ne_bytes()),
+        }
+    }
+
     fn bind(&self, statement: &mut CachedStatement<'_>, place: usize) -> rusqlite::Result<()> {
         match self {
             Self::Text(text) => statement.raw_bind_parameter(place, text),
             Self::Bytes(bytes) => statement.raw_bind_parameter(place, bytes),
             Self::Uuid(id) => statement.raw_bind_parameter(place, &id.as_bytes()[..]),
             // The encoding of the pool: SQLite compares moments as text.
-            Self::Moment(moment) => {
-                let text = moment.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, false);
-                statement.raw_bind_parameter(place, text)
-            }
+            Self::Moment(moment) => statement.raw_bind_parameter(place, stored(*moment)),
             Self::Integer(number) => statement.raw_bind_parameter(place, number),
         }
     }
@@ -268,7 +288,7 @@ impl Pool {
     /// instead, except that of a lock.
     pub async fn try_probe<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<(), sqlx::Error> {
         if let Self::Sqlite { file, .. } = self {
-            match file.readers.run(file, probe.sql, arguments, first::<R>) {
+            match file.readers.run(file, |reader| reader.read(probe.sql, arguments, first::<R>)) {
                 Ok(_) => return Ok(()),
                 Err(NotInPlace::Failed(error)) if !is_lock(&error) => {
                     return Err(sqlx::Error::Database(Box::new(DirectError::from(&error))));
@@ -277,6 +297,36 @@ impl Pool {
             }
         }
         self.probe_one(probe, arguments).await.map(drop)
+    }
+
+    /// Like [`Self::probe_one`], for a row that many requests read: SQLite keeps it in memory until the next commit of any process.
+    pub async fn probe_kept_one<R: Row>(
+        &self,
+        probe: Probe<R>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Option<R>, sqlx::Error> {
+        match self {
+            Self::Sqlite { file, .. } => match file.in_place_kept(probe.sql, arguments, first) {
+                Some(row) => Ok(row),
+                None => self.probe_one(probe, arguments).await,
+            },
+            Self::Postgres(_) => self.probe_one(probe, arguments).await,
+        }
+    }
+
+    /// The same for all rows.
+    pub async fn probe_kept_all<R: Row>(
+        &self,
+        probe: Probe<R>,
+        arguments: &[Argument<'_>],
+    ) -> Result<Vec<R>, sqlx::Error> {
+        match self {
+            Self::Sqlite { file, .. } => match file.in_place_kept(probe.sql, arguments, all) {
+                Some(rows) => Ok(rows),
+                None => self.probe_all(probe, arguments).await,
+            },
+            Self::Postgres(_) => self.probe_all(probe, arguments).await,
+        }
     }
 
     /// Runs a probe and returns all rows.
@@ -326,10 +376,17 @@ impl From<rusqlite::Error> for NotInPlace {
     }
 }
 
+/// A connection for probes.
+#[derive(Debug)]
+struct Reader {
+    connection: Connection,
+    kept: Kept,
+}
+
 /// Connections for probes, opened on first use.
 #[derive(Debug)]
 pub(super) struct Readers {
-    connections: Box<[Mutex<Option<Connection>>]>,
+    connections: Box<[Mutex<Option<Reader>>]>,
     is_closed: AtomicBool,
     /// The last probe failed. Only the first failure of a row of failures is logged.
     is_failing: AtomicBool,
@@ -350,7 +407,7 @@ impl Readers {
     }
 
     /// Borrows a free connection, preferably the last one of this thread.
-    fn borrow(&self) -> MutexGuard<'_, Option<Connection>> {
+    fn borrow(&self) -> MutexGuard<'_, Option<Reader>> {
         let count = self.connections.len();
         let last = LAST.get() % count;
         for place in (last..count).chain(0..last) {
@@ -371,8 +428,8 @@ impl Readers {
     fn anew<'s>(
         &'s self,
         place: usize,
-        mut connection: MutexGuard<'s, Option<Connection>>,
-    ) -> MutexGuard<'s, Option<Connection>> {
+        mut connection: MutexGuard<'s, Option<Reader>>,
+    ) -> MutexGuard<'s, Option<Reader>> {
         *connection = None;
         self.connections[place].clear_poison();
         connection
@@ -390,12 +447,10 @@ impl Readers {
     fn run<T>(
         &self,
         file: &SqliteFile,
-        sql: &str,
-        arguments: &[Argument<'_>],
-        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+        work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>,
     ) -> Result<T, NotInPlace> {
         let mut slot = self.borrow();
-        let done = self.attempt(&mut slot, file, sql, arguments, read);
+        let done = self.attempt(&mut slot, file, work);
         match &done {
             Ok(_) => {
                 if self.is_failing.load(Ordering::Relaxed) {
@@ -418,20 +473,28 @@ impl Readers {
 
     fn attempt<T>(
         &self,
-        slot: &mut Option<Connection>,
+        slot: &mut Option<Reader>,
         file: &SqliteFile,
-        sql: &str,
-        arguments: &[Argument<'_>],
-        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+        work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>,
     ) -> Result<T, NotInPlace> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(NotInPlace::Closed);
         }
-        let connection = match slot {
-            Some(connection) => connection,
-            None => slot.insert(open(file)?),
-        };
-        let mut statement = connection.prepare_cached(sql)?;
+        work(match slot {
+            Some(reader) => reader,
+            None => slot.insert(Reader { connection: open(file)?, kept: Kept::default() }),
+        })
+    }
+}
+
+impl Reader {
+    fn read<T>(
+        &self,
+        sql: &str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+    ) -> Result<T, NotInPlace> {
+        let mut statement = self.connection.prepare_cached(sql)?;
         // SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
         for place in 1..=statement.parameter_count() {
             let name = statement.parameter_name(place).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
@@ -441,6 +504,23 @@ impl Readers {
                 .bind(&mut statement, place)?;
         }
         read(&mut statement.raw_query())
+    }
+
+    fn read_kept<T: Any + Clone + Send>(
+        &mut self,
+        sql: &'static str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+    ) -> Result<T, NotInPlace> {
+        let Some(key) = self.kept.key(&self.connection, sql, arguments)? else {
+            return self.read(sql, arguments, read);
+        };
+        if let Some(rows) = self.kept.get(&key) {
+            return Ok(rows);
+        }
+        let rows = self.read(sql, arguments, read)?;
+        self.kept.keep(key, &rows);
+        Ok(rows)
     }
 }
 
@@ -463,7 +543,16 @@ impl SqliteFile {
         arguments: &[Argument<'_>],
         read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
     ) -> Option<T> {
-        self.readers.run(self, sql, arguments, read).ok()
+        self.readers.run(self, |reader| reader.read(sql, arguments, read)).ok()
+    }
+
+    fn in_place_kept<T: Any + Clone + Send>(
+        &self,
+        sql: &'static str,
+        arguments: &[Argument<'_>],
+        read: impl FnOnce(&mut rusqlite::Rows<'_>) -> Result<T, NotInPlace>,
+    ) -> Option<T> {
+        self.readers.run(self, |reader| reader.read_kept(sql, arguments, read)).ok()
     }
 }
 

@@ -60,6 +60,21 @@ laws! {
         assert!(world.store.pool().probe_one(found, &arguments).await.unwrap().is_none());
     }
 
+    async fn kept_rows_are_those_of_their_arguments_until_a_commit(world: &World) {
+        let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $1");
+        let (pool, first) = (world.store.pool(), world.person("ada@example.com").await);
+        for _ in 0..3 {
+            let one = |email: &'static str| async move { pool.probe_kept_one(found, &[email.into()]).await.unwrap() };
+            assert_eq!(one("ada@example.com").await.unwrap().id, first.id.as_uuid());
+            assert!(one("grace@example.com").await.is_none());
+            // The same statement and arguments, but all rows.
+            assert_eq!(pool.probe_kept_all(found, &["ada@example.com".into()]).await.unwrap().len(), 1);
+        }
+        let second = world.person("grace@example.com").await;
+        let now = pool.probe_kept_one(found, &["grace@example.com".into()]).await.unwrap();
+        assert_eq!(now.unwrap().id, second.id.as_uuid());
+    }
+
     async fn more_rows_than_are_read_in_place_are_read_all_the_same(world: &World) {
         let (account, computers) = attach_many(world, ROWS_MAX + 3).await;
         assert_eq!(world.store.computers_of_account(&account, 1000).await.unwrap(), computers);
@@ -74,6 +89,11 @@ laws! {
         assert!(world.store.machine_by_secret(&secret).await.unwrap().is_some());
         let other = world.second().await;
         for round in 1..20 {
+            // What was read stays in memory until the other process commits.
+            for _ in 0..3 {
+                let found = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
+                assert_eq!(found.expires_at, at(99 + round));
+            }
             assert!(other.session_slide(&session, at(100 + round), now()).await.unwrap());
             let found = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
             assert_eq!(found.expires_at, at(100 + round));
@@ -124,6 +144,15 @@ async fn a_moment_is_the_same_in_place_and_through_the_pool() {
         let before = Timestamp::from_timestamp_millis(millis - 1).unwrap();
         assert_eq!(world.store.session_by_hash(&token, before).await.unwrap().unwrap().expires_at, end);
         assert_eq!(world.store.session_by_hash(&token, end).await.unwrap(), None);
+        let after = |moment: Timestamp| {
+            let live = store::pool::Probe::<FoundRow>::new(
+                "SELECT p.id, p.email FROM sessions s JOIN persons p ON p.id = s.person_id
+                WHERE s.token_hash = $1 AND s.expires_at > $2",
+            );
+            let (pool, hash) = (world.store.pool().clone(), token);
+            async move { pool.probe_one(live, &[hash.as_bytes().into(), moment.into()]).await.unwrap().is_some() }
+        };
+        assert!(after(before).await && !after(end).await);
     }
 }
 

@@ -99,7 +99,7 @@ encoded! {
     &'_ [u8] => |this| Value::Blob(this.to_vec());
     Cow<'_, [u8]> => |this| Value::Blob(this.to_vec());
     Uuid => |this| Value::Blob(this.as_bytes().to_vec());
-    Timestamp => |this| Value::Text(this.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, false));
+    Timestamp => |this| Value::Text(domain::clock::stored(*this));
 }
 
 impl Encode<'_, Direct> for String {

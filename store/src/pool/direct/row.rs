@@ -312,7 +312,7 @@ decoded! {
     String => Text, |value| text(value).map(str::to_owned);
     Vec<u8> => Blob | Text, |value| bytes(value).map(<[u8]>::to_vec);
     Uuid => Blob, |value| Ok(Uuid::from_slice(bytes(value)?)?);
-    Timestamp => Text, |value| Ok(chrono::DateTime::parse_from_rfc3339(text(value)?)?.to_utc());
+    Timestamp => Text, |value| Ok(domain::clock::from_stored(text(value)?)?);
 }
 
 impl Type<Direct> for f32 {

@@ -1,0 +1,115 @@
+//! From a request to its handler.
+//!
+//! 1. A request whose method and path are a row of the table, without parameters, goes straight to the handler of that row: one look
+//!    into a map, one boxed future.
+//! 2. Any other goes through axum's router: paths with parameters, pages, `HEAD`, and what no route takes. The router clones and boxes
+//!    every layer of a route for each request.
+//!
+//! Both ways lead through the same [layers](super::layers).
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::response::Response;
+use tower::ServiceExt;
+
+use super::layers::{self, Passage};
+use super::{Accepts, Route};
+use crate::house::House;
+use crate::telemetry::RouteCounts;
+
+/// What a handler of axum returns.
+pub type Handled = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// A function that axum takes as a handler.
+pub trait Endpoint<T>: Handler<T, House, Future = Handled> {}
+
+impl<T, H: Handler<T, House, Future = Handled>> Endpoint<T> for H {}
+
+/// A handler that is called without a router.
+#[derive(Clone)]
+pub struct Direct(Arc<dyn Fn(Request, House) -> Handled + Send + Sync>);
+
+impl Direct {
+    /// To this function.
+    pub fn to<T: 'static>(handler: impl Endpoint<T>) -> Self {
+        Self(Arc::new(move |request, house| handler.clone().call(request, house)))
+    }
+}
+
+impl fmt::Debug for Direct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Direct")
+    }
+}
+
+/// The service of a listener. Clones share it.
+#[derive(Clone)]
+pub struct Front(Arc<Shared>);
+
+struct Shared {
+    house: House,
+    /// Rows without parameters, by their path.
+    rows: HashMap<&'static str, Vec<Row>>,
+    router: Router,
+}
+
+struct Row {
+    method: Method,
+    accepts: Accepts,
+    direct: Direct,
+    counts: Arc<RouteCounts>,
+}
+
+impl Front {
+    /// Serves this table, and `others` beside it.
+    pub(super) fn new(house: House, table: Vec<Route>, others: Router<House>) -> Self {
+        let mut rows: HashMap<_, Vec<_>> = HashMap::new();
+        let mut router = others;
+        for Route { method, path, accepts, handler, direct } in table {
+            if !path.contains('{') {
+                let row = Row { method, accepts, direct, counts: house.requests.of(path) };
+                rows.entry(path).or_default().push(row);
+            }
+            // Each method of a path is a route of its own, with credentials of its own.
+            router = router.route(path, handler.layer(axum::Extension(accepts)));
+        }
+        Self(Arc::new(Shared { router: layers::around(router, house.clone()), house, rows }))
+    }
+
+    /// Answers a request that came from this address.
+    pub async fn answer(self, mut request: Request, peer: SocketAddr) -> Response {
+        let Shared { house, router, .. } = &*self.0;
+        request.extensions_mut().insert(peer);
+        let Some(row) = self.0.row(&request) else {
+            return router.clone().oneshot(request).await.unwrap_or_else(|never: Infallible| match never {});
+        };
+        if row.accepts != Accepts::NONE {
+            request.extensions_mut().insert(row.accepts);
+        }
+        let passage = Passage::begin(&request, Arc::clone(&row.counts), house);
+        // A handler does nothing before it is polled.
+        let handled = (row.direct.0)(request, house.clone());
+        passage.through(handled, house).await
+    }
+}
+
+impl Shared {
+    fn row(&self, request: &Request) -> Option<&Row> {
+        self.rows.get(request.uri().path())?.iter().find(|row| row.method == *request.method())
+    }
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Front").field("rows", &self.0.rows.len()).finish_non_exhaustive()
+    }
+}
