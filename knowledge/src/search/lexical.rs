@@ -43,7 +43,7 @@ struct Full {
 enum Chosen {
     /// Their entries are few: the database ranks all of them.
     Rare(Vec<Asked>),
-    /// All are common, the rarest first: the newest chunks with them are ranked by their texts.
+    /// All are common, the rarest first: chunks with them are ranked by their texts.
     Common(Vec<Asked>),
 }
 
@@ -82,13 +82,14 @@ impl Lexical {
         let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
         for (shelf, counts) in shelves.iter().zip(&counts) {
             let chosen = chosen(&stems, &lexical.weights, counts, settings.postings_max);
+            let entries = counts.iter().map(|count| u64::from(*count)).sum();
             let (found, rated) = match &chosen {
                 Chosen::Rare(asked) => {
                     let found = store.chunks_with_words(shelf, asked, query.spaces(), Wanted::any(most)).await?;
                     (found, Rated::default())
                 }
                 Chosen::Common(asked) => {
-                    let reach = reach(settings, shelves.len(), most);
+                    let reach = reach(settings, shelves.len(), most, entries);
                     let chunks = store.chunks_with_common_words(shelf, asked, query.spaces(), reach).await?;
                     let is_cut = chunks.len() >= reach.chunks_max;
                     let texts = store.chunk_texts(&chunks).await?;
@@ -172,11 +173,15 @@ fn weight(chunks: i64, having: i64) -> f64 {
     ((all - having + 0.5) / (having + 0.5)).ln_1p()
 }
 
-/// How far each of several shelves is searched for common words.
-fn reach(settings: &Settings, shelves: usize, most: usize) -> Reach {
+/// A rank of FTS5 reads each entry of each word once more, which is quick: so many times more entries than are ranked for rare words.
+const RANKED_TIMES: u64 = 30;
+
+/// How far each of several shelves is searched for common words that have so many entries there.
+fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Reach {
     let of_each = |all: usize| all / shelves.max(1);
     let chunks_max = of_each(settings.common_candidates_max).max(most);
-    Reach { chunks_max, walked_max: of_each(settings.common_postings_max).max(chunks_max) }
+    let walked_max = of_each(settings.common_postings_max).max(chunks_max);
+    Reach { chunks_max, walked_max, is_ranked: entries <= settings.postings_max.saturating_mul(RANKED_TIMES) }
 }
 
 impl Rated {
@@ -237,9 +242,10 @@ mod tests {
     #[test]
     fn several_shelves_share_the_reach_of_a_search() {
         let settings = Settings::default();
-        assert_eq!(reach(&settings, 1, 50), Reach { chunks_max: 1_000, walked_max: 20_000 });
-        assert_eq!(reach(&settings, 32, 20), Reach { chunks_max: 31, walked_max: 625 });
-        assert_eq!(reach(&settings, 1_000, 20), Reach { chunks_max: 20, walked_max: 20 });
+        let of = |chunks_max, walked_max, is_ranked| Reach { chunks_max, walked_max, is_ranked };
+        assert_eq!(reach(&settings, 1, 50, 90_000), of(1_000, 20_000, true));
+        assert_eq!(reach(&settings, 32, 20, 90_001), of(31, 625, false));
+        assert_eq!(reach(&settings, 1_000, 20, 0), of(20, 20, true));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use domain::ids::{MemoryId, SpaceId};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use super::words::{Asked, array, in_spaces, quoted};
+use super::words::{Asked, B, K1, array, in_spaces, quoted};
 use super::{ChunkId, Shelf};
 use crate::error::{Corrupt, During, StoreError};
 use crate::memory::json;
@@ -25,6 +25,8 @@ pub struct Reach {
     pub chunks_max: usize,
     /// Maximum number of entries of a word that are walked through.
     pub walked_max: usize,
+    /// Whether the best chunks with all of the words are candidates, and not the newest. SQLite then reads all entries of each word.
+    pub is_ranked: bool,
 }
 
 /// The text of a chunk, as ranking by words needs it.
@@ -62,26 +64,31 @@ const FLOOR_POSTGRES: &str =
     "SELECT COALESCE((SELECT chunk_id FROM words WHERE shelf = $1 AND stem = $2 AND chunk_id < $3
     ORDER BY chunk_id DESC LIMIT 1 OFFSET $4), 0)";
 
-/// The newest chunks between two, as a JSON array.
+/// The first chunks between two in an order, as a JSON array.
 macro_rules! matching_sqlite {
-    ($within:expr) => {
+    ($order:literal, $within:expr) => {
         concat!(
             "SELECT json_group_array(id) FROM (SELECT words.rowid AS id FROM words
                 WHERE words.words MATCH $1 AND words.rowid >= $2 AND words.rowid < $3 AND ",
             $within,
-            " ORDER BY words.rowid DESC LIMIT $4)"
+            " ORDER BY ",
+            $order,
+            " LIMIT $4)"
         )
     };
 }
-const MATCHING_SQLITE: &str = matching_sqlite!("$5 IS NULL AND $6 > 0");
-const MATCHING_IN_SPACES_SQLITE: &str = matching_sqlite!(in_spaces!(sqlite "words.rowid", "$6", "$5"));
+const NEWEST_MATCHING: &str = matching_sqlite!("words.rowid DESC", "$5 IS NULL AND $6 > 0");
+const NEWEST_MATCHING_IN_SPACES: &str =
+    matching_sqlite!("words.rowid DESC", in_spaces!(sqlite "words.rowid", "$6", "$5"));
+const BEST_MATCHING: &str = matching_sqlite!("rank", "$5 IS NULL AND $6 > 0");
+const BEST_MATCHING_IN_SPACES: &str = matching_sqlite!("rank", in_spaces!(sqlite "words.rowid", "$6", "$5"));
 
-/// The newest entries of the rarest word, and of these the chunks that have most of the other words.
+/// The newest entries of the rarest word, and of these the best chunks by all of the words.
 const MATCHING_POSTGRES: &str = concat!(
     "SELECT chunk_id FROM (SELECT n.chunk_id,
-            (SELECT COALESCE(SUM(q.weight), 0) FROM UNNEST(string_to_array($5, ' '), CAST($6 AS DOUBLE PRECISION[])) q (stem, weight)
-                WHERE COALESCE((SELECT TRUE FROM words o
-                    WHERE o.shelf = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), FALSE)) AS score
+            (SELECT SUM(q.weight * COALESCE((SELECT o.frequency * ($9 + 1) / (o.frequency + $9 * (1 - $10 + $10 * o.length / $11))
+                    FROM words o WHERE o.shelf = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), 0))
+                FROM UNNEST(string_to_array($5, ' '), CAST($6 AS DOUBLE PRECISION[])) q (stem, weight)) AS score
         FROM (SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id < $3
             ORDER BY w.chunk_id DESC LIMIT $4) n
         WHERE $7 IS NULL OR ",
@@ -262,7 +269,8 @@ impl Store {
         }
     }
 
-    /// The newest chunks with all of the stems; then, if there are too few, with the rarer half of them; then with the rarest.
+    /// The newest or best chunks with all of the stems; then, if there are too few, the newest with the rarer half of them; then with the
+    /// rarest.
     async fn matching_by_fts5(
         &self,
         on: &Shelf,
@@ -273,12 +281,17 @@ impl Store {
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         let floor = self.floor(on, &asked[0], below, reach.walked_max).await?;
         let (terms, spaces) = (quoted(on, asked), spaces.map(json));
-        let sql = if spaces.is_some() { MATCHING_IN_SPACES_SQLITE } else { MATCHING_SQLITE };
         let mut counts = vec![asked.len(), asked.len().div_ceil(2), 1];
         counts.dedup();
         let (mut found, mut known) = (Vec::new(), HashSet::new());
         for count in counts {
             let query = terms[..count].join(" AND ");
+            let sql = match (reach.is_ranked && count == asked.len(), spaces.is_some()) {
+                (true, false) => BEST_MATCHING,
+                (true, true) => BEST_MATCHING_IN_SPACES,
+                (false, false) => NEWEST_MATCHING,
+                (false, true) => NEWEST_MATCHING_IN_SPACES,
+            };
             let list: String = on_reader!(&self.pool, |db| {
                 let query = sqlx::query_scalar(sql).bind(&query).bind(floor).bind(below);
                 query.bind(limit(reach.chunks_max)).bind(&spaces).bind(on.number).fetch_one(db)
@@ -293,7 +306,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Every lookup of another stem counts as an entry.
+    /// Every lookup of a stem in a chunk counts as an entry.
     async fn matching_by_postgres(
         &self,
         on: &Shelf,
@@ -302,15 +315,16 @@ impl Store {
         below: i64,
         reach: Reach,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        let Some((first, others)) = asked.split_first() else { return Ok(Vec::new()) };
+        let Some(first) = asked.first() else { return Ok(Vec::new()) };
         let entries_max = (reach.walked_max / asked.len()).max(reach.chunks_max);
-        let stems = others.iter().map(|asked| asked.stem.as_str()).collect::<Vec<_>>().join(" ");
-        let weights: Vec<String> = others.iter().map(|asked| asked.weight.to_string()).collect();
+        let stems = asked.iter().map(|asked| asked.stem.as_str()).collect::<Vec<_>>().join(" ");
+        let weights: Vec<String> = asked.iter().map(|asked| asked.weight.to_string()).collect();
         let (weights, spaces) = (format!("{{{}}}", weights.join(",")), spaces.map(array));
         on_reader!(&self.pool, |db| {
             let query = sqlx::query_scalar(MATCHING_POSTGRES).bind(on.number).bind(&first.stem).bind(below);
             let query = query.bind(limit(entries_max)).bind(&stems).bind(&weights);
-            query.bind(&spaces).bind(limit(reach.chunks_max)).fetch_all(db)
+            let query = query.bind(&spaces).bind(limit(reach.chunks_max));
+            query.bind(K1).bind(B).bind(on.length_average()).fetch_all(db)
         })
     }
 }
@@ -340,5 +354,42 @@ impl TryFrom<TextRow> for ChunkText {
             content: row.content,
             words: crate::row::count("chunks.words", row.words)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DatabaseSettings, Pool};
+
+    #[tokio::test]
+    async fn no_walk_reads_a_table_from_end_to_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
+        store.migrate().await.unwrap();
+        let Pool::Sqlite { reader, .. } = store.pool() else { unreachable!() };
+        for sql in [
+            NEWEST_SQLITE,
+            FLOOR_SQLITE,
+            NEWEST_MATCHING,
+            NEWEST_MATCHING_IN_SPACES,
+            BEST_MATCHING,
+            BEST_MATCHING_IN_SPACES,
+            MEMORIES_SQLITE,
+            MEMORIES_OF_SPACES_SQLITE,
+        ] {
+            let explain = sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+            let rows = sqlx::query(explain).fetch_all(reader).await.unwrap();
+            let steps: Vec<String> = rows.iter().map(|row| sqlx::Row::get(row, "detail")).collect();
+            assert!(!steps.is_empty());
+            for step in &steps {
+                let is_bounded = step.contains(" VIRTUAL TABLE INDEX ")
+                    || ["SCAN CONSTANT ROW", "SCAN walked", "SCAN (subquery"].iter().any(|part| step.starts_with(part));
+                assert!(!step.starts_with("SCAN") || is_bounded, "{sql}: {steps:#?}");
+                assert!(!step.contains("TEMP B-TREE"), "{sql}: {steps:#?}");
+                // Of the word index, only the entries of a word.
+                assert!(!step.contains("words VIRTUAL TABLE") || step.contains(":M1"), "{sql}: {steps:#?}");
+            }
+        }
     }
 }

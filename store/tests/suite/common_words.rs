@@ -163,8 +163,8 @@ laws! {
             let stems = stems(query);
             for spaces in library.scopes() {
                 let spaces = spaces.as_deref();
-                for chunks_max in [40, 90, 1_000] {
-                    let reach = Reach { chunks_max, walked_max: 10_000 };
+                for (chunks_max, is_ranked) in [(40, false), (40, true), (90, false), (90, true), (1_000, true)] {
+                    let reach = Reach { chunks_max, walked_max: 10_000, is_ranked };
                     let found = world.store.chunks_with_common_words(&library.shelf, &stems, spaces, reach).await.unwrap();
                     assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "none twice");
                     let within: Vec<(ChunkId, &Known)> = library.within(spaces).collect();
@@ -199,11 +199,12 @@ laws! {
         fill(world, &ada, 0..1, "zebra heat", &[]).await;
         fill(world, &ada, 1..60, "zebra", &[]).await;
         let shelf = shelf(store, &ada).await;
-        let found = async |walked_max| {
-            let reach = Reach { chunks_max: 5, walked_max };
+        let found = async |walked_max, is_ranked| {
+            let reach = Reach { chunks_max: 5, walked_max, is_ranked };
             store.chunks_with_common_words(&shelf, &stems("zebra heat"), None, reach).await.unwrap()
         };
-        let (near, far) = (found(20).await, found(1_000).await);
+        let (near, far) = (found(20, true).await, found(1_000, true).await);
+        assert_eq!((near.len(), far.len()), (found(20, false).await.len(), found(1_000, false).await.len()));
         let all = store.chunks_with_words(&shelf, &stems("zebra"), None, Wanted::any(100)).await.unwrap();
         let oldest = all.iter().min().unwrap();
         assert!(!near.contains(oldest) && far.contains(oldest), "{near:?} {far:?}");
@@ -224,7 +225,7 @@ laws! {
         // One late memory in each space.
         fill(world, &ada, 168..169, "heat wing", &[small, large]).await;
         let shelf = shelf(store, &ada).await;
-        let reach = Reach { chunks_max: 20, walked_max: 1 };
+        let reach = Reach { chunks_max: 20, walked_max: 1, is_ranked: false };
         let found = async |space| {
             let within = Some(&[space][..]);
             let found = store.chunks_with_common_words(&shelf, &stems("heat wing"), within, reach).await.unwrap();

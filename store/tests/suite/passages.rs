@@ -115,7 +115,7 @@ laws_of_vectors! {
         ] {
             let stems = stems(query);
             store.chunks_with_words(&shelf, &stems, None, Wanted::any(10)).await.unwrap();
-            let reach = Reach { chunks_max: 10, walked_max: 10 };
+            let reach = Reach { chunks_max: 10, walked_max: 10, is_ranked: true };
             store.chunks_with_common_words(&shelf, &stems, None, reach).await.unwrap();
             store.chunks_of_newest_memories(&shelf, &stems, None, 10, 10).await.unwrap();
             let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
@@ -142,7 +142,7 @@ laws_of_vectors! {
         let stems = stems("shared secret");
         let (mut ranked, mut common, mut newest) = (Vec::new(), Vec::new(), Vec::new());
         for shelf in &shelves {
-            let reach = Reach { chunks_max: 10, walked_max: 10 };
+            let reach = Reach { chunks_max: 10, walked_max: 10, is_ranked: true };
             let within = Some(&[shared][..]);
             ranked.extend(store.chunks_with_words(shelf, &stems, within, Wanted::any(10)).await.unwrap());
             common.extend(store.chunks_with_common_words(shelf, &stems, within, reach).await.unwrap());
