@@ -200,7 +200,7 @@ impl Spaces {
     fn of(&self, default: SpaceId, nth: usize, memories: usize) -> Vec<SpaceId> {
         let mut spaces = vec![default];
         spaces.extend((nth < memories / SPACE_SHARE).then_some(self.old));
-        spaces.extend((nth % SPACE_SHARE == 0).then_some(self.scattered));
+        spaces.extend(nth.is_multiple_of(SPACE_SHARE).then_some(self.scattered));
         spaces.extend((nth < SMALL_SPACE).then_some(self.small));
         spaces
     }

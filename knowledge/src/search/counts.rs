@@ -35,39 +35,39 @@ struct Kept {
 
 impl Kept {
     /// The count, if it is still right.
-    fn at(self, shelf: &Shelf) -> Option<u32> {
+    fn at(self, on: &Shelf) -> Option<u32> {
         let count = i64::from(self.count);
-        let changes = (shelf.changes - self.changes).abs();
-        let chunks = (shelf.chunks - self.chunks).abs();
+        let changes = (on.changes - self.changes).abs();
+        let chunks = (on.chunks - self.chunks).abs();
         (changes <= count / ENTRIES_OF_A_CHANGE && chunks <= count / ENTRIES_OF_A_CHUNK).then_some(self.count)
     }
 }
 
 impl Counts {
     /// In how many chunks of a shelf each of the stems is.
-    pub async fn of(&self, store: &Store, shelf: &Shelf, stems: &[String]) -> Result<Vec<u32>, StoreError> {
+    pub async fn of(&self, store: &Store, on: &Shelf, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            stems.iter().map(|stem| kept.get(&(shelf.number, stem.clone())).and_then(|kept| kept.at(shelf))).collect()
+            stems.iter().map(|stem| kept.get(&(on.number, stem.clone())).and_then(|kept| kept.at(on))).collect()
         };
         let missing: Vec<String> =
             stems.iter().zip(&counts).filter(|(_, count)| count.is_none()).map(|(stem, _)| stem.clone()).collect();
         if !missing.is_empty() {
-            let counted = store.stems_counted(shelf.number, &missing).await?;
-            self.keep(shelf, missing.into_iter().zip(counted.iter().copied()));
+            let counted = store.stems_counted(on.number, &missing).await?;
+            self.keep(on, missing.into_iter().zip(counted.iter().copied()));
             let mut counted = counted.into_iter();
             counts.iter_mut().filter(|count| count.is_none()).for_each(|count| *count = counted.next());
         }
         Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    fn keep(&self, shelf: &Shelf, counted: impl Iterator<Item = (String, u32)>) {
+    fn keep(&self, on: &Shelf, counted: impl Iterator<Item = (String, u32)>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for (stem, count) in counted.filter(|(_, count)| *count >= COMMON_MIN) {
             if kept.len() >= KEPT_MAX {
                 kept.clear();
             }
-            kept.insert((shelf.number, stem), Kept { count, changes: shelf.changes, chunks: shelf.chunks });
+            kept.insert((on.number, stem), Kept { count, changes: on.changes, chunks: on.chunks });
         }
     }
 }
@@ -76,7 +76,7 @@ impl Counts {
 mod tests {
     use super::*;
 
-    fn shelf(changes: i64, chunks: i64) -> Shelf {
+    fn shelf_at(changes: i64, chunks: i64) -> Shelf {
         Shelf { number: 1, chunks, words: 0, changes }
     }
 
@@ -91,7 +91,7 @@ mod tests {
             (110, 10_041, false),
             (110, 9_959, false),
         ] {
-            assert_eq!(kept.at(&shelf(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
+            assert_eq!(kept.at(&shelf_at(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
         }
     }
 
@@ -99,11 +99,11 @@ mod tests {
     fn only_common_stems_are_kept_and_no_more_than_fit() {
         let counts = Counts::default();
         let stems = |from: usize, to: usize| (from..to).map(|nth| (format!("stem{nth}"), COMMON_MIN));
-        counts.keep(&shelf(1, 1), [("rare".to_owned(), COMMON_MIN - 1)].into_iter());
+        counts.keep(&shelf_at(1, 1), [("rare".to_owned(), COMMON_MIN - 1)].into_iter());
         assert_eq!(counts.kept.lock().unwrap().len(), 0);
-        counts.keep(&shelf(1, 1), stems(0, KEPT_MAX));
+        counts.keep(&shelf_at(1, 1), stems(0, KEPT_MAX));
         assert_eq!(counts.kept.lock().unwrap().len(), KEPT_MAX);
-        counts.keep(&shelf(1, 1), stems(KEPT_MAX, KEPT_MAX + 5));
+        counts.keep(&shelf_at(1, 1), stems(KEPT_MAX, KEPT_MAX + 5));
         assert_eq!(counts.kept.lock().unwrap().len(), 5);
     }
 }
