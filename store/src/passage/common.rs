@@ -155,7 +155,7 @@ impl Store {
         if asked.is_empty() || reach.chunks_max == 0 {
             return Ok(Vec::new());
         }
-        let (mut found, mut below) = (Vec::new(), TOP);
+        let (mut found, mut below, mut walked_max) = (Vec::new(), TOP, reach.walked_max);
         if let Some(spaces) = spaces {
             found = self.newest_of_spaces(on, spaces, reach.chunks_max).await?;
             if found.len() < reach.chunks_max {
@@ -163,8 +163,10 @@ impl Store {
             }
             found.truncate(reach.chunks_max.div_ceil(2));
             below = found.last().copied().unwrap_or(TOP);
+            // Half of the candidates, and a lookup of the spaces for each: half of the entries.
+            walked_max = walked_max.div_ceil(2);
         }
-        let rest = Reach { chunks_max: reach.chunks_max - found.len(), ..reach };
+        let rest = Reach { chunks_max: reach.chunks_max - found.len(), walked_max, ..reach };
         let matching = if self.pool.is_postgres() {
             self.matching_by_postgres(on, asked, spaces, below, rest).await.during(DO)?
         } else {
