@@ -9,6 +9,7 @@
 //!
 //! If the model does not answer, the words alone do.
 
+mod counts;
 mod crowd;
 mod lexical;
 mod meaning;
@@ -24,6 +25,7 @@ use domain::memory::ModelId;
 use store::memory::{Memory, Scope};
 use store::{Store, StoreError};
 
+use self::counts::Counts;
 use self::lexical::Lexical;
 use self::meaning::Meaning;
 use self::score::Scored;
@@ -111,6 +113,7 @@ pub struct Search<E> {
     store: Store,
     embedder: E,
     index: Index,
+    counts: Counts,
     settings: Arc<Settings>,
 }
 
@@ -118,7 +121,7 @@ impl<E: Embed> Search<E> {
     /// Nothing in memory yet.
     pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
         let index = Index::new(store.clone(), settings.index.clone());
-        Self { store, embedder, index, settings: Arc::new(settings) }
+        Self { store, embedder, index, counts: Counts::default(), settings: Arc::new(settings) }
     }
 
     /// Who compares the vectors.
@@ -133,7 +136,7 @@ impl<E: Embed> Search<E> {
             return Ok(Answer { found: Vec::new(), by_words_alone: None });
         }
         let (lexical, meaning) = tokio::join!(
-            Lexical::look_up(&self.store, &shelves, query, &self.settings),
+            Lexical::look_up(&self.store, &self.counts, &shelves, query, &self.settings),
             self.by_meaning(&shelves, query)
         );
         let (lexical, meaning) = (lexical?, meaning?);

@@ -3,6 +3,7 @@
 //! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector, of which whoever searches
 //! keeps an index in memory and follows the shelf's changes ([`follow`]), or leaves the comparing to the database ([`near`]). What was found is read here, in the scope of who asks.
 
+pub mod common;
 pub mod embedding;
 pub mod follow;
 pub mod near;

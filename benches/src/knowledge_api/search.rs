@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use domain::ids::UserAccountId;
+use bytes::Bytes;
+use domain::ids::{SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId, note_digest};
 use domain::{Chance, Clock};
 use serde_json::json;
@@ -22,6 +23,12 @@ use crate::{Options, Result, client, run};
 const CHUNKS_OF_A_MEMORY: usize = 10;
 const CHUNK_CHARS: usize = 500;
 const QUERIES: usize = 500;
+/// Queries of common words alone.
+const COMMON_QUERIES: usize = 50;
+/// Of so many memories, the first are in the old space, and one of each is in the scattered space.
+const SPACE_SHARE: usize = 10;
+/// Memories in the small space, the oldest of all.
+const SMALL_SPACE: usize = 20;
 
 /// `search` by one client, one search after the other.
 pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
@@ -38,9 +45,10 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let before = product.server.usage()?.resident_bytes;
 
     let loading = Instant::now();
-    load(&product, chunks, options.seed)?;
+    let spaces = load(&product, chunks, options.seed)?;
     say(&format!("  {chunks} passages loaded in {:.0} s", loading.elapsed().as_secs_f64()));
     let requests: Vec<_> = queries.iter().map(|query| search(&many, query)).collect();
+    let mut filtered = Filtered::new(&many, &spaces, &queries, &words);
     let first = Instant::now();
     let answer = client::send_all(product.address, &requests[..1], 1)?[0].json(200)?;
     let first = first.elapsed();
@@ -69,6 +77,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
         let sample = run::measure(&product.server, product.address, &plan, 200)?;
         say(&format!("  p50 {:.0} µs, p99 {:.0} µs", sample.p50_us, sample.p99_us));
         ours.samples.push(sample);
+        filtered.measure(&product, options)?;
     }
     let after = product.server.usage()?.resident_bytes;
     let [embedding, scan] = [0, 1].map(|floor: usize| section.floors[floor].median(|sample| sample.p50_us));
@@ -86,9 +95,77 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
         found = found.should("p99 ≤ 50 ms", p99 <= 50_000.0);
     }
     report.find(name, found);
+    filtered.publish(name, p99, report);
     report.find(name, Finding::of("first search, which reads the vectors", ms(first.as_secs_f64() * 1e6)));
     report.find(name, memory(chunks, [before, indexed, after]));
     Ok(())
+}
+
+/// The same searches confined to spaces, and searches for common words, whose costs are compared with those of all memories.
+#[derive(Debug)]
+struct Filtered {
+    cases: Vec<(Case, Vec<Bytes>, Contestant)>,
+}
+
+/// A kind of query, and where it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Case {
+    what: &'static str,
+    is_common: bool,
+    is_filtered: bool,
+}
+
+impl Filtered {
+    fn new(holder: &Holder, spaces: &Spaces, queries: &[String], words: &Words) -> Self {
+        let common: Vec<String> = (0..COMMON_QUERIES).map(|_| words.common_query()).collect();
+        let places = [
+            ("all memories", None),
+            ("the space of the oldest tenth", Some(spaces.old)),
+            ("a space of each tenth memory", Some(spaces.scattered)),
+            ("a small space of the oldest memories", Some(spaces.small)),
+        ];
+        let mut cases = Vec::new();
+        for (is_common, queries) in [(false, queries), (true, &common)] {
+            // All memories are the measurement of the scenario itself.
+            for (what, space) in places.iter().skip(usize::from(!is_common)) {
+                let body = |query: &String| match space {
+                    Some(space) => json!({ "query": query, "spaces": [space] }),
+                    None => json!({ "query": query }),
+                };
+                let requests = queries.iter().map(|query| holder.post("/v1/search", &body(query))).collect();
+                cases.push((Case { what, is_common, is_filtered: space.is_some() }, requests, Contestant::new(what)));
+            }
+        }
+        Self { cases }
+    }
+
+    fn measure(&mut self, product: &Product, options: &Options) -> Result<()> {
+        for (case, requests, contestant) in &mut self.cases {
+            let plan = Plan::cycling(requests, 1, options.seconds);
+            let sample = run::measure(&product.server, product.address, &plan, 200)?;
+            let words = if case.is_common { ", common words" } else { "" };
+            say(&format!("  {}{words}: p50 {:.0} µs, p99 {:.0} µs", case.what, sample.p50_us, sample.p99_us));
+            contestant.samples.push(sample);
+        }
+        Ok(())
+    }
+
+    /// A filter must not cost more than none: `all` is the p99 of the queries of all memories.
+    fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
+        let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
+        let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));
+        for (case, _, contestant) in &self.cases {
+            let (p50, p99) = (contestant.median(|sample| sample.p50_us), contestant.median(|sample| sample.p99_us));
+            let words = if case.is_common { "; common words alone" } else { "" };
+            let mut found =
+                Finding::of(format!("in {}{words}", case.what), format!("p50 {}, p99 {}", ms(p50), ms(p99)));
+            if case.is_filtered {
+                let goal = if case.is_common { all_common } else { all };
+                found = found.should(format!("p99 ≤ {} of all memories", ms(goal)), p99 <= goal);
+            }
+            report.find(name, found);
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
@@ -100,9 +177,38 @@ fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     )
 }
 
+/// Spaces besides the default one, which has all memories.
+#[derive(Debug, Clone, Copy)]
+struct Spaces {
+    old: SpaceId,
+    scattered: SpaceId,
+    small: SpaceId,
+}
+
+impl Spaces {
+    async fn new(store: &Store, account: &UserAccountId, chance: &Chance, clock: &Clock) -> Result<Self> {
+        let mut made = Vec::new();
+        for name in ["old", "scattered", "small"] {
+            let space = SpaceId::from(chance.uuid_v7(clock.now()));
+            store.space_create(space, account, &name.parse()?, false, u32::MAX, clock.now()).await?;
+            made.push(space);
+        }
+        Ok(Self { old: made[0], scattered: made[1], small: made[2] })
+    }
+
+    /// The spaces of the n-th of so many memories.
+    fn of(&self, default: SpaceId, nth: usize, memories: usize) -> Vec<SpaceId> {
+        let mut spaces = vec![default];
+        spaces.extend((nth < memories / SPACE_SHARE).then_some(self.old));
+        spaces.extend(nth.is_multiple_of(SPACE_SHARE).then_some(self.scattered));
+        spaces.extend((nth < SMALL_SPACE).then_some(self.small));
+        spaces
+    }
+}
+
 /// Writes passages straight into the file of the living server, with vectors that nobody computed: embedding 100,000 texts takes half an
 /// hour, and is not what is measured.
-fn load(product: &Product, chunks: usize, seed: u64) -> Result<()> {
+fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
         // The newest key is the one that searches.
@@ -110,6 +216,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<()> {
         let (words, chance, clock) = (Words::new(seed + 1), Chance::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };
         let space = store.space_default(chance.uuid_v7(clock.now()).into(), &account, clock.now()).await?;
+        let spaces = Spaces::new(&store, &account, &chance, &clock).await?;
         let mut row = 0;
         let mut said = Instant::now();
         while row < chunks {
@@ -132,7 +239,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<()> {
                 dedupe: note_digest(&content),
                 chunks: &pieces,
                 model: Some(&model),
-                spaces: &[space],
+                spaces: &spaces.of(space, row / CHUNKS_OF_A_MEMORY, chunks / CHUNKS_OF_A_MEMORY),
                 memories_max: u32::MAX,
             };
             store.memory_put(&put, clock.now()).await?;
@@ -142,7 +249,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<()> {
                 said = Instant::now();
             }
         }
-        Ok(())
+        Ok(spaces)
     })
 }
 

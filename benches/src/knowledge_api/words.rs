@@ -56,6 +56,15 @@ impl Words {
         (0..count).map(|_| self.word()).collect::<Vec<_>>().join(" ")
     }
 
+    /// Two or three words that most texts have.
+    pub fn common_query(&self) -> String {
+        const MOST_COMMON: u64 = 12;
+        let count = 2 + self.chance.below(2);
+        let word =
+            |_| usize::try_from(self.chance.below(MOST_COMMON)).ok().map_or("", |place| self.words[place].as_str());
+        (0..count).map(word).collect::<Vec<_>>().join(" ")
+    }
+
     /// By Zipf's law: the n-th word comes with a probability of about 1/n.
     #[expect(clippy::cast_precision_loss, reason = "20,000 is exact")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 20,000")]

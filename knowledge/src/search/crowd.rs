@@ -59,7 +59,7 @@ impl<E: Embed> Search<E> {
         };
         let by_words = async {
             if lexical.is_full() && crowded(&lexical.chunks) {
-                return lexical.spread(&self.store, query).await;
+                return lexical.spread(&self.store, query, &self.settings).await;
             }
             Ok(Vec::new())
         };

@@ -1,10 +1,16 @@
 //! The leg of words: how much each word of a query tells, and the chunks that have the most of it.
 
-use domain::words::asked;
-use store::passage::words::{Asked, B, Having, K1};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use domain::ids::MemoryId;
+use domain::words::{asked, counts_of};
+use store::passage::common::{ChunkText, Reach};
+use store::passage::words::{Asked, B, K1};
 use store::passage::{ChunkId, Shelf, Wanted};
 use store::{Store, StoreError};
 
+use super::counts::Counts;
 use super::{Query, Settings};
 
 /// Candidates of a shelf, however many shelves there are.
@@ -26,15 +32,34 @@ pub struct Lexical {
 #[derive(Debug, Clone, PartialEq)]
 struct Full {
     shelf: Shelf,
-    asked: Vec<Asked>,
-    having: Having,
+    stems: Chosen,
     most: usize,
+    /// The candidates that have common words.
+    rated: Rated,
+}
+
+/// The stems that find candidates.
+#[derive(Debug, Clone, PartialEq)]
+enum Chosen {
+    /// Their entries are few: the database ranks all of them.
+    Rare(Vec<Asked>),
+    /// All are common, the rarest first: chunks with them are ranked by their texts.
+    Common(Vec<Asked>),
+}
+
+/// Candidates that were ranked by their texts, best first.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Rated {
+    chunks: Vec<(ChunkId, MemoryId)>,
+    /// There may be more chunks with the words.
+    is_cut: bool,
 }
 
 impl Lexical {
     /// Looks the words of a query up on all shelves: how rare a word is, is a matter of all of them together.
     pub async fn look_up(
         store: &Store,
+        known: &Counts,
         shelves: &[Shelf],
         query: &Query,
         settings: &Settings,
@@ -45,27 +70,39 @@ impl Lexical {
         }
         let mut counts = Vec::with_capacity(shelves.len());
         for shelf in shelves {
-            counts.push(store.stems_counted(shelf.number, &stems).await?);
+            counts.push(known.of(store, shelf, &stems).await?);
         }
         let all = shelves.iter().fold((0, 0), |all, shelf| (all.0 + shelf.chunks, all.1 + shelf.words));
         let all = Shelf { number: 0, chunks: all.0, words: all.1, changes: 0 };
         let weights: Vec<f64> = (0..stems.len())
             .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
             .collect();
+        let mut lexical = Self { weights, length_average: all.length_average(), ..Self::default() };
         // Of many shelves, each proposes a few: which are best is seen when they are read.
         let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
-        let (mut chunks, mut full) = (Vec::new(), Vec::new());
         for (shelf, counts) in shelves.iter().zip(&counts) {
-            let (asked, having) = chosen(&stems, &weights, counts, settings.postings_max);
-            // What is not ranked by its words yet is ranked when it is read.
-            let most = if having == Having::EveryNewest { settings.candidates_max.max(most) } else { most };
-            let found = store.chunks_with_words(shelf, &asked, having, query.spaces(), Wanted::any(most)).await?;
+            let chosen = chosen(&stems, &lexical.weights, counts, settings.postings_max);
+            let entries = counts.iter().map(|count| u64::from(*count)).sum();
+            let (found, rated) = match &chosen {
+                Chosen::Rare(asked) => {
+                    let found = store.chunks_with_words(shelf, asked, query.spaces(), Wanted::any(most)).await?;
+                    (found, Rated::default())
+                }
+                Chosen::Common(asked) => {
+                    let reach = reach(settings, shelves.len(), most, entries);
+                    let chunks = store.chunks_with_common_words(shelf, asked, query.spaces(), reach).await?;
+                    let is_cut = chunks.len() >= reach.chunks_max;
+                    let texts = store.chunk_texts(&chunks).await?;
+                    let rated = Rated { chunks: lexical.ranked(&stems, texts).await, is_cut };
+                    (rated.best(Wanted::any(most)), rated)
+                }
+            };
             if found.len() >= most {
-                full.push(Full { shelf: *shelf, asked, having, most });
+                lexical.full.push(Full { shelf: *shelf, stems: chosen, most, rated });
             }
-            chunks.extend(found);
+            lexical.chunks.extend(found);
         }
-        Ok(Self { chunks, weights, length_average: all.length_average(), full })
+        Ok(lexical)
     }
 
     /// Whether some shelf may have more.
@@ -74,13 +111,45 @@ impl Lexical {
     }
 
     /// What those shelves propose when none of their memories takes the places of the others.
-    pub async fn spread(&self, store: &Store, query: &Query) -> Result<Vec<ChunkId>, StoreError> {
+    pub async fn spread(&self, store: &Store, query: &Query, settings: &Settings) -> Result<Vec<ChunkId>, StoreError> {
         let mut chunks = Vec::new();
-        for Full { shelf, asked, having, most } in &self.full {
+        for Full { shelf, stems, most, rated } in &self.full {
             let wanted = Wanted::spread(*most, query.limit);
-            chunks.extend(store.chunks_with_words(shelf, asked, *having, query.spaces(), wanted).await?);
+            match stems {
+                Chosen::Rare(asked) => {
+                    chunks.extend(store.chunks_with_words(shelf, asked, query.spaces(), wanted).await?);
+                }
+                Chosen::Common(asked) => {
+                    chunks.extend(rated.best(wanted));
+                    if rated.is_cut && rated.memories() < query.limit {
+                        let walked_max = settings.common_postings_max;
+                        let newest =
+                            store.chunks_of_newest_memories(shelf, asked, query.spaces(), query.limit, walked_max);
+                        chunks.extend(newest.await?);
+                    }
+                }
+            }
         }
         Ok(chunks)
+    }
+
+    /// Those of the chunks that have any of the stems, best first, newer before older of the same similarity.
+    async fn ranked(&self, stems: &[String], texts: Vec<ChunkText>) -> Vec<(ChunkId, MemoryId)> {
+        let (stems, lexical) = (stems.to_vec(), self.clone());
+        let ranking = tokio::task::spawn_blocking(move || {
+            let mut ranked: Vec<(f64, ChunkId, MemoryId)> = texts
+                .into_iter()
+                .map(|text| {
+                    let counts = counts_of(&stems, &text.title, &text.content);
+                    (lexical.similarity(&counts, text.words), text.chunk, text.memory)
+                })
+                .filter(|(similarity, ..)| *similarity > 0.0)
+                .collect();
+            ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(Reverse(a.1).cmp(&Reverse(b.1))));
+            ranked.into_iter().map(|(_, chunk, memory)| (chunk, memory)).collect()
+        });
+        // Arithmetic; it ends early only with the runtime.
+        ranking.await.unwrap_or_default()
     }
 
     /// BM25 of a chunk, as a part of what no chunk can exceed: 0 to 1. `counts` and `words` are the chunk's.
@@ -104,36 +173,58 @@ fn weight(chunks: i64, having: i64) -> f64 {
     ((all - having + 0.5) / (having + 0.5)).ln_1p()
 }
 
-/// Ranking chunks that have every stem walks through all entries of all of them, which is quick: so many times more than are looked up
-/// for chunks that have some.
+/// A rank of FTS5 reads each entry of each word once more, which is quick: so many times more entries than are ranked for rare words.
 const RANKED_TIMES: u64 = 30;
 
-/// The rarest stems, as many as walk through at most `postings_max` entries. If the rarest alone is in more chunks than that, all
-/// of them, and only chunks that have every one; of stems that nearly every chunk has, no best ones.
-fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> (Vec<Asked>, Having) {
+/// How far each of several shelves is searched for common words that have so many entries there.
+fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Reach {
+    let of_each = |all: usize| all / shelves.max(1);
+    let chunks_max = of_each(settings.common_candidates_max).max(most);
+    let walked_max = of_each(settings.common_postings_max).max(chunks_max);
+    Reach { chunks_max, walked_max, is_ranked: entries <= settings.postings_max.saturating_mul(RANKED_TIMES) }
+}
+
+impl Rated {
+    /// The best that are wanted.
+    fn best(&self, wanted: Wanted) -> Vec<ChunkId> {
+        let mut taken: HashMap<MemoryId, usize> = HashMap::new();
+        let kept = self.chunks.iter().filter(|(_, memory)| {
+            let taken = taken.entry(*memory).or_default();
+            *taken += 1;
+            wanted.each_max.is_none_or(|each_max| *taken <= each_max)
+        });
+        kept.map(|(chunk, _)| *chunk).take(wanted.chunks_max).collect()
+    }
+
+    /// How many memories they belong to.
+    fn memories(&self) -> usize {
+        self.chunks.iter().map(|(_, memory)| memory).collect::<HashSet<_>>().len()
+    }
+}
+
+/// The rarest stems, as many as have at most `postings_max` entries. If the rarest alone has more, all of them.
+fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> Chosen {
     let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
     there.sort_unstable();
     let asked = |at: usize| Asked { stem: stems[at].clone(), weight: weights[at] };
     if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
-        let entries: u64 = there.iter().map(|(count, _)| u64::from(*count)).sum();
-        let few = entries <= postings_max.saturating_mul(RANKED_TIMES);
-        let having = if few { Having::Every } else { Having::EveryNewest };
-        return (there.iter().map(|(_, at)| asked(*at)).collect(), having);
+        return Chosen::Common(there.iter().map(|(_, at)| asked(*at)).collect());
     }
     let mut walked = 0;
     let affordable = there.iter().take_while(|(count, _)| {
         walked += u64::from(*count);
         walked <= postings_max
     });
-    (affordable.map(|(_, at)| asked(*at)).collect(), Having::Some)
+    Chosen::Rare(affordable.map(|(_, at)| asked(*at)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(stems: &[Asked]) -> Vec<&str> {
-        stems.iter().map(|asked| asked.stem.as_str()).collect()
+    fn names(chosen: &Chosen) -> (Vec<&str>, bool) {
+        let (Chosen::Rare(stems) | Chosen::Common(stems)) = chosen;
+        (stems.iter().map(|asked| asked.stem.as_str()).collect(), matches!(chosen, Chosen::Common(_)))
     }
 
     #[test]
@@ -141,13 +232,30 @@ mod tests {
         let stems: Vec<String> = ["common", "absent", "rare", "some"].map(String::from).to_vec();
         let weights = [0.1, 9.0, 5.0, 2.0];
         let choose = |most| chosen(&stems, &weights, &[9_000, 0, 10, 900], most);
-        let every = || vec!["rare", "some", "common"];
-        assert_eq!((names(&choose(10_000).0), choose(10_000).1), (every(), Having::Some));
-        assert_eq!((names(&choose(1_000).0), choose(1_000).1), (vec!["rare", "some"], Having::Some));
-        assert_eq!((names(&choose(5).0), choose(5).1), (every(), Having::EveryNewest));
-        let equal = |most| chosen(&stems[2..], &weights[2..], &[400, 900], most);
-        assert_eq!((names(&equal(50).0), equal(50).1), (vec!["rare", "some"], Having::Every));
-        assert!(chosen(&stems, &weights, &[0; 4], 5).0.is_empty());
+        let every = vec!["rare", "some", "common"];
+        assert_eq!(names(&choose(10_000)), (every.clone(), false));
+        assert_eq!(names(&choose(1_000)), (vec!["rare", "some"], false));
+        assert_eq!(names(&choose(5)), (every, true));
+        assert_eq!(chosen(&stems, &weights, &[0; 4], 5), Chosen::Rare(Vec::new()));
+    }
+
+    #[test]
+    fn several_shelves_share_the_reach_of_a_search() {
+        let settings = Settings::default();
+        let of = |chunks_max, walked_max, is_ranked| Reach { chunks_max, walked_max, is_ranked };
+        assert_eq!(reach(&settings, 1, 50, 90_000), of(1_000, 20_000, true));
+        assert_eq!(reach(&settings, 32, 20, 90_001), of(31, 625, false));
+        assert_eq!(reach(&settings, 1_000, 20, 0), of(20, 20, true));
+    }
+
+    #[test]
+    fn the_best_are_taken_of_each_memory_no_more_than_its_share() {
+        let memory = |nth| -> MemoryId { format!("01890a5d-ac96-774b-bcce-b302099a805{nth}").parse().unwrap() };
+        let (one, other) = (memory(1), memory(2));
+        let rated = Rated { chunks: vec![(5, one), (4, one), (3, one), (2, other)], is_cut: true };
+        assert_eq!(rated.best(Wanted::any(3)), [5, 4, 3]);
+        assert_eq!(rated.best(Wanted { chunks_max: 9, each_max: Some(1) }), [5, 2]);
+        assert_eq!(rated.memories(), 2);
     }
 
     #[test]

@@ -17,9 +17,13 @@ pub struct Settings {
     pub candidates_max: usize,
     /// Different words of a query that are looked for.
     pub words_max: usize,
-    /// Entries of the word index that one search of a shelf walks through: the commonest words of a query beyond that count for
-    /// the similarity, but propose no candidates.
+    /// Entries of the word index that one search of a shelf ranks: the commonest words of a query beyond that count for the similarity, but
+    /// propose no candidates.
     pub postings_max: u64,
+    /// Chunks that are ranked by their texts if the rarest word of a query has more entries than `postings_max`.
+    pub common_candidates_max: usize,
+    /// Entries of the rarest word that are walked through to find them, newest first.
+    pub common_postings_max: usize,
     /// Accounts whose memories one search of spaces goes through, the fullest first.
     pub shelves_max: usize,
     /// Chunks that are shown of a document.
@@ -42,6 +46,8 @@ impl Default for Settings {
             candidates_max: 250,
             words_max: 32,
             postings_max: 3_000,
+            common_candidates_max: 1_000,
+            common_postings_max: 20_000,
             shelves_max: 32,
             chunks_shown: 5,
             content_max: 100_000,
@@ -69,6 +75,8 @@ impl Settings {
             ("candidates_per_document", 1, self.candidates_per_document, 100),
             ("candidates_max", CANDIDATES_MIN, self.candidates_max, 2_000),
             ("words_max", 1, self.words_max, 256),
+            ("common_candidates_max", CANDIDATES_MIN, self.common_candidates_max, 10_000),
+            ("common_postings_max", 1, self.common_postings_max, 1_000_000),
             ("shelves_max", 1, self.shelves_max, 1_000),
             ("chunks_shown", 1, self.chunks_shown, 5),
             ("content_max", 1, self.content_max as usize, 100_000),

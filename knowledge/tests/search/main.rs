@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the bodies of the laws stand outside of the test functions that run them")]
 
 mod agreement;
+mod common;
 mod cranfield;
 mod crowd;
 mod laws;

@@ -102,6 +102,10 @@ impl Store {
                 for space in &new {
                     link_add!(tx, space, memory, turn.number);
                 }
+                // New chunks are in every space of the memory, and known chunks in the new ones.
+                if gone.is_some() || !new.is_empty() {
+                    sqlx::query(SPACE_CHUNKS).bind(memory).bind(turn.number).execute(&mut *tx).await?;
+                }
                 Ok(outcome)
             },
             commit if |outcome| *outcome != Put::QuotaExceeded
@@ -123,6 +127,10 @@ const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, conte
 const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3 WHERE id = $1";
 const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4
     WHERE number = $1";
+
+const SPACE_CHUNKS: &str = "INSERT INTO space_chunks (space_id, shelf, chunk_id)
+    SELECT l.space_id, $2, c.id FROM memory_spaces l JOIN chunks c ON c.memory_id = l.memory_id WHERE l.memory_id = $1
+    ON CONFLICT DO NOTHING";
 
 /// The spaces after the new ones are added, and those that are new.
 fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {
@@ -166,7 +174,7 @@ macro_rules! link_add {
 }
 use link_add;
 
-/// Takes the chunks of a memory away, with their words; vectors go by themselves.
+/// Deletes the chunks of a memory, with their words and their places in spaces. Their vectors are deleted by the foreign key.
 macro_rules! chunks_delete {
     ($tx:ident, $memory:expr, $postgres:expr) => {{
         let words = if $postgres {
@@ -175,6 +183,11 @@ macro_rules! chunks_delete {
             "DELETE FROM words WHERE rowid IN (SELECT id FROM chunks WHERE memory_id = $1)"
         };
         sqlx::query(words).bind($memory).execute(&mut *$tx).await?;
+        let places =
+            "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)
+            AND shelf = (SELECT shelf FROM memories WHERE id = $1)
+            AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
+        sqlx::query(places).bind($memory).execute(&mut *$tx).await?;
         sqlx::query("DELETE FROM chunks WHERE memory_id = $1").bind($memory).execute(&mut *$tx).await?;
     }};
 }

@@ -28,42 +28,34 @@ pub struct Asked {
     pub weight: f64,
 }
 
-/// Which chunks are found by words, and in which order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Having {
-    /// Any of the stems; best first.
-    Some,
-    /// All of the stems; best first.
-    Every,
-    /// All of the stems; newest first. Nothing is ranked, so it costs little however common the stems are. The first stem should be the
-    /// rarest. If no memory may have as many as there are, each has its last one.
-    EveryNewest,
-}
-
-/// From chunk to chunk of a shelf, newest first, each time past all others of its memory: whoever writes holds the shelf, so the
-/// numbers of a memory's chunks follow one another.
-macro_rules! newest_of_each {
-    ($select:literal, $having:expr, $chunk:literal, $most:literal) => {
+/// The condition that a chunk of a shelf is in one of the spaces: an index lookup for each space, whatever else is in the spaces.
+macro_rules! in_spaces {
+    (sqlite $chunk:expr, $shelf:expr, $spaces:expr) => {
         concat!(
-            "WITH RECURSIVE walked (id, nth) AS (
-                SELECT CAST(9223372036854775807 AS BIGINT), CAST(0 AS BIGINT)
-                UNION ALL
-                SELECT (",
-            $select,
-            $having,
-            " AND ",
+            "EXISTS (SELECT 1 FROM space_chunks l
+                WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each(",
+            $spaces,
+            ")) AND l.shelf = ",
+            $shelf,
+            " AND l.chunk_id = ",
             $chunk,
-            " < COALESCE((SELECT first.id FROM chunks last JOIN chunks first ON first.memory_id = last.memory_id
-                        WHERE last.id = walked.id ORDER BY first.ordinal LIMIT 1), walked.id)
-                    ORDER BY ",
+            ")"
+        )
+    };
+    // Without EXISTS, which PostgreSQL may execute as a hash of all chunks of the spaces.
+    (postgres $chunk:expr, $shelf:expr, $spaces:expr) => {
+        concat!(
+            "COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST(",
+            $spaces,
+            " AS UUID[])) AND l.shelf = ",
+            $shelf,
+            " AND l.chunk_id = ",
             $chunk,
-            " DESC LIMIT 1), walked.nth + 1
-                FROM walked WHERE walked.id IS NOT NULL AND walked.nth < ",
-            $most,
-            ") SELECT id FROM walked WHERE nth > 0 AND id IS NOT NULL"
+            " LIMIT 1), FALSE)"
         )
     };
 }
+pub(super) use in_spaces;
 
 impl Store {
     /// In how many chunks of a shelf each of `stems` is.
@@ -84,84 +76,61 @@ impl Store {
         names.iter().map(|name| Ok(crate::row::count("words", counts.get(name).copied().unwrap_or(0))?)).collect()
     }
 
-    /// The chunks of a shelf in which the stems are. With `spaces`, only chunks of memories that are linked to one of them.
+    /// The best chunks of a shelf that have any of the stems, best first. With `spaces`, only chunks in one of them. Every entry of the
+    /// stems is ranked; of common stems [`Store::chunks_with_common_words`] returns candidates.
     pub async fn chunks_with_words(
         &self,
         on: &Shelf,
         asked: &[Asked],
-        having: Having,
         spaces: Option<&[SpaceId]>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, StoreError> {
-        let spaces = spaces.map(json);
         let found = if asked.is_empty() {
             Ok(Vec::new())
         } else if self.pool.is_postgres() {
-            match having {
-                Having::EveryNewest => self.newest_of_postgres(on, asked, spaces.as_deref(), wanted).await,
-                _ => self.ranked_by_postgres(on, asked, having, spaces.as_deref(), wanted).await,
-            }
+            self.ranked_by_postgres(on, asked, spaces.map(array).as_deref(), wanted).await
         } else {
-            self.found_by_fts5(on, asked, having, spaces.as_deref(), wanted).await
+            self.ranked_by_fts5(on, asked, spaces.map(json).as_deref(), wanted).await
         };
         found.during("find chunks by their words")
     }
 
-    async fn found_by_fts5(
+    async fn ranked_by_fts5(
         &self,
         on: &Shelf,
         asked: &[Asked],
-        having: Having,
         spaces: Option<&str>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        macro_rules! matching {
-            (anywhere) => {
-                "words.words MATCH $1 AND $2 IS NULL"
+        macro_rules! best {
+            ($matching:expr) => {
+                concat!("SELECT rowid FROM words WHERE words.words MATCH $1 AND ", $matching, " ORDER BY rank LIMIT $3")
             };
-            (in_spaces) => {
-                "words.words MATCH $1 AND EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                    WHERE c.id = words.rowid
-                        AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))"
-            };
-        }
-        macro_rules! found {
-            (best $place:ident) => {
-                concat!("SELECT rowid FROM words WHERE ", matching!($place), " ORDER BY rank LIMIT $3")
-            };
-            (newest $place:ident) => {
-                concat!("SELECT rowid FROM words WHERE ", matching!($place), " ORDER BY rowid DESC LIMIT $3")
-            };
-            (best of each $place:ident) => {
+            (of each $matching:expr) => {
                 concat!(
                     "SELECT id FROM (SELECT words.rowid AS id, words.rank AS score, ROW_NUMBER() OVER
                             (PARTITION BY placed.memory_id ORDER BY words.rank, words.rowid) AS place
-                        FROM words CROSS JOIN chunks placed ON placed.id = words.rowid WHERE ",
-                    matching!($place),
-                    ") WHERE place <= $4 ORDER BY score, id LIMIT $3"
+                        FROM words CROSS JOIN chunks placed ON placed.id = words.rowid WHERE words.words MATCH $1 AND ",
+                    $matching,
+                    ") WHERE place <= $5 ORDER BY score, id LIMIT $3"
                 )
             };
-            (newest of each $place:ident) => {
-                newest_of_each!("SELECT words.rowid FROM words WHERE ", matching!($place), "words.rowid", "$3")
-            };
         }
-        let sql = match (having, spaces, wanted.each_max) {
-            (Having::EveryNewest, None, None) => found!(newest anywhere),
-            (Having::EveryNewest, Some(_), None) => found!(newest in_spaces),
-            (Having::EveryNewest, None, Some(_)) => found!(newest of each anywhere),
-            (Having::EveryNewest, Some(_), Some(_)) => found!(newest of each in_spaces),
-            (_, None, None) => found!(best anywhere),
-            (_, Some(_), None) => found!(best in_spaces),
-            (_, None, Some(_)) => found!(best of each anywhere),
-            (_, Some(_), Some(_)) => found!(best of each in_spaces),
+        const BEST: &str = best!("$2 IS NULL AND $4 > 0");
+        const BEST_IN_SPACES: &str = best!(in_spaces!(sqlite "words.rowid", "$4", "$2"));
+        const BEST_OF_EACH: &str = best!(of each "$2 IS NULL AND $4 > 0");
+        const BEST_OF_EACH_IN_SPACES: &str = best!(of each in_spaces!(sqlite "words.rowid", "$4", "$2"));
+        let sql = match (spaces, wanted.each_max) {
+            (None, None) => BEST,
+            (Some(_), None) => BEST_IN_SPACES,
+            (None, Some(_)) => BEST_OF_EACH,
+            (Some(_), Some(_)) => BEST_OF_EACH_IN_SPACES,
         };
-        // Letters and digits within quotes: nothing that anybody types is an operator.
-        let tokens: Vec<String> = asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect();
-        let query = tokens.join(if having == Having::Some { " OR " } else { " AND " });
-        let each_max = wanted.each_max.filter(|_| having != Having::EveryNewest).map(limit);
+        let query = quoted(on, asked).join(" OR ");
         on_reader!(&self.pool, |db| {
-            let query = sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(limit(wanted.chunks_max));
-            if let Some(each_max) = each_max { query.bind(each_max) } else { query }.fetch_all(db)
+            let query =
+                sqlx::query_scalar(sql).bind(&query).bind(spaces).bind(limit(wanted.chunks_max)).bind(on.number);
+            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(db)
         })
     }
 
@@ -169,33 +138,32 @@ impl Store {
         &self,
         on: &Shelf,
         asked: &[Asked],
-        having: Having,
         spaces: Option<&str>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         macro_rules! ranked {
             () => {
-                "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
-                    / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) AS score
-                FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.shelf = $1 AND w.stem = q.key
-                WHERE $3 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                    WHERE c.id = w.chunk_id
-                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($3 AS json))))
-                GROUP BY w.chunk_id HAVING COUNT(*) >= $7"
+                concat!(
+                    "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
+                        / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) AS score
+                    FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.shelf = $1 AND w.stem = q.key
+                    WHERE $3 IS NULL OR ",
+                    in_spaces!(postgres "w.chunk_id", "$1", "$3"),
+                    " GROUP BY w.chunk_id"
+                )
             };
         }
         const BEST: &str =
-            concat!("SELECT chunk_id FROM (", ranked!(), ") ranked ORDER BY score DESC, chunk_id LIMIT $8");
+            concat!("SELECT chunk_id FROM (", ranked!(), ") ranked ORDER BY score DESC, chunk_id LIMIT $7");
         const BEST_OF_EACH: &str = concat!(
             "SELECT chunk_id FROM (SELECT chunk_id, score, ROW_NUMBER() OVER
                     (PARTITION BY placed.memory_id ORDER BY score DESC, chunk_id) AS place FROM (",
             ranked!(),
             ") ranked JOIN chunks placed ON placed.id = ranked.chunk_id) placed
-                WHERE place <= $9 ORDER BY score DESC, chunk_id LIMIT $8"
+                WHERE place <= $8 ORDER BY score DESC, chunk_id LIMIT $7"
         );
         let stems: HashMap<&str, f64> = asked.iter().map(|asked| (asked.stem.as_str(), asked.weight)).collect();
         let stems = serde_json::to_string(&stems).unwrap_or_default();
-        let at_least = if having == Having::Some { 1 } else { limit(asked.len()) };
         on_reader!(&self.pool, |db| {
             let query = sqlx::query_scalar(if wanted.each_max.is_some() { BEST_OF_EACH } else { BEST })
                 .bind(on.number)
@@ -204,42 +172,8 @@ impl Store {
                 .bind(K1)
                 .bind(B)
                 .bind(on.length_average())
-                .bind(at_least)
                 .bind(limit(wanted.chunks_max));
             if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(db)
-        })
-    }
-
-    /// Walks backwards through the chunks with the first stem, and ends as soon as there are enough.
-    async fn newest_of_postgres(
-        &self,
-        on: &Shelf,
-        asked: &[Asked],
-        spaces: Option<&str>,
-        wanted: Wanted,
-    ) -> Result<Vec<ChunkId>, sqlx::Error> {
-        macro_rules! having {
-            () => {
-                "w.shelf = $1 AND w.stem = $2
-                AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(CAST($3 AS json)) q
-                    WHERE NOT EXISTS (SELECT 1 FROM words o
-                        WHERE o.shelf = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
-                AND ($4 IS NULL OR EXISTS (SELECT 1 FROM chunks c JOIN memory_spaces l ON l.memory_id = c.memory_id
-                    WHERE c.id = w.chunk_id
-                        AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json)))))"
-            };
-        }
-        const NEWEST: &str =
-            concat!("SELECT w.chunk_id FROM words w WHERE ", having!(), " ORDER BY w.chunk_id DESC LIMIT $5");
-        const NEWEST_OF_EACH: &str =
-            newest_of_each!("SELECT w.chunk_id FROM words w WHERE ", having!(), "w.chunk_id", "$5");
-        let Some((first, others)) = asked.split_first() else { return Ok(Vec::new()) };
-        let others: Vec<&str> = others.iter().map(|asked| asked.stem.as_str()).collect();
-        let others = json(&others);
-        let sql = if wanted.each_max.is_some() { NEWEST_OF_EACH } else { NEWEST };
-        on_reader!(&self.pool, |db| {
-            let query = sqlx::query_scalar(sql).bind(on.number).bind(&first.stem).bind(&others);
-            query.bind(spaces).bind(limit(wanted.chunks_max)).fetch_all(db)
         })
     }
 }
@@ -251,6 +185,17 @@ impl Shelf {
         let (words, chunks) = (self.words as f64, self.chunks as f64);
         (words / chunks.max(1.0)).max(1.0)
     }
+}
+
+/// Stems as terms of an FTS5 query: letters and digits within quotes, so that no stem is an operator.
+pub(super) fn quoted(on: &Shelf, asked: &[Asked]) -> Vec<String> {
+    asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect()
+}
+
+/// Ids as an array of PostgreSQL.
+pub(super) fn array(spaces: &[SpaceId]) -> String {
+    let ids: Vec<String> = spaces.iter().map(ToString::to_string).collect();
+    format!("{{{}}}", ids.join(","))
 }
 
 /// A stem of a shelf, as FTS5 has it. The number ends at the first `x`.

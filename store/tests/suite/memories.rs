@@ -78,7 +78,7 @@ pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
 async fn rows_left(world: &World) -> i64 {
     const SQL: &str =
         "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
-        + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM memories)";
+        + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM space_chunks) + (SELECT COUNT(*) FROM memories)";
     match world.store.pool() {
         Pool::Sqlite { reader, .. } => sqlx::query_scalar(SQL).fetch_one(reader).await,
         Pool::Postgres(pool) => sqlx::query_scalar(SQL).fetch_one(pool).await,

@@ -5,9 +5,10 @@ use domain::memory::ModelId;
 use domain::words::asked;
 use store::Store;
 use store::memory::Scope;
+use store::passage::common::Reach;
 use store::passage::follow::Followed;
 use store::passage::vector::packed;
-use store::passage::words::{Asked, Having};
+use store::passage::words::Asked;
 use store::passage::{ChunkId, Shelf, Wanted};
 
 use crate::memories::{Draft, model, space};
@@ -22,9 +23,9 @@ fn stems(query: &str) -> Vec<Asked> {
 }
 
 /// The texts of the chunks that have the words of a query.
-async fn texts(store: &Store, account: &UserAccountId, query: &str, having: Having) -> Vec<String> {
+async fn texts(store: &Store, account: &UserAccountId, query: &str) -> Vec<String> {
     let shelf = shelf(store, account).await;
-    let found = store.chunks_with_words(&shelf, &stems(query), having, None, Wanted::any(10)).await.unwrap();
+    let found = store.chunks_with_words(&shelf, &stems(query), None, Wanted::any(10)).await.unwrap();
     in_order(store, account, &found).await
 }
 
@@ -58,20 +59,16 @@ laws_of_vectors! {
         let mut titled = Draft::new(world, &ada, "2", &["nothing of the kind"]);
         titled.title = "Café über 東京都";
         titled.put(store, 9).await;
-        assert_eq!(texts(store, &ada, "HEAT", Having::Some).await, ["heat conducts, heated heating heats", "the heat of a wing"]);
-        assert_eq!(texts(store, &ada, "heating wing", Having::Some).await[0], "the heat of a wing");
-        assert_eq!(texts(store, &ada, "heating wing", Having::Every).await, ["the heat of a wing"]);
-        assert_eq!(texts(store, &ada, "heating wing", Having::EveryNewest).await, ["the heat of a wing"]);
-        let newest = texts(store, &ada, "heat", Having::EveryNewest).await;
-        assert_eq!(newest, ["the heat of a wing", "heat conducts, heated heating heats"]);
+        assert_eq!(texts(store, &ada, "HEAT").await, ["heat conducts, heated heating heats", "the heat of a wing"]);
+        assert_eq!(texts(store, &ada, "heating wing").await[0], "the heat of a wing");
         for query in ["cafe", "ÜBER", "東京"] {
-            assert_eq!(texts(store, &ada, query, Having::Some).await, ["nothing of the kind"], "{query}");
+            assert_eq!(texts(store, &ada, query).await, ["nothing of the kind"], "{query}");
         }
         let counted: Vec<String> = asked("heat wing absent", 9);
         let shelf = shelf(store, &ada).await;
         assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
         assert!(shelf.length_average() > 1.0);
-        assert!(store.chunks_with_words(&shelf, &[], Having::Some, None, Wanted::any(10)).await.unwrap().is_empty());
+        assert!(store.chunks_with_words(&shelf, &[], None, Wanted::any(10)).await.unwrap().is_empty());
     }
 
     async fn of_each_memory_only_its_share_is_found(world: &World) {
@@ -87,10 +84,10 @@ laws_of_vectors! {
         }
         let at = shelf(store, &ada).await;
         for spaces in [None, Some([shared])] {
-            let found = async |having, chunks_max, each_max| {
+            let found = async |chunks_max, each_max| {
                 let wanted = Wanted { chunks_max, each_max: Some(each_max) };
                 let spaces = spaces.as_ref().map(<[_; 1]>::as_slice);
-                let found = store.chunks_with_words(&at, &stems("heat wing"), having, spaces, wanted).await.unwrap();
+                let found = store.chunks_with_words(&at, &stems("heat wing"), spaces, wanted).await.unwrap();
                 let texts = in_order(store, &ada, &found).await;
                 let what = |text: &String| (text.split(' ').next().unwrap().to_owned(), text.matches("more").count());
                 texts.iter().map(what).collect::<Vec<_>>()
@@ -98,17 +95,12 @@ laws_of_vectors! {
             let named = |found: &[(&str, usize)]| -> Vec<(String, usize)> {
                 found.iter().map(|(key, nth)| ((*key).to_owned(), *nth)).collect()
             };
-            for having in [Having::Some, Having::Every] {
-                let mut all = found(having, 100, 2).await;
-                assert!(all.is_sorted_by_key(|(_, nth)| *nth), "best first, {having:?}: {all:?}");
-                assert_eq!(found(having, 5, 2).await, all[..5], "{having:?}");
-                all.sort();
-                let twos = [("fourth", 1), ("fourth", 2), ("second", 1), ("second", 2), ("third", 1), ("third", 2)];
-                assert_eq!(all, [named(&[("first", 1)]), named(&twos)].concat(), "{having:?}");
-            }
-            let newest = named(&[("fourth", 130), ("third", 3), ("second", 70), ("first", 1)]);
-            assert_eq!(found(Having::EveryNewest, 100, 2).await, newest);
-            assert_eq!(found(Having::EveryNewest, 2, 2).await, newest[..2]);
+            let mut all = found(100, 2).await;
+            assert!(all.is_sorted_by_key(|(_, nth)| *nth), "best first: {all:?}");
+            assert_eq!(found(5, 2).await, all[..5]);
+            all.sort();
+            let twos = [("fourth", 1), ("fourth", 2), ("second", 1), ("second", 2), ("third", 1), ("third", 2)];
+            assert_eq!(all, [named(&[("first", 1)]), named(&twos)].concat());
         }
     }
 
@@ -122,13 +114,14 @@ laws_of_vectors! {
             "x'; DROP TABLE words; --", "%", "_", "\0near", "$1", "🦀🦀", "\u{202e}near", "null", "[]", "\u{1}",
         ] {
             let stems = stems(query);
-            for having in [Having::Some, Having::Every, Having::EveryNewest] {
-                store.chunks_with_words(&shelf, &stems, having, None, Wanted::any(10)).await.unwrap();
-            }
+            store.chunks_with_words(&shelf, &stems, None, Wanted::any(10)).await.unwrap();
+            let reach = Reach { chunks_max: 10, walked_max: 10, is_ranked: true };
+            store.chunks_with_common_words(&shelf, &stems, None, reach).await.unwrap();
+            store.chunks_of_newest_memories(&shelf, &stems, None, 10, 10).await.unwrap();
             let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
             store.stems_counted(shelf.number, &names).await.unwrap();
         }
-        assert_eq!(texts(store, &ada, "near(", Having::Some).await.len(), 1);
+        assert_eq!(texts(store, &ada, "near(").await.len(), 1);
     }
 
     async fn words_and_passages_stay_within_their_scope(world: &World) {
@@ -141,17 +134,23 @@ laws_of_vectors! {
             linked.spaces = vec![shared];
             linked.put(store, 9).await;
         }
-        assert_eq!(texts(store, &ada, "secret", Having::Some).await.len(), 2);
+        assert_eq!(texts(store, &ada, "secret").await.len(), 2);
         let in_shared = Scope::Spaces(vec![shared]);
         let shelves = store.shelves_in(&in_shared, 9).await.unwrap();
         assert_eq!(shelves.len(), 2);
         assert_eq!(store.shelves_in(&in_shared, 1).await.unwrap().len(), 1);
-        for having in [Having::Some, Having::Every, Having::EveryNewest] {
-            let mut found = Vec::new();
-            for shelf in &shelves {
-                let stems = stems("shared secret");
-                found.extend(store.chunks_with_words(shelf, &stems, having, Some(&[shared]), Wanted::any(10)).await.unwrap());
-            }
+        let stems = stems("shared secret");
+        let (mut ranked, mut common, mut newest) = (Vec::new(), Vec::new(), Vec::new());
+        for shelf in &shelves {
+            let reach = Reach { chunks_max: 10, walked_max: 10, is_ranked: true };
+            let within = Some(&[shared][..]);
+            ranked.extend(store.chunks_with_words(shelf, &stems, within, Wanted::any(10)).await.unwrap());
+            common.extend(store.chunks_with_common_words(shelf, &stems, within, reach).await.unwrap());
+            newest.extend(store.chunks_of_newest_memories(shelf, &stems, within, 10, 10).await.unwrap());
+        }
+        for mut found in [ranked, common, newest] {
+            found.sort_unstable();
+            found.dedup();
             assert_eq!(found.len(), 2);
         }
         let everything: Vec<ChunkId> = (0..100).collect();
@@ -187,7 +186,7 @@ laws_of_vectors! {
         assert_eq!(kept.len(), usize::from(COUNT));
         for at in (0..COUNT).filter(|at| usize::from(*at) != SILENT) {
             assert!(kept.contains(&(text(at), Some(vector(at)))), "{at}");
-            assert_eq!(texts(store, &ada, &format!("word{at}"), Having::Some).await, [text(at)]);
+            assert_eq!(texts(store, &ada, &format!("word{at}")).await, [text(at)]);
         }
         // Another model's, all at once, the other way round.
         let other = ModelId { name: "other".into(), dimensions: 4 };

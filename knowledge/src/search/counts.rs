@@ -1,0 +1,109 @@
+//! In how many chunks the common stems are.
+//!
+//! The database counts a stem by walking through all its entries, which takes milliseconds for a common one. A process therefore keeps
+//! the counts of common stems, and uses one as long as the shelf has changed so little since that the count is right within a few
+//! percent. The counts of all other stems are exact.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use store::passage::Shelf;
+use store::{Store, StoreError};
+
+/// Fewer entries are counted in microseconds.
+const COMMON_MIN: u32 = 1_000;
+/// A count is used until a shelf has had one change for every so many entries,
+const ENTRIES_OF_A_CHANGE: i64 = 256;
+/// or has gained or lost one chunk for every so many entries.
+const ENTRIES_OF_A_CHUNK: i64 = 64;
+/// Maximum number of counts in memory: about 1 MB.
+const KEPT_MAX: usize = 10_000;
+
+/// Counts of common stems. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    kept: Arc<Mutex<HashMap<(i64, String), Kept>>>,
+}
+
+/// A count, and the shelf at that time.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    count: u32,
+    changes: i64,
+    chunks: i64,
+}
+
+impl Kept {
+    /// The count, if it is still right.
+    fn at(self, on: &Shelf) -> Option<u32> {
+        let count = i64::from(self.count);
+        let changes = (on.changes - self.changes).abs();
+        let chunks = (on.chunks - self.chunks).abs();
+        (changes <= count / ENTRIES_OF_A_CHANGE && chunks <= count / ENTRIES_OF_A_CHUNK).then_some(self.count)
+    }
+}
+
+impl Counts {
+    /// In how many chunks of a shelf each of the stems is.
+    pub async fn of(&self, store: &Store, on: &Shelf, stems: &[String]) -> Result<Vec<u32>, StoreError> {
+        let mut counts: Vec<Option<u32>> = {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            stems.iter().map(|stem| kept.get(&(on.number, stem.clone())).and_then(|kept| kept.at(on))).collect()
+        };
+        let missing: Vec<String> =
+            stems.iter().zip(&counts).filter(|(_, count)| count.is_none()).map(|(stem, _)| stem.clone()).collect();
+        if !missing.is_empty() {
+            let counted = store.stems_counted(on.number, &missing).await?;
+            self.keep(on, missing.into_iter().zip(counted.iter().copied()));
+            let mut counted = counted.into_iter();
+            counts.iter_mut().filter(|count| count.is_none()).for_each(|count| *count = counted.next());
+        }
+        Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    fn keep(&self, on: &Shelf, counted: impl Iterator<Item = (String, u32)>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        for (stem, count) in counted.filter(|(_, count)| *count >= COMMON_MIN) {
+            if kept.len() >= KEPT_MAX {
+                kept.clear();
+            }
+            kept.insert((on.number, stem), Kept { count, changes: on.changes, chunks: on.chunks });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shelf_at(changes: i64, chunks: i64) -> Shelf {
+        Shelf { number: 1, chunks, words: 0, changes }
+    }
+
+    #[test]
+    fn a_count_is_used_until_the_shelf_has_changed_by_a_few_percent() {
+        let kept = Kept { count: 2_560, changes: 100, chunks: 10_000 };
+        for (changes, chunks, is_right) in [
+            (100, 10_000, true),
+            (110, 10_040, true),
+            (90, 9_960, true),
+            (111, 10_000, false),
+            (110, 10_041, false),
+            (110, 9_959, false),
+        ] {
+            assert_eq!(kept.at(&shelf_at(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
+        }
+    }
+
+    #[test]
+    fn only_common_stems_are_kept_and_no_more_than_fit() {
+        let counts = Counts::default();
+        let stems = |from: usize, to: usize| (from..to).map(|nth| (format!("stem{nth}"), COMMON_MIN));
+        counts.keep(&shelf_at(1, 1), [("rare".to_owned(), COMMON_MIN - 1)].into_iter());
+        assert_eq!(counts.kept.lock().unwrap().len(), 0);
+        counts.keep(&shelf_at(1, 1), stems(0, KEPT_MAX));
+        assert_eq!(counts.kept.lock().unwrap().len(), KEPT_MAX);
+        counts.keep(&shelf_at(1, 1), stems(KEPT_MAX, KEPT_MAX + 5));
+        assert_eq!(counts.kept.lock().unwrap().len(), 5);
+    }
+}
