@@ -83,7 +83,7 @@ pub struct WriterSettings {
     pub group_max: usize,
     /// Chains whose heads are kept in memory; those with events outside the indexes stay in any case.
     pub chains_max: usize,
-    /// Bytes of the write-ahead log from which on it is copied into the file.
+    /// Bytes of the write-ahead log from which on it begins anew; it is copied into the file in parts.
     pub wal_bytes: u64,
     /// Events after which the indexes are written while the log is busy.
     pub index_every: usize,

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use domain::{Chance, Clock};
 use rusqlite::Connection;
-use store::pool::{SqliteFile, WalGrowth};
+use store::pool::{SqliteFile, WalCopier, WalGrowth};
 use tokio::sync::oneshot;
 
 use self::chains::Chains;
@@ -49,6 +49,10 @@ use self::group::Committed;
 pub use self::group::is_of_one_row;
 pub use self::ids::number_in;
 
+/// The write-ahead log is copied in so many parts.
+const PARTS: u64 = 16;
+/// How many times the limit the write-ahead log may be long before the groups wait for its copy.
+const LENGTH_MAX: u64 = 4;
 /// Events after which a slice of an index is written although more wait.
 const SLICE_EVERY: usize = 256;
 /// A pass over the indexes begins at the latest this long after the last, if there is an event.
@@ -99,6 +103,7 @@ impl Writer {
     ) -> Result<Self, LogError> {
         let (jobs, queue) = mpsc::channel();
         let queued = Arc::<AtomicUsize>::default();
+        let copier = WalCopier::start(file.clone()).map_err(LogError::Thread)?;
         let worker = Worker {
             file,
             clock: clock.clone(),
@@ -109,6 +114,8 @@ impl Writer {
             appends,
             open: None,
             wal: WalGrowth::default(),
+            copier,
+            has_rest: false,
             unsliced: 0,
             indexed_at: Instant::now(),
             index_error: None,
@@ -178,6 +185,9 @@ struct Worker {
     open: Option<Open>,
     /// Length of the write-ahead log.
     wal: WalGrowth,
+    copier: WalCopier,
+    /// Whether the log was copied in parts, and this thread has not copied the rest since.
+    has_rest: bool,
     /// Events since a slice of an index was written.
     unsliced: usize,
     /// When the last pass over the indexes began or failed.
@@ -324,14 +334,29 @@ impl Worker {
         }
     }
 
-    /// Copies the write-ahead log into the file when it is long. A failure is not the fault of any event: the log stays as it
-    /// is, and the next transaction finds out whether the connection is still good.
+    /// Has the write-ahead log copied into the file, on another thread and a part at a time, so that no group waits for much of it. Once
+    /// the log is long and little of it is left to copy, this thread copies the rest, and the log begins anew with the next commit. A
+    /// failure is not the fault of any event: the next transaction finds out whether the connection is still good.
     fn checkpoint(&mut self) {
         let Some(open) = &self.open else { return };
         self.wal.committed();
-        if !self.wal.is_over(self.settings.wal_bytes) {
+        let wal_bytes = self.settings.wal_bytes;
+        let is_too_long = self.wal.length() >= wal_bytes.saturating_mul(LENGTH_MAX);
+        if self.copier.is_busy() && !is_too_long {
             return;
         }
+        let has_part = self.wal.is_over(wal_bytes / PARTS);
+        if has_part && !is_too_long {
+            self.copier.begin();
+            self.wal.mark();
+            self.has_rest = true;
+            return;
+        }
+        let is_due = has_part || (self.has_rest && self.wal.length() >= wal_bytes);
+        if !is_due {
+            return;
+        }
+        self.has_rest = false;
         if let Err(error) = self.wal.copy(&open.db) {
             tracing::warn!(error = %error, "the write-ahead log could not be copied into the file; it grows until it can");
             self.open = None;

@@ -5,8 +5,15 @@
 //! `log.wal_bytes`, the thread that owns the connection answers the group and then copies. Only the next group waits.
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::{fmt, io};
 
 use rusqlite::Connection;
+
+use super::SqliteFile;
 
 /// Bytes of the header that each page has in the log (<https://www.sqlite.org/fileformat2.html#the_write_ahead_log>).
 const FRAME_HEADER_BYTES: u64 = 24;
@@ -47,12 +54,97 @@ impl WalGrowth {
 
     /// Whether the log has grown by so many bytes.
     pub fn is_over(&self, bytes: u64) -> bool {
-        (self.pages - self.copied).saturating_mul(self.page_bytes + FRAME_HEADER_BYTES) >= bytes
+        self.bytes(self.pages - self.copied) >= bytes
+    }
+
+    /// How long the log is, in bytes.
+    pub fn length(&self) -> u64 {
+        self.bytes(self.pages)
+    }
+
+    fn bytes(&self, pages: u64) -> u64 {
+        pages.saturating_mul(self.page_bytes + FRAME_HEADER_BYTES)
+    }
+
+    /// Another connection begins to copy what there is now.
+    pub fn mark(&mut self) {
+        self.copied = self.pages;
     }
 
     /// Copies as much of the log as no reader needs in its place, without waiting for anyone.
     pub fn copy(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.copied = self.pages;
         connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    }
+}
+
+/// Copies the write-ahead log of a file on a thread and a connection of its own, while the owner of another connection appends to it.
+///
+/// A log that is written without pause never begins anew by such copies alone: what was appended during the last one is left. The owner
+/// copies that little itself.
+pub struct WalCopier {
+    /// `None` once it is dropped.
+    ask: Option<Sender<()>>,
+    is_busy: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl WalCopier {
+    /// Starts the thread, which opens its connection with the first copy.
+    pub fn start(file: SqliteFile) -> io::Result<Self> {
+        let (ask, asked) = mpsc::channel();
+        let is_busy = Arc::<AtomicBool>::default();
+        let is_copying = Arc::clone(&is_busy);
+        let work = move || {
+            let mut connection = None;
+            for () in asked {
+                if let Err(error) = copy(&file, &mut connection) {
+                    let file = file.path().display();
+                    tracing::warn!(%file, %error, "the write-ahead log could not be copied into the file; it grows until it can");
+                    connection = None;
+                }
+                is_copying.store(false, Ordering::Release);
+            }
+        };
+        let thread = thread::Builder::new().name("attache-wal".to_owned()).spawn(work)?;
+        Ok(Self { ask: Some(ask), is_busy, thread: Some(thread) })
+    }
+
+    /// Whether a copy is under way.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Acquire)
+    }
+
+    /// Begins a copy.
+    pub fn begin(&self) {
+        self.is_busy.store(true, Ordering::Release);
+        if self.ask.as_ref().is_none_or(|ask| ask.send(()).is_err()) {
+            self.is_busy.store(false, Ordering::Release);
+        }
+    }
+}
+
+fn copy(file: &SqliteFile, connection: &mut Option<Connection>) -> rusqlite::Result<()> {
+    let connection = match connection {
+        Some(connection) => connection,
+        none => none.insert(file.writer()?),
+    };
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+}
+
+impl fmt::Debug for WalCopier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WalCopier")
+    }
+}
+
+/// Waits for the copy that is under way, so that the connection is closed afterwards.
+impl Drop for WalCopier {
+    fn drop(&mut self) {
+        self.ask = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported where it occurred.
+            drop(thread.join());
+        }
     }
 }
