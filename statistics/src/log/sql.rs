@@ -236,7 +236,8 @@ macro_rules! activity {
 }
 
 /// The index of activity is written behind the log, so a page is made of what the index has, the events `$7` (JSON array of numbers), and
-/// the events after number `$8` and after what is indexed. SQLite looks rows up by an id that a correlated query found.
+/// the events after number `$8` and after what is indexed. A number may belong to another event if the group of the first was rolled
+/// back, so the scope is compared with the row. SQLite looks rows up by an id that a correlated query found.
 macro_rules! sqlite_activity {
     ($scope:literal) => {
         concat!(
@@ -251,7 +252,10 @@ macro_rules! sqlite_activity {
                     AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
                     ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6)
                 UNION
-                SELECT value FROM json_each($7)
+                SELECT n.id FROM json_each($7) r CROSS JOIN events n ON n.id = r.value
+                    CROSS JOIN sources s ON s.id = n.source_id WHERE ",
+            $scope,
+            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2)
                 UNION
                 SELECT n.id FROM events n JOIN sources s ON s.id = n.source_id
                     WHERE n.id > MAX($8, (SELECT events FROM indexed WHERE id = 1)) AND ",
