@@ -200,7 +200,7 @@ async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
     let world = world_over(&upstream).await;
     let person = world.person("ada@example.com").await;
     let machines = [world.attached_machine(&person).await, world.attached_machine(&person).await];
-    upstream.go_down();
+    upstream.go_down().await;
     let answer = world.post(CONSENT, &person.cookie, &json!({ "level": "off" })).await;
     let body = answer.refused(502, "consent_audit_forward_failed");
     assert_eq!(body, json!({ "error": "consent_audit_forward_failed", "written": 2 }));

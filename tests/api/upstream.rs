@@ -187,7 +187,7 @@ async fn a_service_that_is_down_is_left_alone_and_found_again() {
         let response = reqwest::get(format!("http://{}/readyz", world.server.admin_address)).await.unwrap();
         (response.status().as_u16(), response.json::<serde_json::Value>().await.unwrap()["upstream"].clone())
     };
-    upstream.go_down();
+    upstream.go_down().await;
     for _ in 0..4 {
         world.event(&machine, &event).await.refused(424, "temporarily_unavailable");
     }
@@ -275,7 +275,7 @@ async fn reads_pass_through_whatever_they_are() {
             (status, body.as_bytes(), Some("text/x-proof"))
         );
     }
-    upstream.go_down();
+    upstream.go_down().await;
     world.activity(&machine, "").await.refused(424, "temporarily_unavailable");
     world.proof(&machine, "019b76da-a800-7a67-8a14-94a3f41b0634").await.refused(424, "temporarily_unavailable");
     upstream.assert_no_surprises();

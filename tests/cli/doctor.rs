@@ -146,7 +146,7 @@ async fn the_statistics_service_is_asked() {
     let wrong = at("another").run(&["doctor"]);
     assert!(wrong.code == Some(1) && wrong.stdout.contains("upstream.token"), "{wrong:?}");
     assert_eq!(upstream.take_surprises().len(), 1, "the token");
-    upstream.go_down();
+    upstream.go_down().await;
     let away = at(TOKEN).run(&["doctor"]);
     assert!(away.code == Some(1) && away.stdout.contains("is upstream.url right?"), "{away:?}");
 }

@@ -25,7 +25,7 @@ use judge::Judge;
 pub use judge::Taken;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{JoinHandle, JoinSet};
 pub use wire::Request;
 
 /// The bearer token that the fake expects: the product's `upstream.token`.
@@ -39,7 +39,7 @@ pub struct Upstream {
     address: SocketAddr,
     state: Arc<State>,
     /// The accept loop, which owns every connection; `None` while the service is down.
-    accepting: Mutex<Option<AbortHandle>>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Upstream {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let state = Arc::new(State { judge: Mutex::default(), seen: watch::Sender::new(0) });
-        let accepting = Mutex::new(Some(tokio::spawn(accept(listener, Arc::clone(&state))).abort_handle()));
+        let accepting = Mutex::new(Some(tokio::spawn(accept(listener, Arc::clone(&state)))));
         Self { address, state, accepting }
     }
 
@@ -104,9 +104,12 @@ impl Upstream {
     }
 
     /// The service goes down: its port refuses, its connections are cut. What it took stays.
-    pub fn go_down(&self) {
-        if let Some(accepting) = lock(&self.accepting).take() {
+    pub async fn go_down(&self) {
+        let accepting = lock(&self.accepting).take();
+        if let Some(accepting) = accepting {
             accepting.abort();
+            // Until the task has ended, it accepts and its connections answer.
+            drop(accepting.await);
         }
     }
 
@@ -116,7 +119,7 @@ impl Upstream {
     /// When somebody else has taken the port.
     #[expect(clippy::expect_used, reason = "without its upstream a test has nothing to show")]
     pub async fn come_back(&self) {
-        self.go_down();
+        self.go_down().await;
         let bound = async {
             loop {
                 // The aborted accept loop lets go of the port when the runtime gets to it.
@@ -127,7 +130,7 @@ impl Upstream {
             }
         };
         let listener = tokio::time::timeout(PATIENCE, bound).await.expect("the port is still free");
-        *lock(&self.accepting) = Some(tokio::spawn(accept(listener, Arc::clone(&self.state))).abort_handle());
+        *lock(&self.accepting) = Some(tokio::spawn(accept(listener, Arc::clone(&self.state))));
     }
 
     /// What an honest client would not have sent, and forgets it: for the tests that provoke it.
@@ -152,7 +155,9 @@ impl Upstream {
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        self.go_down();
+        if let Some(accepting) = lock(&self.accepting).take() {
+            accepting.abort();
+        }
         if !thread::panicking() {
             self.assert_no_surprises();
         }

@@ -105,7 +105,7 @@ async fn a_hanging_or_late_answer_outlasts_the_client_who_leaves() {
 async fn down_it_refuses_and_back_it_remembers() {
     let upstream = Upstream::start().await;
     send(&upstream, &delivery("a")).await.unwrap();
-    upstream.go_down();
+    upstream.go_down().await;
     while TcpStream::connect(upstream.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
