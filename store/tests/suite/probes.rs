@@ -49,6 +49,18 @@ store::row! {
 }
 
 laws! {
+    async fn a_database_that_lost_a_table_of_credentials_is_not_readable(world: &World) {
+        let rename = async |sql: &'static str| {
+            let pool = world.store.pool();
+            store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
+        };
+        world.store.readable().await.unwrap();
+        rename("ALTER TABLE machines RENAME TO elsewhere").await;
+        world.store.readable().await.unwrap_err();
+        rename("ALTER TABLE elsewhere RENAME TO machines").await;
+        world.store.readable().await.unwrap();
+    }
+
     async fn parameters_are_bound_by_number(world: &World) {
         let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $2 AND id = $1");
         let person = world.person("ada@example.com").await;
