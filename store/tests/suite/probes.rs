@@ -59,6 +59,8 @@ laws! {
         world.store.readable().await.unwrap_err();
         rename("ALTER TABLE elsewhere RENAME TO machines").await;
         world.store.readable().await.unwrap();
+        let found = store::pool::Probe::<FoundRow>::new("SELECT id, email FROM persons WHERE email = $1");
+        world.store.pool().try_probe(found, &["nobody@example.com".into()]).await.unwrap();
     }
 
     async fn parameters_are_bound_by_number(world: &World) {
