@@ -160,7 +160,7 @@ pub struct LogSettings {
     pub chains_max: usize,
     /// SQLite: size of a page of a log file that is created, in bytes; a power of two from 512 to 65,536.
     pub page_bytes: u32,
-    /// SQLite: size of the write-ahead log, in bytes, at which it begins anew; it is copied into the file in parts.
+    /// SQLite: size of the write-ahead log, in bytes, at which it is overwritten from its beginning; it is copied into the file in parts.
     pub wal_bytes: u64,
     /// SQLite: events after which a busy log writes its indexes.
     pub index_every: usize,

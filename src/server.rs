@@ -141,12 +141,12 @@ fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartE
     bound().map_err(|source| StartError::Listen { address, knob, source })
 }
 
-/// What a listener serves.
+/// The service of a listener.
 #[derive(Debug, Clone)]
 enum Service {
     /// One of the APIs.
     Public(Front),
-    /// What operators see.
+    /// The operators' listener.
     Admin(Router),
 }
 

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `store` | a transaction on the main database does not commit within the deadline |
 //! | `reads` | a lookup of a credential fails, on SQLite also where the pooled connections would answer instead |
-//! | `log` | a transaction or a short read fails on the embedded log's database; or appends of this process failed a moment ago |
+//! | `log` | a transaction or a short read fails on the embedded log's database; or an append of this process failed within the last 5 seconds |
 //! | `disk` | the file system of the embedded databases has fewer free bytes than `admin.free_bytes_min` |
 //! | `lookup`, `intake`, `append`, `hold`, … | the actor does not run, or finished nothing for `admin.stalled_after` although messages wait |
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
@@ -54,7 +54,7 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// What fails without making the server unready: an external statistics service.
+    /// Failures that do not make the server unready: those of an external statistics service.
     pub(super) degraded: Vec<Failing>,
 }
 

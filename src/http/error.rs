@@ -260,7 +260,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The body of an error, with its members in alphabetical order. Neither codes nor names need escapes.
+/// The body of an error, with its members in alphabetical order. Codes and names need no escapes.
 fn written(code: &'static str, mut members: Vec<(&'static str, Value)>) -> Vec<u8> {
     let mut body = Vec::with_capacity(64);
     members.retain(|(name, _)| *name != "error");

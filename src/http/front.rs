@@ -2,7 +2,7 @@
 //!
 //! 1. A request whose method and path are a row of the table, without parameters, goes straight to the handler of that row: one look
 //!    into a map, one boxed future.
-//! 2. Any other goes through axum's router: paths with parameters, pages, `HEAD`, and what no route takes. The router clones and boxes
+//! 2. Any other goes through axum's router: paths with parameters, pages, `HEAD`, and requests without a route. The router clones and boxes
 //!    every layer of a route for each request.
 //!
 //! Both ways lead through the same [layers](super::layers).
@@ -26,7 +26,7 @@ use super::{Accepts, Route};
 use crate::house::House;
 use crate::telemetry::RouteCounts;
 
-/// What a handler of axum returns.
+/// The future of a handler of axum.
 pub type Handled = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// A function that axum takes as a handler.

@@ -83,7 +83,7 @@ pub struct WriterSettings {
     pub group_max: usize,
     /// Chains whose heads are kept in memory; those with events outside the indexes stay in any case.
     pub chains_max: usize,
-    /// Bytes of the write-ahead log from which on it begins anew; it is copied into the file in parts.
+    /// Size of the write-ahead log, in bytes, at which it is overwritten from its beginning; it is copied into the file in parts.
     pub wal_bytes: u64,
     /// Events after which the indexes are written while the log is busy.
     pub index_every: usize,
@@ -186,7 +186,7 @@ impl LogError {
         }
     }
 
-    /// Whether the stored tree cannot be grown, while appends go on.
+    /// Whether only the stored tree cannot be grown. Appends are not affected.
     fn is_of_the_tree(&self) -> bool {
         matches!(self, Self::Inconsistent | Self::Tree(_) | Self::Gap(_))
     }

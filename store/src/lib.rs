@@ -103,7 +103,7 @@ impl Store {
         in_transaction!(&self.pool, |tx| sqlx::query(SQL).execute(&mut *tx).await.map(drop)).during("write a heartbeat")
     }
 
-    /// Reads as requests do that present a credential, to learn whether the database answers short reads.
+    /// Reads as requests do that present a credential, to test whether the database answers short reads.
     pub async fn readable(&self) -> Result<(), StoreError> {
         // No secret has this hash.
         self.pool.try_probe(probes::MACHINE_BY_SECRET, &[[].as_slice().into()]).await.during("look a credential up")

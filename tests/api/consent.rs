@@ -187,7 +187,7 @@ async fn world_over(upstream: &Upstream) -> World {
     world_with_outbox(upstream, Duration::from_millis(50)).await
 }
 
-/// What waits is sent every now and then beside the requests.
+/// The outbox sends waiting reports at this interval, besides the requests.
 async fn world_with_outbox(upstream: &Upstream, every: Duration) -> World {
     let url = upstream.url();
     World::with(|settings| {

@@ -245,7 +245,7 @@ both! {
     async fn a_server_that_cannot_read_is_unready_and_names_the_part(world: World) {
         let pool = world.server.house.store.pool();
         assert_eq!(readiness(&world).await.0, 200);
-        // Writes go on: their probe needs another table.
+        // Writes still work: their probe needs another table.
         run(pool, "ALTER TABLE machines RENAME TO gone").await;
         let body = world
             .eventually("it is unready", async || {

@@ -170,17 +170,22 @@ async fn what_the_service_cannot_take_as_it_is_is_held() {
     assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
 }
 
+/// A server whose breaker opens for a second after `failures` failures.
+async fn world_with_breaker(upstream: &Upstream, failures: u32) -> World {
+    let url = upstream.url();
+    World::with(|settings| {
+        settings.upstream.url = Some(url);
+        settings.upstream.token = Some(TOKEN.into());
+        settings.upstream.breaker.failures = failures;
+        settings.upstream.breaker.open = Duration::from_secs(1);
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_down_is_left_alone_and_found_again() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-        settings.upstream.breaker.failures = 3;
-        settings.upstream.breaker.open = Duration::from_secs(1);
-    })
-    .await;
+    let world = world_with_breaker(&upstream, 3).await;
     let machine = world.machine().await;
     let event = Chain::new(&machine).next();
     let ready = async || {
@@ -207,14 +212,7 @@ async fn a_service_that_is_down_is_left_alone_and_found_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_of_which_nothing_is_asked_any_more_is_degraded_only_while_requests_are_refused() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-        settings.upstream.breaker.failures = 1;
-        settings.upstream.breaker.open = Duration::from_secs(1);
-    })
-    .await;
+    let world = world_with_breaker(&upstream, 1).await;
     let machine = world.machine().await;
     let ready = async || {
         let response = reqwest::get(format!("http://{}/readyz", world.server.admin_address)).await.unwrap();

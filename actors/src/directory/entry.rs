@@ -308,7 +308,7 @@ impl<A: KeyedActor> Entry<A> {
 }
 
 impl<A: KeyedActor> Desk<A> {
-    /// What is dropped when the actor has ended; `None` if it has.
+    /// The channel that closes when the actor ends; `None` after that.
     fn end(&mut self) -> Option<&watch::Sender<()>> {
         (self.phase != Phase::Ended).then(|| &*self.end.get_or_insert_with(|| watch::Sender::new(())))
     }

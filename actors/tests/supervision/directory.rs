@@ -314,7 +314,7 @@ async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_lea
             Bank::new(&world, 0..1, &ActorSettings { stuck_after: STUCK_AFTER, idle_after, ..settings() });
         let root = world.root(vec![child]).await;
         assert_eq!(bank.ask(0, Tell::Add).await, Ok(1));
-        // It has been idle for longer than it may leave: leaving has its whole time all the same.
+        // The idle time before, which exceeds `stuck_after`, does not count.
         tokio::time::sleep(STUCK_AFTER + SECOND).await;
         let begun = Instant::now();
         assert_eq!(bank.ask(0, Tell::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");

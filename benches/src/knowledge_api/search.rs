@@ -25,7 +25,7 @@ const CHUNK_CHARS: usize = 500;
 const QUERIES: usize = 500;
 /// Queries of common words alone.
 const COMMON_QUERIES: usize = 50;
-/// Of so many memories, the first are in the old space, and one of each is in the scattered space.
+/// Among this number of memories, the first are in the old space, and one of each is in the scattered space.
 const SPACE_SHARE: usize = 10;
 /// Memories in the small space, the oldest of all.
 const SMALL_SPACE: usize = 20;
@@ -196,7 +196,7 @@ impl Spaces {
         Ok(Self { old: made[0], scattered: made[1], small: made[2] })
     }
 
-    /// The spaces of the n-th of so many memories.
+    /// The spaces of the n-th memory among this number.
     fn of(&self, default: SpaceId, nth: usize, memories: usize) -> Vec<SpaceId> {
         let mut spaces = vec![default];
         spaces.extend((nth < memories / SPACE_SHARE).then_some(self.old));

@@ -12,9 +12,9 @@ use store::{Store, StoreError};
 
 /// Fewer entries are counted in microseconds.
 const COMMON_MIN: u32 = 1_000;
-/// A count is used until a shelf has had one change for every so many entries,
+/// A count expires when a shelf has had one change per this number of entries,
 const ENTRIES_OF_A_CHANGE: i64 = 256;
-/// or has gained or lost one chunk for every so many entries.
+/// or has gained or lost one chunk per this number of entries.
 const ENTRIES_OF_A_CHUNK: i64 = 64;
 /// Maximum number of counts in memory: about 1 MB.
 const KEPT_MAX: usize = 10_000;

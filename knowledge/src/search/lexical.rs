@@ -1,6 +1,5 @@
 //! The leg of words: how much each word of a query tells, and the chunks that have the most of it.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use domain::ids::MemoryId;
@@ -145,7 +144,7 @@ impl Lexical {
                 })
                 .filter(|(similarity, ..)| *similarity > 0.0)
                 .collect();
-            ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(Reverse(a.1).cmp(&Reverse(b.1))));
+            ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
             ranked.into_iter().map(|(_, chunk, memory)| (chunk, memory)).collect()
         });
         // Arithmetic; it ends early only with the runtime.
@@ -173,10 +172,10 @@ fn weight(chunks: i64, having: i64) -> f64 {
     ((all - having + 0.5) / (having + 0.5)).ln_1p()
 }
 
-/// A rank of FTS5 reads each entry of each word once more, which is quick: so many times more entries than are ranked for rare words.
+/// Entries that FTS5 ranks at most for common words, as a multiple of `postings_max`: its rank only reads each entry once more.
 const RANKED_TIMES: u64 = 30;
 
-/// How far each of several shelves is searched for common words that have so many entries there.
+/// Limits of a search of one of several shelves for common words with this number of entries.
 fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Reach {
     let of_each = |all: usize| all / shelves.max(1);
     let chunks_max = of_each(settings.common_candidates_max).max(most);

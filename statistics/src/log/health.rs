@@ -34,7 +34,7 @@ impl Log {
         }
     }
 
-    /// Reads as requests for proofs do, to learn whether the database answers short reads.
+    /// Reads as requests for proofs do, to test whether the database answers short reads.
     pub async fn readable(&self) -> Result<(), LogError> {
         self.pool.try_probe(statements::TREE, &[]).await.during("read the signed tree")
     }

@@ -65,44 +65,21 @@ impl Log {
         // One more than is shown tells whether there is a next page.
         let rows_max = i64::from(limit) + 1;
         let identities = identities(scope);
-        let mut rows: Vec<sql::ActivityRow> = match &self.pool {
-            Pool::Sqlite { reader, .. } => {
-                let [of_machine, of_identities] = <sqlx::Sqlite as Dialect>::ACTIVITY;
-                let [of_machine_too, of_identities_too] = sql::SOURCES_OF;
-                let (page, sources) = match scope.machine {
-                    Some(machine) => (
-                        sqlx::query_as(of_machine).bind(machine.as_uuid()),
-                        sqlx::query_scalar(of_machine_too).bind(machine.as_uuid()),
-                    ),
-                    None => (
-                        sqlx::query_as(of_identities).bind(&identities),
-                        sqlx::query_scalar(of_identities_too).bind(&identities),
-                    ),
-                };
-                // What is not indexed when this is read is either here or indexed when the page is read.
-                let sources: Vec<i64> = sources.bind(lane).fetch_all(reader).await.during("read sources")?;
-                let window =
-                    Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
-                let (recent, known) = self.recent.page(&sources.into_iter().collect(), window);
-                let recent = serde_json::to_string(&recent).unwrap_or_default();
-                let page = page.bind(lane).bind(since).bind(before.received_at_ms).bind(before.id).bind(rows_max);
-                page.bind(recent).bind(known).fetch_all(reader).await
+        let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
+        let unindexed = self.unindexed(scope, &identities, lane, window).await?;
+        let mut rows: Vec<sql::ActivityRow> = on_reader!(&self.pool, |db: Db| {
+            let [of_machine, of_identities] = <Db as Dialect>::ACTIVITY;
+            let page = match scope.machine {
+                Some(machine) => sqlx::query_as(of_machine).bind(machine.as_uuid()),
+                None => sqlx::query_as(of_identities).bind(&identities),
+            };
+            let page = page.bind(lane).bind(since).bind(before.received_at_ms).bind(before.id).bind(rows_max);
+            match &unindexed {
+                Some((numbers, last)) => page.bind(numbers).bind(last),
+                None => page,
             }
-            Pool::Postgres(pool) => {
-                let [of_machine, of_identities] = <sqlx::Postgres as Dialect>::ACTIVITY;
-                let page = match scope.machine {
-                    Some(machine) => sqlx::query_as(of_machine).bind(machine.as_uuid()),
-                    None => sqlx::query_as(of_identities).bind(&identities),
-                };
-                page.bind(lane)
-                    .bind(since)
-                    .bind(before.received_at_ms)
-                    .bind(before.id)
-                    .bind(rows_max)
-                    .fetch_all(pool)
-                    .await
-            }
-        }
+            .fetch_all(db)
+        })
         .during("read activity")?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
@@ -110,6 +87,26 @@ impl Log {
         let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
         let events: Vec<Value> = rows.iter().map(entry).collect();
         Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
+    }
+
+    /// The events of a page that are not indexed yet, as a JSON array of numbers, and the number of the newest event that this process knows.
+    /// It has to be called before the page is read: an event leaves the memory only after it was indexed. `None` on PostgreSQL.
+    async fn unindexed(
+        &self,
+        scope: &Scope,
+        identities: &str,
+        lane: Option<&str>,
+        window: Window,
+    ) -> Result<Option<(String, i64)>, LogError> {
+        let Pool::Sqlite { reader, .. } = &self.pool else { return Ok(None) };
+        let [of_machine, of_identities] = sql::SOURCES_OF;
+        let sources = match scope.machine {
+            Some(machine) => sqlx::query_scalar(of_machine).bind(machine.as_uuid()),
+            None => sqlx::query_scalar(of_identities).bind(identities),
+        };
+        let sources: Vec<i64> = sources.bind(lane).fetch_all(reader).await.during("read sources")?;
+        let (numbers, last) = self.recent.page(&sources.into_iter().collect(), window);
+        Ok(Some((serde_json::to_string(&numbers).unwrap_or_default(), last)))
     }
 
     /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use domain::ids::EventId;
 
 /// The events behind those that are indexed. Clones share them. Empty while the writer has no connection; readers then find the events
-/// in the table, as they do with events that another process appended a moment ago.
+/// in the table, as they do with events of another process that this one has not folded in.
 #[derive(Debug, Clone, Default)]
 pub struct Recent(Arc<RwLock<Newest>>);
 
@@ -18,7 +18,7 @@ struct Newest {
     numbers: HashMap<EventId, i64>,
 }
 
-/// What the indexes will have of an event.
+/// The members of an event that the indexes contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
     pub event_id: EventId,
@@ -26,14 +26,14 @@ pub struct Recorded {
     pub received_at_ms: i64,
 }
 
-/// Which events a page of activity may show.
+/// The events that a page of activity may show.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     /// Received from this moment on, in milliseconds since 1970.
     pub since: i64,
-    /// Only what is older than this, by when it was received and by its number.
+    /// Exclusive upper bound: milliseconds since 1970, and number of an event.
     pub before: (i64, i64),
-    /// How many.
+    /// Maximum number of events.
     pub events_max: usize,
 }
 
@@ -69,7 +69,7 @@ impl Recent {
         self.read().last()
     }
 
-    /// How many there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.read().events.len()
     }

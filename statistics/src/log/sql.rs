@@ -235,8 +235,8 @@ macro_rules! activity {
     };
 }
 
-/// The index of activity is written behind the log, so a page is made of what the index has, the events `$7` (JSON array of numbers), and
-/// the events after number `$8` and after what is indexed. A number may belong to another event if the group of the first was rolled
+/// The index of activity is written behind the log, so a page consists of events in the index, the events `$7` (JSON array of numbers), and
+/// the events after number `$8` that are not indexed. A number may belong to another event if the group of the first was rolled
 /// back, so the scope is compared with the row. SQLite looks rows up by an id that a correlated query found.
 macro_rules! sqlite_activity {
     ($scope:literal) => {

@@ -7,8 +7,8 @@
 //!    bounded number of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits
 //!    for any of it, only the next group does.
 //!
-//! What the thread keeps in memory is a function of the log: heads, sources and the newest events. Each transaction begins with a look
-//! whether another connection has committed, so events of another process are folded in first. After any error the connection is closed
+//! The memory of the thread is a function of the log: heads, sources and the newest events. Each transaction begins with a check whether
+//! another connection has committed, so events of another process are folded in first. After any error the connection is closed
 //! and all of that memory is dropped; the next group opens the file again and reads what it holds.
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
@@ -47,11 +47,11 @@ use super::{DuringSqlite as _, LogError, WriterSettings};
 
 use self::group::Committed;
 pub use self::group::is_of_one_row;
-pub use self::ids::number_in;
+pub use self::ids::{ENTRY_BYTES, number_in};
 
-/// The write-ahead log is copied in so many parts.
+/// Number of parts in which the write-ahead log is copied.
 const PARTS: u64 = 16;
-/// How many times the limit the write-ahead log may be long before the groups wait for its copy.
+/// Length of the write-ahead log, as a multiple of its limit, from which on the groups wait for its copy.
 const LENGTH_MAX: u64 = 4;
 /// Events after which a slice of an index is written although more wait.
 const SLICE_EVERY: usize = 256;
@@ -320,7 +320,7 @@ impl Worker {
         self.open.as_ref().is_some_and(Open::has_index_work)
     }
 
-    /// Writes a slice of the indexes, unless events wait and the last slice was a moment ago.
+    /// Writes a slice of the indexes, unless events wait and fewer than [`SLICE_EVERY`] were taken since the last slice.
     fn index_some(&mut self) {
         self.begin_indexing(self.recent.len() >= self.settings.index_every);
         if !self.has_index_work() || (!self.waiting.is_empty() && self.unsliced < SLICE_EVERY) {
@@ -335,8 +335,8 @@ impl Worker {
     }
 
     /// Has the write-ahead log copied into the file, on another thread and a part at a time, so that no group waits for much of it. Once
-    /// the log is long and little of it is left to copy, this thread copies the rest, and the log begins anew with the next commit. A
-    /// failure is not the fault of any event: the next transaction finds out whether the connection is still good.
+    /// the log exceeds its limit and little of it is left to copy, this thread copies the rest, and the next commit overwrites the log from
+    /// its beginning. A failure is not the fault of any event: the next transaction shows whether the connection is still good.
     fn checkpoint(&mut self) {
         let Some(open) = &self.open else { return };
         self.wal.committed();
@@ -367,15 +367,15 @@ impl Worker {
     /// it goes everything that was known through it. A fault of the stored tree is the exception: it is found before anything in memory
     /// changes, and reading the events behind the tree again with each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
+        const OPEN: &str = "open the log for writing";
         let (file, settings, recent, chance) = (&self.file, &self.settings, &self.recent, &self.chance);
         let (open, wal) = (&mut self.open, &mut self.wal);
         let done = catch_unwind(AssertUnwindSafe(|| {
             let open = match open {
                 Some(open) => open,
                 none => {
-                    let db = file.writer().during("open the log for writing")?;
-                    // The thread copies the log into the file between groups; a commit never does.
-                    wal.watch(&db).during("open the log for writing")?;
+                    let db = file.writer().during(OPEN)?;
+                    wal.watch(&db).during(OPEN)?;
                     none.insert(Open::new(db, settings, recent, chance)?)
                 }
             };

@@ -1,4 +1,4 @@
-//! What is written behind the log: an event is found, by its id and in pages of activity, wherever its index entries are.
+//! Indexes behind the log: an event is found by its id and in pages of activity, before, while and after it is indexed.
 
 use std::collections::BTreeMap;
 

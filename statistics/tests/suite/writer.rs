@@ -22,6 +22,12 @@ async fn open(folder: &tempfile::TempDir, settings: &DatabaseSettings, limits: &
     Log::open_with(pool, ORIGIN, &Clock::system(), &Chance::system(), limits).await.unwrap()
 }
 
+/// A log whose writer hardly waits for a lock.
+async fn open_impatient(folder: &tempfile::TempDir) -> Log {
+    let settings = DatabaseSettings { busy_timeout: Duration::from_millis(20), ..DatabaseSettings::default() };
+    open(folder, &settings, &WriterSettings::default()).await
+}
+
 async fn take(log: &Log, event: &Value) -> AppendOutcome {
     log.append(&[append_of(event, &Chance::system())]).await.unwrap().remove(0)
 }
@@ -138,8 +144,7 @@ async fn what_another_process_appends_and_places_is_known_in_the_next_group() {
 async fn a_file_that_was_locked_is_written_again_once_it_is_free() {
     let world = World::on_sqlite().await;
     let folder = tempfile::tempdir().unwrap();
-    let settings = DatabaseSettings { busy_timeout: Duration::from_millis(20), ..DatabaseSettings::default() };
-    let log = open(&folder, &settings, &WriterSettings::default()).await;
+    let log = open_impatient(&folder).await;
     let mut chain = Chain::new(&world);
     take(&log, &chain.next()).await;
     let event = chain.next();
@@ -201,8 +206,7 @@ async fn a_tree_that_cannot_be_signed_does_not_stop_the_appends() {
 async fn a_group_that_writes_nothing_does_not_hide_that_the_last_write_failed() {
     let world = World::on_sqlite().await;
     let folder = tempfile::tempdir().unwrap();
-    let settings = DatabaseSettings { busy_timeout: Duration::from_millis(20), ..DatabaseSettings::default() };
-    let log = open(&folder, &settings, &WriterSettings::default()).await;
+    let log = open_impatient(&folder).await;
     let mut chain = Chain::new(&world);
     let first = chain.next();
     take(&log, &first).await;

@@ -28,7 +28,7 @@ pub struct Asked {
     pub weight: f64,
 }
 
-/// The condition that a chunk of a shelf is in one of the spaces: an index lookup for each space, whatever else is in the spaces.
+/// The condition that a chunk of a shelf is in one of the spaces: one index lookup per space, independent of the size of the spaces.
 macro_rules! in_spaces {
     (sqlite $chunk:expr, $shelf:expr, $spaces:expr) => {
         concat!(

@@ -130,7 +130,7 @@ impl DirectConnection {
         Error::Database(Box::new(error))
     }
 
-    /// A statement that was slow once, because its thread was interrupted or its pages were not in memory, is not slow for ever: each
+    /// A statement that was slow once, because its thread was interrupted or its pages were not in memory, does not stay slow: each
     /// run that moves other tasks costs two switches of threads.
     fn note(&mut self, sql: &str, was_slow: bool, took: Duration) {
         match (was_slow, took > IN_PLACE_MAX) {

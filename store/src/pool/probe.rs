@@ -284,7 +284,7 @@ impl Pool {
         }
     }
 
-    /// Runs a probe to learn whether probes are answered. On SQLite an error of the connection is returned even if the pool would answer
+    /// Runs a probe to test whether probes are answered. On SQLite an error of the connection is returned even if the pool would answer
     /// instead, except that of a lock.
     pub async fn try_probe<R: Row>(&self, probe: Probe<R>, arguments: &[Argument<'_>]) -> Result<(), sqlx::Error> {
         if let Self::Sqlite { file, .. } = self {
@@ -305,13 +305,12 @@ impl Pool {
         probe: Probe<R>,
         arguments: &[Argument<'_>],
     ) -> Result<Option<R>, sqlx::Error> {
-        match self {
-            Self::Sqlite { file, .. } => match file.in_place_kept(probe.sql, arguments, first) {
-                Some(row) => Ok(row),
-                None => self.probe_one(probe, arguments).await,
-            },
-            Self::Postgres(_) => self.probe_one(probe, arguments).await,
+        if let Self::Sqlite { file, .. } = self
+            && let Some(row) = file.in_place_kept(probe.sql, arguments, first)
+        {
+            return Ok(row);
         }
+        self.probe_one(probe, arguments).await
     }
 
     /// The same for all rows.
@@ -320,13 +319,12 @@ impl Pool {
         probe: Probe<R>,
         arguments: &[Argument<'_>],
     ) -> Result<Vec<R>, sqlx::Error> {
-        match self {
-            Self::Sqlite { file, .. } => match file.in_place_kept(probe.sql, arguments, all) {
-                Some(rows) => Ok(rows),
-                None => self.probe_all(probe, arguments).await,
-            },
-            Self::Postgres(_) => self.probe_all(probe, arguments).await,
+        if let Self::Sqlite { file, .. } = self
+            && let Some(rows) = file.in_place_kept(probe.sql, arguments, all)
+        {
+            return Ok(rows);
         }
+        self.probe_all(probe, arguments).await
     }
 
     /// Runs a probe and returns all rows.

@@ -1,8 +1,8 @@
-//! Copies of the write-ahead log into the file, between two groups.
+//! Checkpoints: copies of the write-ahead log into the file, between two groups or on another thread.
 //!
 //! SQLite's own limit (`wal_autocheckpoint`) copies within a `COMMIT`, for which the members of its group wait. The hook of
-//! [`WalGrowth::watch`] replaces that limit and only notes how long the log is. Once the log has grown by `database.wal_bytes` or
-//! `log.wal_bytes`, the thread that owns the connection answers the group and then copies. Only the next group waits.
+//! [`WalGrowth::watch`] replaces that limit and only notes the length of the log. Once the log exceeds its limit, the thread that owns the
+//! connection answers the group, and then copies or has a [`WalCopier`] copy.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl WalGrowth {
         Ok(())
     }
 
-    /// Takes over what the commit on this thread noted.
+    /// Takes over the length that the last commit of this thread noted.
     pub fn committed(&mut self) {
         self.pages = PAGES.get();
         if self.pages < self.copied {
@@ -52,12 +52,12 @@ impl WalGrowth {
         }
     }
 
-    /// Whether the log has grown by so many bytes.
+    /// Whether the log has grown by this number of bytes.
     pub fn is_over(&self, bytes: u64) -> bool {
         self.bytes(self.pages - self.copied) >= bytes
     }
 
-    /// How long the log is, in bytes.
+    /// Length of the log, in bytes.
     pub fn length(&self) -> u64 {
         self.bytes(self.pages)
     }
@@ -66,22 +66,26 @@ impl WalGrowth {
         pages.saturating_mul(self.page_bytes + FRAME_HEADER_BYTES)
     }
 
-    /// Another connection begins to copy what there is now.
+    /// Notes that another connection copies the log up to its present end.
     pub fn mark(&mut self) {
         self.copied = self.pages;
     }
 
     /// Copies as much of the log as no reader needs in its place, without waiting for anyone.
     pub fn copy(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.copied = self.pages;
-        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        self.mark();
+        checkpoint(connection)
     }
+}
+
+fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
 /// Copies the write-ahead log of a file on a thread and a connection of its own, while the owner of another connection appends to it.
 ///
-/// A log that is written without pause never begins anew by such copies alone: what was appended during the last one is left. The owner
-/// copies that little itself.
+/// SQLite overwrites the log from its beginning only after all of it was copied. While the owner appends without pause, the frames that it
+/// appended during the last copy are missing, so the owner copies these few itself.
 pub struct WalCopier {
     /// `None` once it is dropped.
     ask: Option<Sender<()>>,
@@ -129,7 +133,7 @@ fn copy(file: &SqliteFile, connection: &mut Option<Connection>) -> rusqlite::Res
         Some(connection) => connection,
         none => none.insert(file.writer()?),
     };
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+    checkpoint(connection)
 }
 
 impl fmt::Debug for WalCopier {

@@ -103,7 +103,7 @@ laws! {
         assert!(world.store.machine_by_secret(&secret).await.unwrap().is_some());
         let other = world.second().await;
         for round in 1..20 {
-            // What was read stays in memory until the other process commits.
+            // The rows stay in memory until the other process commits.
             for _ in 0..3 {
                 let found = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
                 assert_eq!(found.expires_at, at(99 + round));

@@ -7,6 +7,7 @@ use domain::Digest;
 use store::Pool;
 
 use super::super::sql::{self, AuditRow};
+use super::super::writer::ENTRY_BYTES;
 use super::super::{During as _, Log};
 use super::AuditFault;
 
@@ -17,7 +18,7 @@ const CHUNKS: i64 = 64;
 
 const ASK: &str = "read the indexes";
 
-/// What the indexes have, and what the events make.
+/// Sums over the entries of the indexes, and over the events.
 pub struct Indexes {
     /// The last event of each.
     until: [i64; 2],
@@ -97,7 +98,7 @@ impl Log {
             let Some((last_run, last_id, _)) = rows.last() else { break };
             (run, first_id) = (*last_run, last_id.clone());
             for (_, fence, entries) in &rows {
-                let (entries, rest) = entries.as_chunks::<24>();
+                let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
                 if !rest.is_empty()
                     || !entries.is_sorted()
                     || !entries.first().is_some_and(|entry| entry.starts_with(fence))

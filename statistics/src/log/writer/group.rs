@@ -45,8 +45,7 @@ pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
 }
 
 impl Open {
-    /// Takes a group. `Err`: nothing of the group was committed, and what is in memory may be ahead
-    /// of the log, so the caller drops it.
+    /// Takes a group. `Err`: nothing of the group was committed, and the memory may be ahead of the log, so the caller drops it.
     pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;
@@ -99,23 +98,20 @@ struct Taken {
 }
 
 impl View<'_> {
-    /// Judges one event as if it were the only one, and adds it if it continues its chain. Only an event that does not is looked for
-    /// among those that were taken before: what continues its chain is new, unless its id is taken.
+    /// Judges one event as if it were the only one, and adds it if its id is new and it continues its chain.
     fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
         const ASK: &str = "add an event";
         let event = append.submission();
         let number = self.chains.of(self.db, event.machine, &event.agent_id)?;
-        let chain = self.chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
-        let head = chain.head.map(|tip| tip.head);
-        if let Err(refusal) = Head::judge(head.as_ref(), &event.position) {
-            let known = self.known(event.event_id, event.seal)?;
-            let refused = AppendOutcome::Refused { refusal, received: event.position };
-            return Ok(Taken { outcome: known.unwrap_or(refused), id: None });
-        }
         if let Some(known) = self.known(event.event_id, event.seal)? {
             return Ok(Taken { outcome: known, id: None });
         }
         let chain = self.chains.get(number).ok_or(LogError::Corrupt("chains in memory"))?;
+        let head = chain.head.map(|tip| tip.head);
+        if let Err(refusal) = Head::judge(head.as_ref(), &event.position) {
+            let outcome = AppendOutcome::Refused { refusal, received: event.position };
+            return Ok(Taken { outcome, id: None });
+        }
         let before = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
         let source = chain.source(self.db, append)?;
         let (source_id, identity) = (source.id, Arc::clone(&source.identity));
@@ -176,7 +172,7 @@ impl View<'_> {
         }))
     }
 
-    /// Takes note of what other connections have committed since `version`: events behind `applied`, and indexes beyond `indexed`.
+    /// Takes note of commits of other connections since `version`: events behind `applied`, and indexes beyond `indexed`.
     fn fold(&mut self, applied: &mut i64, indexed: &mut i64, version: &mut i64) -> Result<(), LogError> {
         const ASK: &str = "look for changes of another process";
         let now = self.db.prepare_cached(VERSION).during(ASK)?.query_row([], |row| row.get(0)).during(ASK)?;
@@ -237,19 +233,14 @@ impl View<'_> {
         };
         let known = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
         known.head = Some(Tip { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
-        let identity = event.identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
-        let lane = event.lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
+        let counted = Counted::stored(&event.identity, &event.lane, &event.event_type)?;
         let recent = Recorded {
             event_id: Uuid::from_bytes(event.event_id).into(),
             source_id: event.source_id,
             received_at_ms: event.received_at_ms,
         };
         self.recent.push(event.id, recent);
-        let unplaced = Unplaced {
-            received_at_ms: event.received_at_ms,
-            leaf: Digest::from(event.leaf),
-            counted: Counted::of(Arc::new(identity), lane, &event.event_type),
-        };
+        let unplaced = Unplaced { received_at_ms: event.received_at_ms, leaf: Digest::from(event.leaf), counted };
         self.tail.push(event.id, unplaced);
         Ok(())
     }

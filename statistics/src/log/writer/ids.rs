@@ -3,8 +3,8 @@
 //! A unique index would take a random page for each id that does not grow with the clock, within the transaction of the event. Here the
 //! ids of the newest events are in memory ([`Recent`](super::super::recent::Recent)), and those of all others in runs: sorted entries of
 //! an id and a number, in chunks of [`CHUNK_ENTRIES`]. An indexing pass writes a run of level 0. Sixteen batches of a level are
-//! merged into one of the next, in slices, so an entry is written once for each level, and always beside its neighbours. Before a chunk is read, the range of the
-//! run and its Bloom filter are asked, so an id that is new is looked for on disk once in a hundred runs.
+//! merged into one of the next, in slices, so an entry is written once for each level, and always beside its neighbours. The range and the
+//! Bloom filter of a run are checked before a chunk of it is read, so a lookup of a new id reads about one chunk per hundred runs.
 
 mod merge;
 mod run;
@@ -25,7 +25,8 @@ pub type Key = [u8; 16];
 
 /// Entries of a chunk: four chunks fill a page of 16 KiB, one a page of 4 KiB.
 const CHUNK_ENTRIES: usize = 168;
-const ENTRY_BYTES: usize = 24;
+/// Size of an entry: the id, and the number as a big-endian integer.
+pub const ENTRY_BYTES: usize = 24;
 
 /// Sizes of runs and of the work on them.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,8 @@ const SPENT: &str = "SELECT run FROM id_runs WHERE state = 'spent' ORDER BY run 
 pub struct Ids {
     /// Newest first.
     runs: Vec<Run>,
+    /// The lowest level whose batches are to be merged.
+    crowded: Option<i64>,
     merge: Option<Merge>,
     /// Whether runs are left to be deleted.
     has_spent: bool,
@@ -80,11 +83,25 @@ struct Run {
 }
 
 impl Ids {
-    /// Reads which runs there are. What an earlier connection left unfinished will be deleted.
+    /// Reads the list of runs. Runs that an earlier connection did not finish are marked for deletion.
     pub fn load(db: &mut Connection, filters_bytes_max: u64, chance: &Chance) -> Result<Self, LogError> {
+        Self::load_with(db, filters_bytes_max, chance, SHAPE)
+    }
+
+    fn load_with(db: &mut Connection, filters_bytes_max: u64, chance: &Chance, shape: Shape) -> Result<Self, LogError> {
         const ASK: &str = "tidy the runs of ids";
         let transaction = begin(db)?;
-        let mut ids = Self::load_within(&transaction, filters_bytes_max, chance)?;
+        let spent = transaction.prepare_cached(UNFINISHED).during(ASK)?.execute([]).during(ASK)?;
+        let mut ids = Self {
+            runs: Vec::new(),
+            crowded: None,
+            merge: None,
+            has_spent: spent > 0 || transaction.prepare_cached(SPENT).during(ASK)?.exists([]).during(ASK)?,
+            filters_bytes_max,
+            chance: chance.clone(),
+            shape,
+        };
+        ids.reload(&transaction)?;
         transaction.commit().during(ASK)?;
         loop {
             let transaction = begin(db)?;
@@ -94,17 +111,6 @@ impl Ids {
                 return Ok(ids);
             }
         }
-    }
-
-    fn load_within(db: &Connection, filters_bytes_max: u64, chance: &Chance) -> Result<Self, LogError> {
-        const ASK: &str = "tidy the runs of ids";
-        let spent = db.prepare_cached(UNFINISHED).during(ASK)?.execute([]).during(ASK)?;
-        let runs = Vec::new();
-        let mut ids =
-            Self { runs, merge: None, has_spent: spent > 0, filters_bytes_max, chance: chance.clone(), shape: SHAPE };
-        ids.reload(db)?;
-        ids.has_spent |= db.prepare_cached(SPENT).during(ASK)?.exists([]).during(ASK)?;
-        Ok(ids)
     }
 
     /// Drops the runs that this process has begun and not ended.
@@ -143,6 +149,7 @@ impl Ids {
             filters_bytes += found.filter.as_ref().map_or(0, |filter| filter.num_bits() as u64 / 8);
             self.runs.push(found);
         }
+        self.crowded = self.crowded_level();
         Ok(())
     }
 
@@ -171,21 +178,32 @@ impl Ids {
         Ok(None)
     }
 
-    /// A run for a new batch of about so many entries.
+    /// Begins a run in a new batch; its filter has the size for this number of entries.
     pub fn new_run(&self, db: &Connection, level: i64, entries: usize) -> Result<RunWriter, LogError> {
         RunWriter::begin(db, RunWriter::new_batch(db)?, level, entries, &self.chance)
     }
 
-    /// Makes a batch one that is read, and `false` if another process has dropped it as unfinished.
-    pub fn publish(&mut self, db: &Connection, batch: i64) -> Result<bool, LogError> {
+    /// Ends a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
+    pub fn publish(&mut self, db: &Connection, run: RunWriter) -> Result<bool, LogError> {
+        let batch = run.batch();
+        run.end(db)?;
         let is_whole = run::publish(db, batch)?;
         self.reload(db)?;
         Ok(is_whole)
     }
 
+    /// Writes sorted entries as a batch.
+    pub fn add(&mut self, db: &Connection, level: i64, entries: &[(Key, i64)]) -> Result<bool, LogError> {
+        let mut run = self.new_run(db, level, entries.len())?;
+        for (key, number) in entries {
+            run.push(db, key, *number)?;
+        }
+        self.publish(db, run)
+    }
+
     /// Whether there is something to merge or to delete.
     pub fn has_work(&self) -> bool {
-        self.has_spent || self.merge.is_some() || self.crowded().is_some()
+        self.has_spent || self.merge.is_some() || self.crowded.is_some()
     }
 
     /// One slice of it, in the transaction of the caller.
@@ -195,7 +213,7 @@ impl Ids {
             return Ok(());
         }
         if self.merge.is_none()
-            && let Some(level) = self.crowded()
+            && let Some(level) = self.crowded
         {
             self.merge = Some(Merge::begin(
                 db,
@@ -214,8 +232,8 @@ impl Ids {
         self.reload(db)
     }
 
-    /// The lowest level with so many batches that they are to be merged.
-    fn crowded(&self) -> Option<i64> {
+    /// The lowest level with enough batches for a merge.
+    fn crowded_level(&self) -> Option<i64> {
         let mut batches: Vec<(i64, i64)> = self.runs.iter().map(|run| (run.level, run.batch)).collect();
         batches.sort_unstable();
         batches.dedup();
@@ -243,7 +261,14 @@ fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
 pub fn number_in(entries: &[u8], key: &Key) -> Option<i64> {
     let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
     let at = entries.binary_search_by(|entry| entry[..16].cmp(key)).ok()?;
-    entries[at][16..].try_into().ok().map(i64::from_be_bytes)
+    Some(entry(&entries[at]).1)
+}
+
+fn entry(bytes: &[u8; ENTRY_BYTES]) -> (Key, i64) {
+    let (mut key, mut number) = ([0; 16], [0; 8]);
+    key.copy_from_slice(&bytes[..16]);
+    number.copy_from_slice(&bytes[16..]);
+    (key, i64::from_be_bytes(number))
 }
 
 /// Deletes some chunks of a run that is spent, and the run with its last; `false` when there is nothing more.
@@ -285,19 +310,27 @@ mod tests {
         let mut db = Connection::open_in_memory().unwrap();
         db.execute_batch(TABLES).unwrap();
         db.execute_batch(IDS).unwrap();
-        let ids = Ids::load(&mut db, u64::MAX, &Chance::seeded(1)).unwrap();
-        (db, Ids { shape: SMALL, ..ids })
+        let ids = load(&mut db, u64::MAX, SMALL);
+        (db, ids)
+    }
+
+    fn load(db: &mut Connection, filters_bytes_max: u64, shape: Shape) -> Ids {
+        Ids::load_with(db, filters_bytes_max, &Chance::seeded(1), shape).unwrap()
     }
 
     fn add(db: &Connection, ids: &mut Ids, mut entries: Vec<(Key, i64)>) {
         entries.sort_unstable();
-        let mut run = ids.new_run(db, 0, entries.len()).unwrap();
-        for (key, number) in entries {
-            run.push(db, &key, number).unwrap();
+        assert!(ids.add(db, 0, &entries).unwrap());
+    }
+
+    /// Enough batches for a merge.
+    fn three_batches(db: &Connection, ids: &mut Ids) -> Vec<(Key, i64)> {
+        let chance = Chance::seeded(3);
+        let known: Vec<_> = (0..900).map(|number| drawn(&chance, number)).collect();
+        for entries in known.chunks(300) {
+            add(db, ids, entries.to_vec());
         }
-        let batch = run.batch();
-        run.end(db).unwrap();
-        assert!(ids.publish(db, batch).unwrap());
+        known
     }
 
     fn count(db: &Connection, sql: &str) -> i64 {
@@ -349,18 +382,14 @@ mod tests {
     #[test]
     fn a_merge_that_was_interrupted_leaves_its_inputs_and_nothing_else() {
         let (mut db, mut ids) = open();
-        let chance = Chance::seeded(3);
-        let known: Vec<_> = (0..900).map(|number| drawn(&chance, number)).collect();
-        for entries in known.chunks(300) {
-            add(&db, &mut ids, entries.to_vec());
-        }
+        let known = three_batches(&db, &mut ids);
         for _ in 0..3 {
             ids.work(&db).unwrap();
         }
         assert_eq!(count(&db, "SELECT COUNT(*) FROM id_runs WHERE state = 'building'"), 1);
         drop(ids);
         // Without filters: every run is read.
-        let mut ids = Ids { shape: Shape { fan: 4, ..SMALL }, ..Ids::load(&mut db, 0, &chance).unwrap() };
+        let mut ids = load(&mut db, 0, Shape { fan: 4, ..SMALL });
         for (key, number) in &known {
             assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
         }
@@ -374,13 +403,9 @@ mod tests {
     #[test]
     fn another_process_may_drop_a_merge() {
         let (mut db, mut ids) = open();
-        let chance = Chance::seeded(3);
-        let known: Vec<_> = (0..900).map(|number| drawn(&chance, number)).collect();
-        for entries in known.chunks(300) {
-            add(&db, &mut ids, entries.to_vec());
-        }
+        let known = three_batches(&db, &mut ids);
         ids.work(&db).unwrap();
-        let mut other = Ids { shape: SMALL, ..Ids::load(&mut db, u64::MAX, &chance).unwrap() };
+        let mut other = load(&mut db, u64::MAX, SMALL);
         for ids in [&mut ids, &mut other] {
             while ids.has_work() {
                 ids.work(&db).unwrap();

@@ -1,8 +1,8 @@
 //! The tables that are written behind the log: the index of activity, the heads of chains, and the runs of ids.
 //!
-//! All three are functions of the log. A pass takes the events that none of them has, sorts what it writes by the keys of each table, and
-//! writes it in slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice
-//! moves the row `indexed`; what a pass wrote before it was interrupted is written again by the next. Until then the events are found in
+//! All three are functions of the log. A pass takes the events that none of them contains, sorts their entries by the keys of each table, and
+//! writes them in slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice
+//! advances the row `indexed`; if a pass is interrupted, the next one writes the same entries again. Until then the events are found in
 //! [`Recent`](super::super::recent::Recent).
 
 use rusqlite::{Connection, params};
@@ -13,6 +13,7 @@ use super::chains::{ChainNumber, Chains};
 use super::group::{begin, whole};
 use super::ids::{Ids, Key, RunWriter};
 use crate::log::recent::Recorded;
+use crate::log::sql::INDEXED;
 
 /// Rows that one transaction writes.
 const SLICE: usize = 1_000;
@@ -21,7 +22,6 @@ const SLICE_IDS: usize = 8_192;
 /// Ids that are read at once when a log of an earlier version is opened.
 const CATCH_UP: i64 = 262_144;
 
-const INDEXED: &str = "SELECT events, ids FROM indexed WHERE id = 1";
 const ADVANCE: &str = "UPDATE indexed SET events = ?2, ids = ?2 WHERE id = 1 AND events = ?1 AND ids = ?1";
 const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
 const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
@@ -31,10 +31,8 @@ const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, 
 
 /// How far the tables reach: the last event in activity and heads, and the last in the runs of ids.
 pub fn reached(db: &Connection) -> Result<(i64, i64), LogError> {
-    db.prepare_cached(INDEXED)
-        .during("read how far the log is indexed")?
-        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
-        .during("read how far the log is indexed")
+    const ASK: &str = "read how far the log is indexed";
+    db.prepare_cached(INDEXED).during(ASK)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).during(ASK)
 }
 
 /// A pass.
@@ -92,10 +90,8 @@ impl Indexing {
     fn end(self, db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
         const ASK: &str = "note how far the log is indexed";
         let Some(run) = self.run else { return Ok(false) };
-        let batch = run.batch();
-        run.end(db)?;
         let is_first = db.prepare_cached(ADVANCE).during(ASK)?.execute((self.from, self.until)).during(ASK)? > 0;
-        Ok(is_first && ids.publish(db, batch)?)
+        Ok(is_first && ids.publish(db, run)?)
     }
 }
 
@@ -118,7 +114,7 @@ fn write_head(db: &Connection, chains: &mut Chains, number: ChainNumber) -> Resu
 }
 
 impl Open {
-    /// Begins a pass over what is not indexed, unless one is under way.
+    /// Begins a pass over the events that are not indexed, unless one is under way.
     pub fn begin_indexing(&mut self) {
         if self.indexing.is_none() && self.recent.len() > 0 {
             self.indexing = Some(Indexing::new(self.indexed, &self.recent.all(), &self.chains));
@@ -130,7 +126,7 @@ impl Open {
         self.indexing.is_some() || self.ids.has_work()
     }
 
-    /// One transaction of a pass, of a merge of ids, or of deleting what was merged.
+    /// One transaction of a pass, of a merge of ids, or of the deletion of merged runs.
     pub fn index_some(&mut self) -> Result<(), LogError> {
         const COMMIT: &str = "commit a slice of the indexes";
         let transaction = begin(&mut self.db)?;
@@ -155,8 +151,8 @@ impl Open {
     }
 }
 
-/// Writes the runs of ids of a log of an earlier version, up to what the other tables have; a batch in each call, in the transaction of the
-/// caller. `false` when there is nothing more.
+/// Writes the runs of ids of a log of an earlier version, up to the last event of the other tables: one batch per call, in the transaction of
+/// the caller. `false` when all are written.
 pub fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
     const ASK: &str = "read ids for their first runs";
     const IDS: &str = "SELECT id, event_id FROM events WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
@@ -171,13 +167,7 @@ pub fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
     let mut found: Vec<(Key, i64)> = found.and_then(Iterator::collect).during(ASK)?;
     let last = found.last().map_or(events, |(_, number)| *number);
     found.sort_unstable();
-    let mut run = ids.new_run(db, 1, found.len())?;
-    for (key, number) in &found {
-        run.push(db, key, *number)?;
-    }
-    let batch = run.batch();
-    run.end(db)?;
+    ids.add(db, 1, &found)?;
     db.prepare_cached(NOTE).during(ASK)?.execute([last]).during(ASK)?;
-    ids.publish(db, batch)?;
     Ok(true)
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use domain::clock::stored;
 use domain::ids::UserCuid;
 use domain::usage::{Day, Used};
 use domain::{Digest, Timestamp};
@@ -25,8 +26,7 @@ const STEP: usize = 2_000;
 /// Events without a place that are kept in memory at most; the others are read again when their turn comes.
 const KEPT_MAX: usize = 131_072;
 
-/// An event without a place, and what is to be written of it.
-#[derive(Clone)]
+/// An event without a place.
 pub struct Unplaced {
     pub received_at_ms: i64,
     pub leaf: Digest,
@@ -34,7 +34,6 @@ pub struct Unplaced {
 }
 
 /// What an event adds to the usage of an identity.
-#[derive(Clone)]
 pub struct Counted {
     identity: Arc<UserCuid>,
     used: Used,
@@ -45,6 +44,13 @@ impl Counted {
     pub fn of(identity: Arc<UserCuid>, lane: domain::envelope::Lane, event_type: &str) -> Option<Self> {
         let used = Used::by(lane, event_type);
         (!used.is_nothing()).then_some(Self { identity, used })
+    }
+
+    /// The same for an event that was read from the tables.
+    pub fn stored(identity: &str, lane: &str, event_type: &str) -> Result<Option<Self>, LogError> {
+        let identity = identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
+        let lane = lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
+        Ok(Self::of(Arc::new(identity), lane, event_type))
     }
 }
 
@@ -64,12 +70,18 @@ impl Tail {
         Self { size, first: size + 1, events: VecDeque::new() }
     }
 
-    /// Adds an event if it follows the last that is kept.
-    pub fn push(&mut self, number: i64, event: Unplaced) {
-        let next = self.first + i64::try_from(self.events.len()).unwrap_or(i64::MAX);
-        if number == next && self.events.len() < KEPT_MAX {
+    /// The number of the event after the last that is kept.
+    fn next(&self) -> i64 {
+        self.first + i64::try_from(self.events.len()).unwrap_or(i64::MAX)
+    }
+
+    /// Adds an event if it follows the last that is kept and there is room; returns whether it did.
+    pub fn push(&mut self, number: i64, event: Unplaced) -> bool {
+        let is_next = number == self.next() && self.events.len() < KEPT_MAX;
+        if is_next {
             self.events.push_back(event);
         }
+        is_next
     }
 
     /// The tree has `size` leaves now.
@@ -130,58 +142,59 @@ impl Open {
         // Another process may have appended, or grown the tree.
         self.fold()?;
         self.tail.advance(size(&self.db)?);
-        let count = STEP.min(pass.left as usize);
-        let events = self.unplaced(count)?;
-        if !events.is_empty() {
-            let placed = self.place(&events, now, spans)?;
+        let wanted = STEP.min(pass.left as usize);
+        self.refill(wanted)?;
+        let count = wanted.min(self.tail.events.len());
+        if count > 0 {
+            let placed = self.place(count, now, spans)?;
             pass.added += placed;
             pass.left -= placed.min(pass.left);
         }
-        let is_over = pass.left == 0 || events.len() < count;
+        let is_over = pass.left == 0 || count < wanted;
         let tree_size = u64::try_from(self.tail.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         Ok(is_over.then_some(Sequenced { added: pass.added, tree_size }))
     }
 
-    /// The oldest events without a place, at most `count`.
-    fn unplaced(&mut self, count: usize) -> Result<Vec<Unplaced>, LogError> {
+    /// Reads the oldest events without a place, at most `count`, if none are in memory.
+    fn refill(&mut self, count: usize) -> Result<(), LogError> {
         type Row = (i64, [u8; 32], i64, String, String, String);
         const ASK: &str = "read events without a place";
         const UNPLACED: &str = "SELECT e.id, e.leaf_hash, e.received_at_ms, s.user_cuid, s.lane, e.event_type
             FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT ?3";
         if !self.tail.events.is_empty() {
-            return Ok(self.tail.events.iter().take(count).cloned().collect());
+            return Ok(());
         }
-        let size = self.tail.size;
         let mut statement = self.db.prepare_cached(UNPLACED).during(ASK)?;
-        let rows = statement.query_map((size, self.applied, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-        });
+        let rows = statement
+            .query_map((self.tail.size, self.applied, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+            });
         let rows: Vec<Row> = rows.and_then(Iterator::collect).during(ASK)?;
-        if let Some((missing, _)) = (size + 1..).zip(&rows).find(|(number, row)| row.0 != *number) {
-            return Err(LogError::Gap(missing));
+        for (number, leaf, received_at_ms, identity, lane, event_type) in rows {
+            let counted = Counted::stored(&identity, &lane, &event_type)?;
+            let missing = self.tail.next();
+            if !self.tail.push(number, Unplaced { received_at_ms, leaf: Digest::from(leaf), counted }) {
+                return Err(LogError::Gap(missing));
+            }
         }
-        let event = |(_, leaf, received_at_ms, identity, lane, event_type): Row| {
-            let identity = identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
-            let lane = lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
-            let counted = Counted::of(Arc::new(identity), lane, &event_type);
-            Ok(Unplaced { received_at_ms, leaf: Digest::from(leaf), counted })
-        };
-        rows.into_iter().map(event).collect()
+        Ok(())
     }
 
-    /// Returns how many got their places: none if another process has grown the tree at this moment.
-    fn place(&mut self, events: &[Unplaced], now: Timestamp, spans: &Spans) -> Result<u32, LogError> {
-        let transaction = begin(&mut self.db)?;
+    /// Returns how many events got their places: none if another process has grown the tree at this moment.
+    fn place(&mut self, count: usize, now: Timestamp, spans: &Spans) -> Result<u32, LogError> {
+        let Self { db, tail, .. } = self;
+        let transaction = begin(db)?;
         let signed = signed(&transaction)?;
-        if signed.size != self.tail.size {
+        if signed.size != tail.size {
             transaction.rollback().during("leave the tree to another process")?;
             return Ok(0);
         }
+        let events = &tail.events.make_contiguous()[..count];
         let grown = grow(&transaction, &signed, events, now)?;
         transaction.commit().during("store the grown tree")?;
         spans.add(signed.size.unsigned_abs(), grown.unsigned_abs(), sums(events));
-        self.tail.advance(grown);
-        Ok(u32::try_from(events.len()).unwrap_or(u32::MAX))
+        tail.advance(grown);
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 }
 
@@ -222,7 +235,7 @@ fn grow(db: &Connection, signed: &Signed, events: &[Unplaced], now: Timestamp) -
     let grown = whole(grown)?;
     db.prepare_cached(SIGN)
         .during(SIGN_TREE)?
-        .execute(params![grown, root.as_bytes(), checkpoint, key.verifier().to_string(), moment(now)])
+        .execute(params![grown, root.as_bytes(), checkpoint, key.verifier().to_string(), stored(now)])
         .during(SIGN_TREE)?;
     Ok(grown)
 }
@@ -231,11 +244,6 @@ fn tile(db: &Connection, name: TileId) -> Result<Option<Vec<u8>>, LogError> {
     const ASK: &str = "read a tile";
     let place = whole(name.index)?;
     db.prepare_cached(TILE).during(ASK)?.query_row((name.level, place), |row| row.get(0)).optional().during(ASK)
-}
-
-/// A moment as the driver of the pooled connections writes it: RFC 3339 text.
-fn moment(moment: Timestamp) -> String {
-    moment.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, false)
 }
 
 /// What the events add to the usage of each identity and day.

@@ -113,7 +113,7 @@ mod tests {
             Self { reader, other, kept: Kept::default(), _folder: folder }
         }
 
-        /// What is kept of a fact; if nothing is, `fact` is kept from now on.
+        /// Returns the fact that is kept; if none is, keeps `fact`.
         fn ask(&mut self, id: i64, fact: i64) -> Option<i64> {
             let key = self.kept.key(&self.reader, SQL, &[Argument::Integer(id)]).unwrap()?;
             let found = self.kept.get(&key);
@@ -163,7 +163,7 @@ mod tests {
             looks += usize::from(world.kept.pause == 0);
         }
         assert!(looks < 50, "{looks}");
-        // And again once it is of use.
+        // Rows are kept again once they are used.
         let mut found = 0;
         for _ in 0..2 * PAUSE_MAX {
             found += u32::from(world.ask(1, 1).is_some());

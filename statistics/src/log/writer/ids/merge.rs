@@ -8,12 +8,10 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::super::super::{DuringSqlite as _, LogError};
 use super::run::publish;
-use super::{ENTRY_BYTES, Key, Run, RunWriter, Shape};
+use super::{ENTRY_BYTES, Key, Run, RunWriter, Shape, entry};
 
 const NEXT: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
     WHERE f.run = ?1 AND f.first_id > ?2 ORDER BY f.first_id LIMIT 1";
-const FIRST: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
-    WHERE f.run = ?1 ORDER BY f.first_id LIMIT 1";
 const IS_BUILDING: &str = "SELECT 1 FROM id_runs WHERE batch = ?1 AND state = 'building'";
 const SPEND: &str = "UPDATE id_runs SET state = 'spent' WHERE batch = ?1 AND state = 'whole'";
 
@@ -131,22 +129,17 @@ impl Input {
         const ASK: &str = "read a run of ids";
         while self.entries.is_empty() {
             let Some(run) = self.runs.front() else { return Ok(None) };
-            let decode = |row: &rusqlite::Row<'_>| {
-                let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY_BYTES>().0.iter();
-                let entries = entries.map(|entry| {
-                    let (mut key, mut number) = ([0; 16], [0; 8]);
-                    key.copy_from_slice(&entry[..16]);
-                    number.copy_from_slice(&entry[16..]);
-                    (key, i64::from_be_bytes(number))
-                });
-                Ok((row.get(0)?, entries.collect()))
-            };
-            let chunk: Option<(Key, VecDeque<_>)> = match &self.chunk {
-                Some(after) => db.prepare_cached(NEXT).during(ASK)?.query_row((run, after), decode),
-                None => db.prepare_cached(FIRST).during(ASK)?.query_row([run], decode),
-            }
-            .optional()
-            .during(ASK)?;
+            // An empty blob is before every id.
+            let after: &[u8] = self.chunk.as_ref().map_or(&[], |first| &first[..]);
+            let chunk: Option<(Key, VecDeque<_>)> = db
+                .prepare_cached(NEXT)
+                .during(ASK)?
+                .query_row((run, after), |row| {
+                    let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY_BYTES>().0.iter();
+                    Ok((row.get(0)?, entries.map(entry).collect()))
+                })
+                .optional()
+                .during(ASK)?;
             if let Some((first, entries)) = chunk {
                 (self.chunk, self.entries) = (Some(first), entries);
             } else {

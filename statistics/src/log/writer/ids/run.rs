@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::super::super::{DuringSqlite as _, LogError};
 use super::{CHUNK_ENTRIES, ENTRY_BYTES, Key};
 
-/// A filter says of one new id in so many that it may be there.
+/// Part of the new ids that a filter does not exclude.
 const FALSE_POSITIVES: f64 = 0.01;
 
 const ASK: &str = "write a run of ids";
@@ -38,7 +38,7 @@ impl RunWriter {
         db.prepare_cached(BATCH).during(ASK)?.query_row([], |row| row.get(0)).during(ASK)
     }
 
-    /// Begins a run of about so many entries.
+    /// Begins a run; its filter has the size for this number of entries.
     pub fn begin(db: &Connection, batch: i64, level: i64, entries: usize, chance: &Chance) -> Result<Self, LogError> {
         db.prepare_cached(BEGIN).during(ASK)?.execute((batch, level)).during(ASK)?;
         // Secret, so that ids cannot be chosen to pass the filter.
@@ -87,7 +87,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes the rest of it. [`publish`] makes it, with the others of its batch, one that is read.
+    /// Writes the last chunk and the filter. Searches do not read the run before [`publish`].
     pub fn end(mut self, db: &Connection) -> Result<(), LogError> {
         self.write_chunk(db)?;
         let bits: Vec<u8> = self.filter.as_slice().iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -100,7 +100,7 @@ impl RunWriter {
     }
 }
 
-/// Makes the runs of a batch those that are read; `false` if another process has dropped them as unfinished.
+/// Includes the runs of a batch in searches; `false` if another process has dropped them as unfinished.
 pub fn publish(db: &Connection, batch: i64) -> Result<bool, LogError> {
     Ok(db.prepare_cached(WHOLE).during(ASK)?.execute([batch]).during(ASK)? > 0)
 }
