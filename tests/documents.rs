@@ -1,0 +1,167 @@
+//! The documents: links and citations lead to headings that exist, and the tests that a document names exist.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
+/// Folders with text of the project. Build products and the packages of other tools are elsewhere.
+const FOLDERS: [&str; 14] = [
+    "actors", "benches", "client", "docs", "domain", "knowledge", "migrations", "src", "statistics", "store", "tests", "wire", ".config",
+    ".",
+];
+
+fn root() -> PathBuf {
+    // Not the folder in which this was built: build products may be shared by several checkouts.
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap())
+}
+
+/// Files of the project with one of these extensions, relative to its root.
+fn files(extensions: &[&str]) -> BTreeSet<PathBuf> {
+    fn visit(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let is_foreign = path.ends_with("node_modules") || path.ends_with("target");
+            if !path.is_dir() {
+                found.push(path);
+            } else if is_deep && !is_foreign {
+                visit(&path, is_deep, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for folder in FOLDERS {
+        visit(&root().join(folder), folder != ".", &mut found);
+    }
+    let is_asked = |path: &PathBuf| path.extension().and_then(|it| it.to_str()).is_some_and(|it| extensions.contains(&it));
+    found.into_iter().filter(is_asked).map(|path| path.components().collect()).collect()
+}
+
+/// The links of a Markdown file, and the anchors of its headings as GitHub and docs.rs form them.
+#[derive(Default)]
+struct Document {
+    links: Vec<String>,
+    anchors: BTreeSet<String>,
+}
+
+impl Document {
+    fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut document = Self::default();
+        let mut heading: Option<String> = None;
+        for event in Parser::new_ext(&text, pulldown_cmark::Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    let heading = heading.take().unwrap_or_default();
+                    let kept = heading.to_lowercase().chars().filter_map(|letter| match letter {
+                        ' ' => Some('-'),
+                        '-' | '_' => Some(letter),
+                        letter => letter.is_alphanumeric().then_some(letter),
+                    });
+                    document.anchors.insert(kept.collect());
+                }
+                Event::Text(part) | Event::Code(part) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&part);
+                    }
+                }
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    document.links.push(dest_url.into_string());
+                }
+                _ => {}
+            }
+        }
+        document
+    }
+}
+
+/// `folder/../file` without the detour.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+fn documents() -> BTreeMap<PathBuf, Document> {
+    files(&["md"]).into_iter().map(|path| (plain(&path), Document::read(&path))).collect()
+}
+
+/// Why a link from a file leads nowhere.
+fn fault(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> Option<String> {
+    let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+    let to = if file.is_empty() { from.to_owned() } else { plain(&from.parent().unwrap().join(file)) };
+    if !to.exists() {
+        return Some("no such file".to_owned());
+    }
+    let anchor = anchor.filter(|_| to.extension().is_some_and(|extension| extension == "md"))?;
+    let document = documents.get(&to)?;
+    (!document.anchors.contains(anchor)).then(|| "no such heading".to_owned())
+}
+
+#[test]
+fn every_link_of_a_document_resolves() {
+    let documents = documents();
+    let mut faults = Vec::new();
+    for (path, document) in &documents {
+        for link in document.links.iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+            faults.extend(fault(&documents, path, link).map(|fault| format!("{}: {link}: {fault}", path.display())));
+        }
+    }
+    assert!(documents.len() > 70 && faults.is_empty(), "{} documents\n{}", documents.len(), faults.join("\n"));
+}
+
+#[test]
+fn every_citation_of_a_document_in_the_code_resolves() {
+    let documents = documents();
+    let mut faults = Vec::new();
+    let own = Path::new(file!()).file_name().unwrap();
+    for path in files(&["rs", "sql", "toml"]).iter().filter(|path| path.file_name() != Some(own)) {
+        let text = std::fs::read_to_string(path).unwrap();
+        for (place, _) in text.match_indices("docs/") {
+            let is_path = |letter: char| letter.is_alphanumeric() || "/-_.#".contains(letter);
+            // `https://www.postgresql.org/docs/current/` is somebody else's.
+            if text[..place].ends_with(is_path) {
+                continue;
+            }
+            let cited = text[place..].split(|letter| !is_path(letter)).next().unwrap_or_default().trim_end_matches('.');
+            if cited.contains(".md") {
+                let from = root().join("README.md");
+                faults.extend(fault(&documents, &from, cited).map(|fault| format!("{}: {cited}: {fault}", path.display())));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_test_that_a_document_names_exists() {
+    let (mut named, mut faults) = (0, Vec::new());
+    for path in files(&["md"]) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        // `file.rs::name`, and `::name` for another of the same file.
+        let mut file = String::new();
+        for code in text.split('`').skip(1).step_by(2) {
+            let Some((of, name)) = code.split_once("::").filter(|(of, _)| of.is_empty() || of.ends_with(".rs")) else { continue };
+            if !of.is_empty() {
+                of.clone_into(&mut file);
+            }
+            if !file.is_empty() {
+                named += 1;
+                let source = std::fs::read_to_string(root().join(&file)).unwrap_or_default();
+                if !source.contains(&format!("fn {name}(")) {
+                    faults.push(format!("{}: {file}::{name}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(named > 100 && faults.is_empty(), "{named} named\n{}", faults.join("\n"));
+}
