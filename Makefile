@@ -1,20 +1,27 @@
 # Everything real is cargo; this file only remembers the arguments. `make test` is what CI runs, whole.
 
-.PHONY: run test soak bench bench-peers peers fmt tools deny
+.PHONY: help run check test soak bench bench-peers peers fmt tools deny
 
 # Build products stay out of the working tree: they are large, and tools that walk the tree need not meet them.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 PEERS = $(CACHE)/peers-$(shell { cat benches/peers/package-lock.json; node --version; } 2>/dev/null | sha256sum | cut -c 1-16)
 
-# The server, with what it needs to be tried out. It prints where to go.
-run:
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+run: ## Build the server and start it. It prints where to open it.
 	cargo run --locked --release -- serve
 
-# Everything that must hold before a change is good. The test run comes last, so that its summary ends the output.
+check: ## The fast loop: format, lints, unit tests and those of the structure.
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
+	cargo nextest run --locked --workspace --all-features --lib --test tidy --test documents
+
+# The test run comes last, so that its summary ends the output.
 test: export ATTACHE_TEST_REQUIRE_ALL = 1
 test: export ATTACHE_BENCH_PEERS = $(wildcard $(PEERS))
-test: tools
+test: tools ## Everything that must hold before a change is merged.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
@@ -22,20 +29,17 @@ test: tools
 	cargo test --locked --workspace --all-features --doc
 	cargo nextest run --locked --workspace --all-features
 
-# The tests whose names say soak, with rounds of minutes instead of seconds.
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
-soak: tools
+soak: tools ## The tests whose names contain soak, with rounds of minutes instead of seconds.
 	cargo nextest run --locked --workspace --all-features --profile soak -E 'test(soak)'
 
-# Server and floors in turn, as ratios; writes benches/results.md. Takes a while and wants a quiet machine.
-bench:
+bench: ## Measure the server and the floors in turn; writes benches/results.md. Takes a while and needs a quiet machine.
 	cargo build --locked --profile dist --package attache
 	cargo build --locked --profile dist --package attache-benches
 	$(CARGO_TARGET_DIR)/dist/attache-bench $(BENCH)
 
-# What its users would pick instead, in turn with the server. Adds its sections to benches/results.md.
-bench-peers: peers
+bench-peers: peers ## Measure other servers in turn with this one; writes benches/results.md.
 	cargo build --locked --profile dist --package attache
 	cargo build --locked --profile dist --package attache-benches
 	$(CARGO_TARGET_DIR)/dist/attache-bench --peers --peers-folder "$(PEERS)" $(BENCH)
@@ -53,7 +57,7 @@ peers:
 		mv "$(PEERS).new" "$(PEERS)"; \
 	fi
 
-fmt:
+fmt: ## Format the code.
 	cargo fmt --all
 
 # The advisory database is a git repository. Where it cannot be reached the rest is checked, and that is said.

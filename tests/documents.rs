@@ -9,7 +9,19 @@ use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 /// Folders with text of the project. Build products and the packages of other tools are elsewhere.
 const FOLDERS: [&str; 14] = [
-    "actors", "benches", "client", "docs", "domain", "knowledge", "migrations", "src", "statistics", "store", "tests", "wire", ".config",
+    "actors",
+    "benches",
+    "client",
+    "docs",
+    "domain",
+    "knowledge",
+    "migrations",
+    "src",
+    "statistics",
+    "store",
+    "tests",
+    "wire",
+    ".config",
     ".",
 ];
 
@@ -35,7 +47,8 @@ fn files(extensions: &[&str]) -> BTreeSet<PathBuf> {
     for folder in FOLDERS {
         visit(&root().join(folder), folder != ".", &mut found);
     }
-    let is_asked = |path: &PathBuf| path.extension().and_then(|it| it.to_str()).is_some_and(|it| extensions.contains(&it));
+    let is_asked =
+        |path: &PathBuf| path.extension().and_then(|it| it.to_str()).is_some_and(|it| extensions.contains(&it));
     found.into_iter().filter(is_asked).map(|path| path.components().collect()).collect()
 }
 
@@ -135,7 +148,9 @@ fn every_citation_of_a_document_in_the_code_resolves() {
             let cited = text[place..].split(|letter| !is_path(letter)).next().unwrap_or_default().trim_end_matches('.');
             if cited.contains(".md") {
                 let from = root().join("README.md");
-                faults.extend(fault(&documents, &from, cited).map(|fault| format!("{}: {cited}: {fault}", path.display())));
+                faults.extend(
+                    fault(&documents, &from, cited).map(|fault| format!("{}: {cited}: {fault}", path.display())),
+                );
             }
         }
     }
@@ -150,7 +165,9 @@ fn every_test_that_a_document_names_exists() {
         // `file.rs::name`, and `::name` for another of the same file.
         let mut file = String::new();
         for code in text.split('`').skip(1).step_by(2) {
-            let Some((of, name)) = code.split_once("::").filter(|(of, _)| of.is_empty() || of.ends_with(".rs")) else { continue };
+            let Some((of, name)) = code.split_once("::").filter(|(of, _)| of.is_empty() || of.ends_with(".rs")) else {
+                continue;
+            };
             if !of.is_empty() {
                 of.clone_into(&mut file);
             }
