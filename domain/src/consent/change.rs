@@ -24,6 +24,9 @@ pub struct ConsentChange {
 }
 
 impl ConsentChange {
+    /// The type of the event.
+    pub const EVENT_TYPE: &'static str = "consent.changed";
+
     /// The event, at its place in the chain that `control_machine` names.
     pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> Written {
         let mut scope = json!({
@@ -37,7 +40,7 @@ impl ConsentChange {
         let members = json!({
             "schema_version": "v1",
             "event_id": id,
-            "event_type": "consent.changed",
+            "event_type": Self::EVENT_TYPE,
             "lane": "security",
             "ts_edge_ms": at.timestamp_millis(),
             "consent_level": ConsentLevel::MetadataOnly,
