@@ -331,6 +331,7 @@ crate::row! {
 fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<KnownMachine>, Corrupt> {
     let Some(first) = rows.clone().next() else {
         return Ok(None);
+        rule_set_by: Option<String>,
     };
     let mut machine = KnownMachine {
         facts: MachineFacts {
@@ -344,7 +345,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
         last_seen_at: first.last_seen_at,
     };
     for row in rows {
-        if let Some(level) = &row.rule_level {
+        if let (Some(level), Some(set_by)) = (&row.rule_level, &row.rule_set_by) {
             machine.facts.consent.push(ConsentRule {
                 machine: row.rule_machine_uuid.map(MachineUuid::from),
                 lane: parsed_opt("consent_levels.lane", row.rule_lane.as_deref())?,
@@ -357,6 +358,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
 
 crate::row! {
     pub(crate) struct ComputerRow {
+                set_by: parsed("consent_levels.set_by", set_by)?,
         machine_uuid: Uuid,
         user_cuid: String,
         name: Option<String>,

@@ -17,7 +17,7 @@ pub struct ConsentChange {
     pub account: Option<UserAccountId>,
     /// What holds from now on.
     pub rule: ConsentRule,
-    /// What was set before for the same scope.
+    /// What the same author had set before for the same scope.
     pub previous: Option<ConsentLevel>,
     /// What the person said about it.
     pub reason: Option<String>,
@@ -51,6 +51,7 @@ impl ConsentChange {
                 "previous_level": self.previous,
                 "machine_uuid": self.rule.machine,
                 "lane": self.rule.lane.map(crate::lane::Lane::as_str),
+                "set_by": self.rule.set_by,
                 "reason": self.reason,
             },
         });
@@ -74,6 +75,7 @@ pub fn after(position: &Position, seal: Digest) -> Position {
 mod tests {
     use super::*;
     use crate::Chance;
+    use crate::consent::Author;
     use crate::envelope::Sealed;
     use crate::registry::Registry;
 
@@ -94,7 +96,7 @@ mod tests {
             let report = ConsentChange {
                 identity: chance.cuid2().parse().unwrap(),
                 account,
-                rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off },
+                rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off, set_by: Author::Computer },
                 previous: Some(ConsentLevel::Full),
                 reason,
             };
