@@ -27,7 +27,7 @@ use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
-use domain::{Chance, Clock};
+use domain::{Chance, Clock, Timestamp};
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
@@ -512,3 +512,10 @@ impl Rooms {
         &self.base_url[self.origin().len()..]
     }
 }
+
+    /// Whether a person who signed in then did so of late: for what a browser that was left open must not do, such as to approve a computer,
+    /// confirm an agent, or make a key.
+    pub fn is_recent_sign_in(&self, signed_in_at: Timestamp) -> bool {
+        let within = TimeDelta::from_std(self.settings.signin.fresh_within).unwrap_or(TimeDelta::MAX);
+        self.clock.now() - signed_in_at <= within
+    }

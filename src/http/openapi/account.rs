@@ -85,6 +85,7 @@ fn account() -> Vec<Operation> {
         Operation::delete("/api/v1/sessions/{id}", "endSession", "Sign a browser out")
             .answers::<Done>(200, "It is signed out.", json!({ "ok": true })),
         Operation::post("/api/v1/keys", "createKey", "Make a key of the knowledge API")
+            .says("The browser has to have signed in of late: otherwise 401 with `reason: sign_in_again`.")
             .takes::<KeyRequest>(json!({ "name": "Ada's notes", "scopes": ["search", "write"] }))
             .answers::<NewKey>(201, "The key, which is shown this once.", new_key)
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::TooManyKeys, Code::KeyAlreadyMade]),
