@@ -19,6 +19,7 @@ use crate::http::body;
 use crate::http::error::{ApiError, Code};
 use crate::http::named::Named;
 use crate::knowledge::Reader;
+use crate::knowledge::credential::while_good;
 
 /// Memories that are read at once for an export.
 const PAGE: usize = 20;
@@ -72,7 +73,8 @@ pub async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, Ap
 /// `GET /v1/export`: everything that a search without spaces would find, one JSON object a line, oldest first.
 pub async fn export(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> Answer {
     let scope = reader.to_search(&[], &house).await?;
-    let begun = Pages { house, reader, scope, after: None, done: false };
+    let credential = reader.credential.clone();
+    let begun = Pages { house: house.clone(), reader, scope, after: None, done: false };
     let pages = stream::unfold(begun, |pages| async move { pages.next().await });
     let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(pages)).into_response())
@@ -80,6 +82,7 @@ pub async fn export(State(house): State<House>, Key(reader, _): Key<ToSearch>) -
 
 struct Pages {
     house: House,
+    let pages = while_good(house, credential, pages, Err(Trouble::Revoked));
     reader: Reader,
     scope: Scope,
     after: Option<MemoryId>,
@@ -97,7 +100,7 @@ impl Pages {
                 self.done = true;
                 tracing::error!(error = %error, "an export was cut off");
                 // The connection breaks, so that nobody takes what came for everything.
-                return Some((Err(Trouble), self));
+                return Some((Err(Trouble::Store), self));
             }
         };
         self.after = Some(page.last()?.id);
@@ -110,8 +113,12 @@ impl Pages {
 
 /// An export that could not be finished.
 #[derive(Debug, thiserror::Error)]
-#[error("the store did not answer")]
-struct Trouble;
+enum Trouble {
+    #[error("the store did not answer")]
+    Store,
+    #[error("the key was revoked or expired")]
+    Revoked,
+}
 
 fn described(memory: Memory, reader: &Reader, house: &House) -> wire::knowledge::Memory {
     wire::knowledge::Memory {

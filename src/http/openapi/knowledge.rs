@@ -96,7 +96,7 @@ fn spaces() -> Vec<Operation> {
 
 fn batches() -> Vec<Operation> {
     let stream = "Events, each with a message behind `data:` on one line, and an `id:` to join again after. The first is `progress`; each item then has its outcome, followed by `progress`; the last is `complete`, or an \
-        `error` with `fatal`. Comments in between keep the connection alive.";
+        `error` with `fatal`; `unauthorized` says that the key was revoked or expired, and has no `id`. Comments in between keep the connection alive.";
     let note = json!({ "title": "Roses", "content": "Prune roses in March, when the forsythia is in bloom." });
     vec![
         Operation::post("/v1/batch-add", "addBatch", "Add addresses and notes")
