@@ -54,8 +54,9 @@ pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uu
         rule(content.len() <= most, &path, format!("must have at most {most} bytes, and has {}", content.len()))?;
     }
     let spaces = reader.to_write(named, house).await?;
-    let (ingestion, account) = (house.ingestion.clone(), reader.account.clone());
-    let feed = actors::detached(async move { ingestion.add(&account, &spaces, &items).await }).await??;
+    let (ingestion, Reader { account, within, .. }) = (house.ingestion.clone(), reader.clone());
+    let work = async move { ingestion.add(&account, (&spaces, within.as_deref()), &items).await };
+    let feed = actors::detached(work).await??;
     feed.ok_or_else(|| ApiError::rate_limited(settings.heartbeat))
 }
 
