@@ -27,7 +27,7 @@ use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
-use domain::{Chance, Clock};
+use domain::{Chance, Clock, Timestamp};
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
@@ -40,14 +40,14 @@ use serde_json::Value;
 use statistics::client::Client;
 use statistics::log::Log;
 use store::{DatabaseSettings, Pool, Store};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
 use crate::http::discovery::Resources;
 use crate::http::gate::Gate;
 use crate::http::guide::Guides;
-use crate::http::knowledge::large::LargeBodies;
+use crate::http::knowledge::places::Places;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
 use crate::telemetry::Requests;
@@ -101,9 +101,9 @@ pub struct Rooms {
     /// From one item to what is kept of it.
     pub pipeline: Pipeline,
     /// Which large bodies are in memory.
-    pub large_bodies: LargeBodies,
-    /// How many streams may be told.
-    pub streams: Arc<Semaphore>,
+    pub large_bodies: Places,
+    /// Which event streams are open.
+    pub streams: Places,
     /// Turns true when the server stops: whoever is told something ends then.
     pub closing: watch::Receiver<bool>,
     /// How often one address may try.
@@ -255,6 +255,7 @@ impl House {
         let root = Root::start(settings.shutdown.root(), chance.clone(), children).await;
         let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
         root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
+        let batch = &settings.knowledge.batch;
         Ok(Self(Arc::new(Rooms {
             limits: Limits::new(&settings.limits),
             guides: Guides::new(&base_url, &rag_url, &settings)?,
@@ -263,8 +264,8 @@ impl House {
             description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             requests: Requests::default(),
             gate: Gate::new(settings.http.requests_max),
-            large_bodies: LargeBodies::new(&settings.knowledge.batch),
-            streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
+            large_bodies: Places::new(batch.large_bodies_max, batch.large_bodies_per_account_max),
+            streams: Places::new(batch.streams_max, batch.streams_per_account_max),
             closing,
             settings,
             base_url,
@@ -510,5 +511,12 @@ impl Rooms {
     /// The path of the base URL, without a slash at the end: empty unless a proxy serves us below one.
     pub fn root_path(&self) -> &str {
         &self.base_url[self.origin().len()..]
+    }
+
+    /// Whether a person who signed in then did so of late: for what a browser that was left open must not do, such as to approve a computer,
+    /// confirm an agent, or make a key.
+    pub fn is_recent_sign_in(&self, signed_in_at: Timestamp) -> bool {
+        let within = TimeDelta::from_std(self.settings.signin.fresh_within).unwrap_or(TimeDelta::MAX);
+        self.clock.now() - signed_in_at <= within
     }
 }

@@ -105,7 +105,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
         Route::delete("/api/v1/agents/{id}", PERSON, agents::revoke),
         Route::get("/api/v1/sessions", PERSON, sessions::list),
-        Route::delete("/api/v1/sessions/{id}", PERSON, sessions::revoke),
+        // An agent must not be able to lock its person out.
+        Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
         Route::get("/api/v1/account/summary", PERSON, account::summary),
         Route::get("/api/v1/account/computers", PERSON, account::computers),
         Route::get("/api/v1/usage/bar", ANYONE, usage::bar),

@@ -1,12 +1,16 @@
 //! What a key, or a person on their own page, may read and write in the knowledge API (decisions, section 13).
 
+pub mod credential;
+
 use std::collections::HashMap;
 
 use domain::ids::{SpaceId, UserAccountId};
+use domain::secret::SecretHash;
 use domain::space::{AccessType, Space};
 use store::memory::Scope;
 use uuid::Uuid;
 
+use self::credential::Credential;
 use crate::house::House;
 use crate::http::error::{ApiError, Code};
 
@@ -17,12 +21,16 @@ pub struct Reader {
     pub account: UserAccountId,
     /// Only in these spaces; everywhere that the account may when absent.
     pub within: Option<Vec<SpaceId>>,
+    /// Whether they may make a space public.
+    pub may_publish: bool,
+    /// With which credential.
+    pub credential: Credential,
 }
 
 impl Reader {
     /// A signed-in person, who may whatever the account may.
-    pub fn person(account: UserAccountId) -> Self {
-        Self { account, within: None }
+    pub fn person(account: UserAccountId, session: SecretHash) -> Self {
+        Self { account, within: None, may_publish: true, credential: Credential::Session(session) }
     }
 
     /// Where a search looks. Without any named: everything of the account, or all that the key opens.

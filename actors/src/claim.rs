@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, Attempt, Registration, RegistrationType, StartRefusal, UserCode};
+use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
@@ -117,8 +118,8 @@ pub struct Confirmer {
     pub email: Email,
     /// The account that the agent will act for.
     pub account: UserAccountId,
-    /// How they were signed in: `session` or `account`; kept with the claim.
-    pub via: &'static str,
+    /// With which credential; kept with the claim.
+    pub via: ConfirmedVia,
 }
 
 /// Why a claim does not start.
@@ -267,7 +268,7 @@ impl Claims {
         Ok(asked.unwrap_or(Err(CompleteError::Expired)))
     }
 
-    /// Revokes an agent for ever. `owner`: only if it is this account's; says whether there was such an agent.
+    /// Revokes an agent for ever, with everything that it confirmed. `owner`: only if it is this account's; says whether there was such an agent.
     pub async fn revoke(&self, id: RegistrationId, owner: Option<UserAccountId>) -> Result<bool, Trouble> {
         let Some((registration, _)) = self.wiring.store.registration_by_id(id).await? else { return Ok(false) };
         let ask = |reply| ClaimMessage::Revoke { owner, reply };

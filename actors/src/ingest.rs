@@ -84,19 +84,19 @@ impl Ingestion {
         BatchAdd::new(Arc::clone(&self.wiring))
     }
 
-    /// Takes a batch in and begins to work on it; `None` when the account has as many running as it may have.
+    /// Takes a batch in for these spaces, by a sender whose key covers `key_spaces` or everything, and begins to work on it; `None` when the account has as many running as it may have.
     ///
     /// Durable work: run it [`detached`](crate::detached).
     pub async fn add(
         &self,
         account: &UserAccountId,
-        spaces: &[SpaceId],
+        (spaces, key_spaces): (&[SpaceId], Option<&[SpaceId]>),
         items: &[Item],
     ) -> Result<Option<Feed>, Trouble> {
         let Wiring { store, clock, chance, settings, .. } = &*self.wiring;
         let now = clock.now();
         let id = chance.uuid_v7(now).into();
-        let new = NewBatch { id, account, spaces, items };
+        let new = NewBatch { id, account, spaces, key_spaces, items };
         if store.batch_create(&new, settings.running_max, now).await? == BatchCreate::TooMany {
             return Ok(None);
         }

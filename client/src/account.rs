@@ -25,7 +25,7 @@ impl Client {
         self.ask(Ask::get(self.base("/api/v1/usage/bar"))).await
     }
 
-    /// `DELETE /api/v1/agents/{id}`: the agent may do nothing any more.
+    /// `DELETE /api/v1/agents/{id}`: the agent may do nothing any more. A session ends any agent of its account, an agent only itself.
     pub async fn agent_revoke(&self, agent: RegistrationId) -> Result<Done, Error> {
         self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/agents/{agent}")))).await
     }
@@ -35,7 +35,7 @@ impl Client {
         self.ask(Ask::get(self.base("/api/v1/sessions"))).await
     }
 
-    /// `DELETE /api/v1/sessions/{id}`: signs a browser out.
+    /// `DELETE /api/v1/sessions/{id}`: signs a browser out. For sessions alone.
     pub async fn session_revoke(&self, session: SessionId) -> Result<Done, Error> {
         self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/sessions/{session}")))).await
     }

@@ -138,6 +138,8 @@ pub enum Message<'j> {
         /// Why.
         message: &'j str,
     },
+    /// The end of this stream, not of the batch: its credential was revoked, expired, or signed out.
+    Unauthorized,
 }
 
 /// The object behind `data:`. The specification's messages have exactly its own members.
@@ -175,6 +177,11 @@ impl Message<'_> {
             Self::Item { index, outcome } => Line::Other { outcome, index: *index },
             Self::Complete => Line::Complete,
             Self::Fatal { message } => Line::Error { fatal: true, error: "temporarily_unavailable", message },
+            Self::Unauthorized => Line::Error {
+                fatal: true,
+                error: "unauthorized",
+                message: "the credential of this stream was revoked or expired; the batch goes on: join it with another credential",
+            },
         };
         // Strings and numbers under fixed names: there is nothing that could not be written.
         serde_json::to_string(&line).unwrap_or_default()

@@ -52,7 +52,52 @@ impl FromStr for ConsentLevel {
     }
 }
 
-/// One level that a person set for an identity: for one machine or all, for one lane or all.
+/// Who set a level, by the credential of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Author {
+    /// A person, in a browser session.
+    Person,
+    /// An agent that acts for a person's account.
+    Agent,
+    /// The computer itself, with its machine secret.
+    Computer,
+}
+
+impl Author {
+    /// All authors.
+    pub const ALL: [Self; 3] = [Self::Person, Self::Agent, Self::Computer];
+
+    /// The author as rows, events and responses name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Person => "person",
+            Self::Agent => "agent",
+            Self::Computer => "computer",
+        }
+    }
+
+    /// Whether the level counts as the person's: set by the person, or by an agent of the person's account.
+    pub fn is_for_person(self) -> bool {
+        matches!(self, Self::Person | Self::Agent)
+    }
+}
+
+/// A text that names no author.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of person, agent, computer")]
+pub struct UnknownAuthor;
+
+impl FromStr for Author {
+    type Err = UnknownAuthor;
+
+    fn from_str(text: &str) -> Result<Self, UnknownAuthor> {
+        Self::ALL.into_iter().find(|author| author.as_str() == text).ok_or(UnknownAuthor)
+    }
+}
+
+/// One level that was set for an identity: for one machine or all, for one lane or all. The person and the computer each
+/// have a level of their own for the same scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentRule {
     /// The machine, or all machines of the identity.
@@ -61,17 +106,63 @@ pub struct ConsentRule {
     pub lane: Option<Lane>,
     /// The level set.
     pub level: ConsentLevel,
+    /// Who set it.
+    pub set_by: Author,
 }
 
-/// The level that a person set explicitly for `machine` and `lane`: the most specific rule that applies, a rule for the
-/// machine before a baseline, a rule for the lane before one for all lanes. `None` when no rule applies; the configured
+impl ConsentRule {
+    fn applies(&self, machine: Option<MachineUuid>, lane: Option<Lane>) -> bool {
+        (self.machine.is_none() || self.machine == machine) && (self.lane.is_none() || self.lane == lane)
+    }
+}
+
+/// The level that was set explicitly for `machine` and `lane`. Where the person and the computer both set one, the lower
+/// of the two: a computer can lower its person's level, never raise it. `None` when no rule applies; the configured
 /// default is then only reported, never enforced.
 pub fn explicit_level(rules: &[ConsentRule], machine: MachineUuid, lane: Lane) -> Option<ConsentLevel> {
-    rules
-        .iter()
-        .filter(|rule| rule.machine.is_none_or(|only| only == machine) && rule.lane.is_none_or(|only| only == lane))
-        .max_by_key(|rule| (rule.machine.is_some(), rule.lane.is_some()))
-        .map(|rule| rule.level)
+    effective_level(rules, Some(machine), Some(lane))
+}
+
+/// The same for a scope: without `machine` the baseline of all machines, without `lane` the level of all lanes.
+pub fn effective_level(
+    rules: &[ConsentRule],
+    machine: Option<MachineUuid>,
+    lane: Option<Lane>,
+) -> Option<ConsentLevel> {
+    let person = person_rule(rules, machine, lane).map(|rule| rule.level);
+    let computer = computer_rule(rules, machine, lane).map(|rule| rule.level);
+    match (person, computer) {
+        (Some(person), Some(computer)) => Some(person.min(computer)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What the person set for a scope: the most specific of their rules.
+pub fn person_rule<'r>(
+    rules: impl IntoIterator<Item = &'r ConsentRule>,
+    machine: Option<MachineUuid>,
+    lane: Option<Lane>,
+) -> Option<&'r ConsentRule> {
+    most_specific(rules.into_iter().filter(|rule| rule.set_by.is_for_person()), machine, lane)
+}
+
+/// What the computer set for itself: the most specific of its rules.
+pub fn computer_rule<'r>(
+    rules: impl IntoIterator<Item = &'r ConsentRule>,
+    machine: Option<MachineUuid>,
+    lane: Option<Lane>,
+) -> Option<&'r ConsentRule> {
+    most_specific(rules.into_iter().filter(|rule| !rule.set_by.is_for_person()), machine, lane)
+}
+
+/// A rule for the machine before a baseline, then a rule for the lane before one for all lanes.
+fn most_specific<'r>(
+    rules: impl Iterator<Item = &'r ConsentRule>,
+    machine: Option<MachineUuid>,
+    lane: Option<Lane>,
+) -> Option<&'r ConsentRule> {
+    let applying = rules.filter(|rule| rule.applies(machine, lane));
+    applying.max_by_key(|rule| (rule.machine.is_some(), rule.lane.is_some()))
 }
 
 #[cfg(test)]
@@ -83,7 +174,7 @@ mod tests {
     fn the_most_specific_rule_holds() {
         let machine = MachineUuid::from(Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
         let other = MachineUuid::from(Chance::seeded(2).uuid_v7(Timestamp::UNIX_EPOCH));
-        let rule = |machine, lane, level| ConsentRule { machine, lane, level };
+        let rule = |machine, lane, level| ConsentRule { machine, lane, level, set_by: Author::Person };
         let mut rules = vec![];
         assert_eq!(explicit_level(&rules, machine, Lane::Memory), None);
         for (machine_rule, lane_rule, level) in [
@@ -98,6 +189,35 @@ mod tests {
         assert_eq!(explicit_level(&rules, machine, Lane::Llm), Some(ConsentLevel::MetadataOnly));
         assert_eq!(explicit_level(&rules, other, Lane::Memory), Some(ConsentLevel::Off));
         assert_eq!(explicit_level(&rules, other, Lane::Llm), Some(ConsentLevel::Full));
+    }
+
+    #[test]
+    fn a_computer_lowers_the_level_of_its_person_and_never_raises_it() {
+        let machine = MachineUuid::from(Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
+        let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
+        for author in [Author::Person, Author::Agent] {
+            // However general the person's rule is, and however specific the computer's.
+            for (machine_rule, lane_rule) in [(None, None), (None, Some(Lane::Llm)), (Some(machine), Some(Lane::Llm))] {
+                for (person, computer) in levels.into_iter().flat_map(|one| levels.map(|other| (one, other))) {
+                    let rules = [
+                        ConsentRule { machine: machine_rule, lane: lane_rule, level: person, set_by: author },
+                        ConsentRule {
+                            machine: Some(machine),
+                            lane: Some(Lane::Llm),
+                            level: computer,
+                            set_by: Author::Computer,
+                        },
+                    ];
+                    assert_eq!(explicit_level(&rules, machine, Lane::Llm), Some(person.min(computer)));
+                    assert_eq!(explicit_level(&rules[1..], machine, Lane::Llm), Some(computer));
+                }
+            }
+        }
+        let own =
+            ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
+        assert_eq!(effective_level(std::slice::from_ref(&own), None, None), None);
+        assert_eq!(effective_level(&[own], Some(machine), None), Some(ConsentLevel::Off));
+        assert!(Author::ALL.into_iter().all(|author| author.as_str().parse() == Ok(author)));
     }
 
     #[test]

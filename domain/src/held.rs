@@ -8,8 +8,9 @@ mod keeping;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::consent::change::ConsentChange;
 use crate::consent::{ConsentRule, explicit_level};
-use crate::envelope::{Envelope, Sealed, Unreadable};
+use crate::envelope::{AgentKinds, Envelope, Sealed, Unreadable};
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::registry::{Registry, RegistryRefusal};
 
@@ -208,10 +209,8 @@ pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Regi
     }
     match explicit_level(&machine.consent, machine.machine_uuid, envelope.lane) {
         Some(allowed) if allowed < envelope.consent_level => {
-            let detail = format!(
-                "/consent_level: the person allows {allowed} here, the event declares {}",
-                envelope.consent_level
-            );
+            let declared = envelope.consent_level;
+            let detail = format!("/consent_level: the level in force is {allowed}, the event declares {declared}");
             Err(Hold::new(HoldReason::ConsentExceeded, detail))
         }
         _ => Ok(()),
@@ -239,7 +238,22 @@ fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), Hold> {
     if scope.user_account_id.is_some() && scope.user_account_id != machine.account {
         return Err(mismatch("/scope/user_account_id: not the account that the computer is attached to"));
     }
+    if is_report_of_the_service(envelope) {
+        return Err(mismatch(
+            "/scope/agent_id: only the service itself reports this event type as svc-control-plane; send it as another agent",
+        ));
+    }
     Ok(())
+}
+
+/// Whether the event claims to be one that the service itself writes. The specification lets senders name the agent, and send
+/// these types; the pair is the service's own, so that its statements in the record cannot be imitated.
+fn is_report_of_the_service(envelope: &Envelope) -> bool {
+    const TYPES: [&str; 1] = [ConsentChange::EVENT_TYPE];
+    const PREFIX: &str = "operator.";
+    let event_type = envelope.event_type.as_str();
+    envelope.scope.agent_id.as_str() == AgentKinds::CONTROL_PLANE
+        && (TYPES.contains(&event_type) || event_type.starts_with(PREFIX))
 }
 
 #[cfg(test)]
@@ -247,12 +261,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::consent::ConsentLevel;
-    use crate::envelope::AgentKinds;
+    use crate::consent::{Author, ConsentLevel};
 
     fn event() -> Value {
         let vectors: Value = serde_json::from_slice(include_bytes!("../../tests/vectors/chain.json")).unwrap();
         vectors["chain"][0]["event"].clone()
+    }
+
+    fn rule(level: ConsentLevel) -> ConsentRule {
+        ConsentRule { machine: None, lane: None, level, set_by: Author::Person }
     }
 
     fn facts(event: &Value) -> MachineFacts {
@@ -277,7 +294,7 @@ mod tests {
         let mut machine = facts(&event);
         assert_eq!(reason(&event, &Standing::Machine(machine.clone())), None);
 
-        machine.consent = vec![ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly }];
+        machine.consent = vec![rule(ConsentLevel::MetadataOnly)];
         let standing = Standing::Machine(machine);
         assert_eq!(reason(&event, &standing), Some(HoldReason::ConsentExceeded));
         event["ts_edge_ms"] = json!(0);
@@ -321,5 +338,23 @@ mod tests {
         assert!(held(&event, Standing::Machine(unattached(machine.account.clone()))));
         // The right account changes the hash, so the event is held for that reason and not for its scope.
         assert_eq!(reason(&with_account("account1"), &Standing::Machine(machine)), Some(HoldReason::HashMismatch));
+    }
+
+    #[test]
+    fn no_sender_speaks_as_the_service_about_what_the_service_reports() {
+        let event = event();
+        let sent = |agent: &str, event_type: &str| {
+            let mut event = event.clone();
+            event["scope"]["agent_id"] = json!(agent);
+            event["event_type"] = json!(event_type);
+            reason(&event, &Standing::Machine(facts(&event)))
+        };
+        for event_type in ["consent.changed", "operator.", "operator.account_removed"] {
+            assert_eq!(sent("svc-control-plane", event_type), Some(HoldReason::IdentityMismatch), "{event_type}");
+            assert_ne!(sent("svc-cli", event_type), Some(HoldReason::IdentityMismatch), "{event_type}");
+        }
+        for event_type in ["memory.created", "consent.changed.not", "operators"] {
+            assert_ne!(sent("svc-control-plane", event_type), Some(HoldReason::IdentityMismatch), "{event_type}");
+        }
     }
 }

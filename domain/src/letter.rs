@@ -5,6 +5,7 @@
 //! code to whom it belongs.
 
 use crate::Timestamp;
+use crate::confirm::ConfirmedVia;
 use crate::ids::{Email, MachineUuid, RegistrationId, UserAccountId};
 use crate::signin::{CODE_SECONDS, SignInCode};
 
@@ -80,8 +81,8 @@ pub struct Claimed<'a> {
     pub address: Option<&'a str>,
     /// The account that it acts for.
     pub account: &'a UserAccountId,
-    /// With which credential it was confirmed: `session` or `account`.
-    pub via: &'a str,
+    /// With which credential it was confirmed.
+    pub via: ConfirmedVia,
     /// When.
     pub at: Timestamp,
 }
@@ -89,9 +90,10 @@ pub struct Claimed<'a> {
 /// Tells the owner of an account that an agent acts for it now.
 pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> Letter {
     let via = match what.via {
-        "session" => "in a browser where you are signed in",
-        "account" => "by an agent that already acts for you",
-        other => other,
+        ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),
+        ConfirmedVia::Agent(agent) => {
+            format!("by the agent {agent}, which already acts for you; revoking that one ends both")
+        }
     };
     let text = format!(
         "An agent was confirmed for your account and acts for it from now on.\n\n    Agent:      {agent}\n    Registered: from {address}\n    \
@@ -166,7 +168,8 @@ mod tests {
         }
         let agent = Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
         let account = "account1".parse().unwrap();
-        let what = Claimed { agent, address: None, account: &account, via: "session", at: Timestamp::UNIX_EPOCH };
+        let what =
+            Claimed { agent, address: None, account: &account, via: ConfirmedVia::Session, at: Timestamp::UNIX_EPOCH };
         let letter = claimed(to(), &what, BASE);
         let parts =
             [&agent.to_string(), "a browser", "unknown address", "account1", "https://attache.example.com/account\n"];

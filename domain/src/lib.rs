@@ -14,6 +14,7 @@
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | forward or hold: the one order of checks |
 //! | [`claim`] | registrations and claim attempts |
+//! | [`confirm`] | the credential with which a person decided |
 //! | [`signin`] | codes that sign people in, and where they go next |
 //! | [`letter`] | what is written to people |
 //! | [`device`] | device codes and the pacing of polls |
@@ -38,6 +39,7 @@ pub mod chain;
 pub mod chance;
 pub mod claim;
 pub mod clock;
+pub mod confirm;
 pub mod consent;
 pub mod device;
 pub mod digest;

@@ -94,6 +94,7 @@ async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<S
             chunks: &chunks,
             model: Some(&model),
             spaces: &[],
+            key_spaces: None,
             memories_max: u32::MAX,
         };
         let Put::Created(id) = store.memory_put(&put, now).await.unwrap() else {

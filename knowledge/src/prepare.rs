@@ -83,6 +83,17 @@ pub struct Draft {
     pub verdict: Option<Verdict>,
 }
 
+/// Where a memory is to be kept, and how far its sender reaches.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// For which account.
+    pub account: &'a UserAccountId,
+    /// In which spaces.
+    pub spaces: &'a [SpaceId],
+    /// The spaces that the sender's key covers; all of them when absent.
+    pub key_spaces: Option<&'a [SpaceId]>,
+}
+
 impl Draft {
     /// What is told when it cannot be kept after all: of what the client wrote, as in every other error.
     pub fn refused(&self, error: Fault, message: &str) -> Outcome {
@@ -95,12 +106,13 @@ impl Draft {
         &self,
         store: &Store,
         id: MemoryId,
-        (account, spaces): (&UserAccountId, &[SpaceId]),
+        place: Place<'_>,
         memories_max: u32,
         now: Timestamp,
     ) -> Result<Option<MemoryId>, StoreError> {
         let chunks: Vec<ChunkPut<'_>> =
             self.passages.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect();
+        let Place { account, spaces, key_spaces } = place;
         let put = MemoryPut {
             id,
             account,
@@ -112,6 +124,7 @@ impl Draft {
             chunks: &chunks,
             model: self.model.as_ref(),
             spaces,
+            key_spaces,
             memories_max,
         };
         Ok(match store.memory_put(&put, now).await? {

@@ -20,7 +20,7 @@ pub enum Command {
         after_help = "Examples:\n  attache consent get                 what this computer may record\n  attache consent get --lane llm\n  attache consent get --as agent      every level that was set in the account"
     )]
     Get(Get),
-    /// Set a level; it holds from the next event on, and the change is itself recorded
+    /// Set a level; it holds from the next event on, and the change is itself recorded. A computer cannot raise its level above its person's
     #[command(
         after_help = "Examples:\n  attache consent set metadata-only\n  attache consent set off --lane llm --reason \"not at work\"\n  attache consent set full --as agent     on all computers of the account"
     )]
@@ -101,7 +101,7 @@ async fn get(arguments: &Get) -> Done {
             "nothing was set: the server's default level holds everywhere".to_owned()
         }
         ConsentAnswer::Levels { levels } => {
-            output::table(&["identity", "computer", "lane", "level"], levels.iter().map(row))
+            output::table(&["identity", "computer", "lane", "level", "set by"], levels.iter().map(row))
         }
     });
     Ok(())
@@ -118,13 +118,19 @@ async fn set(arguments: Set) -> Done {
         Err(error) if error.code() == Some("consent_audit_forward_failed") => {
             let written = error.refusal().and_then(|refusal| refusal.number("written")).unwrap_or_default();
             return Err(Failure::refused(format!(
-                "the level is {level} now ({written} changed), but its record has not reached the statistics service yet; the server goes on trying"
+                "{level} is set now ({written} changed), but its record has not reached the statistics service yet; the server goes on trying"
             )));
         }
         Err(error) => return Err(failed(error)),
     };
     output::show(connection.json, &json!({ "level": written.level, "written": written.written }), || {
-        let level = terminal::styled(STRONG, written.level);
+        let in_force = terminal::styled(STRONG, written.level);
+        if written.level != level {
+            return format!(
+                "{level} is set, and {in_force} is in force: where the person and the computer both set a level, the lower one is"
+            );
+        }
+        let level = in_force;
         match written.written {
             0 => format!("the level was {level} already"),
             1 => format!("the level is {level} now"),
@@ -141,5 +147,6 @@ fn row(record: &ConsentRecord) -> Vec<String> {
         or_all(record.machine_uuid.map(|machine| machine.to_string())),
         or_all(record.lane.map(|lane| lane.to_string())),
         record.level.to_string(),
+        record.set_by.as_str().to_owned(),
     ]
 }

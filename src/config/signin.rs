@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct SigninSettings {
     /// Whether a first sign-in creates an account; otherwise an operator does.
     pub create_account: bool,
-    /// How recent a sign-in must be to attach a computer.
+    /// How recent a sign-in must be to attach a computer, confirm an agent or make a key.
     #[serde(with = "humantime_serde")]
     pub fresh_within: Duration,
     /// Codes that are mailed to one address within an hour because one network (IPv4 /24, IPv6 /48) asked.

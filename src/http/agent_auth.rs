@@ -5,6 +5,7 @@ use actors::claim::{
 };
 use axum::extract::State;
 use domain::claim::{ATTEMPT_SECONDS, INTERVAL_SECONDS, StartRefusal};
+use domain::confirm::ConfirmedVia;
 use domain::ids::Email;
 use domain::secret::Secret;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use wire::agent_auth::{
     Revoked, SCOPE_ACCOUNT, SCOPE_EVENTS, TokenResult,
 };
 
-use super::auth::Caller;
+use super::auth::{Caller, require_recent_sign_in};
 use super::body::{self, FormBody, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
@@ -81,6 +82,7 @@ pub async fn complete(
     JsonBody(body): JsonBody<CompleteRequest>,
 ) -> Answer {
     let confirmer = confirmer(&caller, &house)?;
+    require_recent_sign_in(&caller, &house)?;
     filled("claim_attempt_token", &body.claim_attempt_token)?;
     let code = body.user_code.expose().parse().map_err(|message: &str| ApiError::invalid("user_code", message))?;
     house.limits.code_guess(address)?;
@@ -129,9 +131,9 @@ fn is_claim_grant(grant: &str) -> bool {
 
 fn confirmer(caller: &Caller, house: &House) -> Result<Confirmer, ApiError> {
     let (person, email, via) = match caller {
-        Caller::Session { person, email, .. } => (*person, email.clone(), "session"),
-        Caller::Account { person, email, .. } if !house.settings.claims.require_session => {
-            (*person, email.clone(), "account")
+        Caller::Session { person, email, .. } => (*person, email.clone(), ConfirmedVia::Session),
+        Caller::Account { person, email, agent, .. } if !house.settings.claims.require_session => {
+            (*person, email.clone(), ConfirmedVia::Agent(*agent))
         }
         _ => return Err(super::auth::unauthorized(Code::Unauthorized, true, house)),
     };

@@ -14,7 +14,7 @@ use store::{Store, StoreError};
 use wire::Done;
 use wire::account::{KeyRequest, Keys};
 
-use super::auth::Caller;
+use super::auth::{Caller, require_recent_sign_in};
 use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
@@ -25,6 +25,7 @@ pub const KEYS_LISTED_MAX: usize = 500;
 
 /// `POST /api/v1/keys`: 201 `{id, key, name, scopes, spaces, created_at, expires_at, …}`; the key is shown this once.
 pub async fn create(State(house): State<House>, caller: Caller, JsonBody(body): JsonBody<KeyRequest>) -> Answer {
+    require_recent_sign_in(&caller, &house)?;
     let account = caller.require_account()?.clone();
     let KeyRequest { name, scopes, spaces, expires_at } = body;
     let name = name.parse().map_err(|error| ApiError::invalid("name", format!("{error}")))?;

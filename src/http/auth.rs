@@ -114,11 +114,6 @@ impl Caller {
         self.account().ok_or_else(|| ApiError::new(Code::AccountRequired))
     }
 
-    /// Whether a person signed in within this time. Only a browser's session is a sign-in; whoever else asks is never fresh.
-    pub fn is_fresh(&self, within: TimeDelta, now: Timestamp) -> bool {
-        matches!(self, Self::Session { signed_in_at, .. } if now - *signed_in_at <= within)
-    }
-
     fn kind(&self) -> Accepts {
         match self {
             Self::Machine { .. } => Accepts::MACHINE,
@@ -334,11 +329,17 @@ pub fn unauthorized(code: Code, token_sent: bool, house: &House) -> ApiError {
     if token_sent { challenge.to(code) } else { challenge.to_none() }
 }
 
-/// 401 for a session whose sign-in is too long ago for what it asks: RFC 9470, section 3.
-pub fn stale_sign_in(within: Duration, house: &House) -> ApiError {
-    let parameters = format!(r#", error="insufficient_user_authentication", max_age="{}""#, within.as_secs());
+/// A browser may have been left open, so what outlives its session asks that its person signed in of late: 401 with
+/// `reason: "sign_in_again"` and the challenge of RFC 9470, section 3. Only a session is a sign-in; other credentials are not asked.
+pub fn require_recent_sign_in(caller: &Caller, house: &House) -> Result<(), ApiError> {
+    let Caller::Session { signed_in_at, .. } = caller else { return Ok(()) };
+    if house.is_recent_sign_in(*signed_in_at) {
+        return Ok(());
+    }
+    let within = house.settings.signin.fresh_within.as_secs();
+    let parameters = format!(r#", error="insufficient_user_authentication", max_age="{within}""#);
     let challenge = Challenge { accepts: Accepts::NONE, house };
-    challenge.with(Code::Unauthorized, &parameters).with("reason", json!("sign_in_again"))
+    Err(challenge.with(Code::Unauthorized, &parameters).with("reason", json!("sign_in_again")))
 }
 
 #[cfg(test)]

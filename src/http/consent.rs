@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
-use domain::consent::{ConsentLevel, ConsentRule, explicit_level};
+use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
@@ -48,11 +48,12 @@ pub async fn read(State(house): State<House>, caller: Caller, RawQuery(query): R
         machine_uuid: record.rule.machine,
         lane: record.rule.lane,
         level: record.rule.level,
+        set_by: record.rule.set_by,
     };
     body::answer(&ConsentAnswer::Levels { levels: records.iter().map(record).collect() })
 }
 
-/// `POST /api/v1/consent`: 200 `{level, written}`; 502 when the rows are written and their events are not forwarded yet.
+/// `POST /api/v1/consent`: 200 `{level, written}` with the level that is in force; 502 when the rows are written and their events are not forwarded yet.
 pub async fn write(
     State(house): State<House>,
     caller: Caller,
@@ -73,12 +74,38 @@ pub async fn write(
         }
         (_, None) => (linked_identities(&house, &caller).await?, None),
     };
-    let set = set(&house, identities, ConsentRule { machine, lane, level }, reason).await?;
+    let rule = ConsentRule { machine, lane, level, set_by: author(&caller) };
+    let set = set(&house, identities, rule, reason).await?;
     if set.forwarded {
+        let level = in_force(&house, machine, lane).await?.unwrap_or(level);
         body::answer(&ConsentWritten { level, written: set.written as u64 })
     } else {
         Err(ApiError::new(Code::ConsentAuditForwardFailed).with("written", json!(set.written)))
     }
+}
+
+/// Who sets a level with this credential.
+fn author(caller: &Caller) -> Author {
+    match caller {
+        Caller::Machine { .. } => Author::Computer,
+        Caller::Session { .. } => Author::Person,
+        Caller::Account { .. } | Caller::PreClaim { .. } | Caller::Key(_) => Author::Agent,
+    }
+}
+
+/// The level in force for a computer, which may be lower than the one that was just set. `None` for a baseline: no computer
+/// lowers that.
+async fn in_force(
+    house: &House,
+    machine: Option<MachineUuid>,
+    lane: Option<Lane>,
+) -> Result<Option<ConsentLevel>, ApiError> {
+    let Some(machine) = machine else { return Ok(None) };
+    let known = house.store.machine_facts(machine).await?;
+    Ok(known.and_then(|known| {
+        let own = own_rules(&known.facts);
+        effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
+    }))
 }
 
 /// What became of a change.

@@ -2,7 +2,7 @@
 
 use actors::device::{AnswerError, Poll, StartError};
 use axum::extract::State;
-use chrono::TimeDelta;
+use domain::confirm::ConfirmedVia;
 use domain::device::{CODE_SECONDS, INTERVAL_SECONDS, UserCode};
 use serde_json::json;
 use store::device::Approver;
@@ -11,7 +11,7 @@ use wire::device::{
     ApproveRequest, CodeRequest, DEVICE_GRANT, DeviceCodeResult, DeviceTokenRequest, DeviceTokenResult,
 };
 
-use super::auth::{Caller, stale_sign_in, unauthorized};
+use super::auth::{Caller, require_recent_sign_in, unauthorized};
 use super::body::{self, JsonBody, RawBody};
 use super::client::ClientAddress;
 use super::error::{Answer, ApiError, Code};
@@ -56,7 +56,7 @@ pub async fn approve(
     JsonBody(body): JsonBody<ApproveRequest>,
 ) -> Answer {
     let approver = approver(&caller, &house)?;
-    recent(&caller, &house)?;
+    require_recent_sign_in(&caller, &house)?;
     let user_code = user_code(&body)?;
     house.limits.code_guess(address)?;
     house.devices.approve(&user_code, approver).await?.map_err(refused)?;
@@ -98,19 +98,12 @@ pub async fn token(State(house): State<House>, JsonBody(body): JsonBody<DeviceTo
 
 fn approver(caller: &Caller, house: &House) -> Result<Approver, ApiError> {
     match caller {
-        Caller::Session { person, .. } => Ok(Approver { person: *person, via: "session" }),
-        Caller::Account { person, .. } if !house.settings.devices.require_session => {
-            Ok(Approver { person: *person, via: "account" })
+        Caller::Session { person, .. } => Ok(Approver { person: *person, via: ConfirmedVia::Session }),
+        Caller::Account { person, agent, .. } if !house.settings.devices.require_session => {
+            Ok(Approver { person: *person, via: ConfirmedVia::Agent(*agent) })
         }
         _ => Err(unauthorized(Code::Unauthorized, true, house)),
     }
-}
-
-/// A browser may have been left open, so approving asks that its person signed in of late. The challenge is that of RFC 9470.
-fn recent(caller: &Caller, house: &House) -> Result<(), ApiError> {
-    let within = house.settings.signin.fresh_within;
-    let fresh = caller.is_fresh(TimeDelta::from_std(within).unwrap_or(TimeDelta::MAX), house.clock.now());
-    if fresh || !matches!(caller, Caller::Session { .. }) { Ok(()) } else { Err(stale_sign_in(within, house)) }
 }
 
 /// What can be no code of ours is a code that nobody has.

@@ -51,6 +51,7 @@ pub enum Code {
     // additions of ours, on routes or conditions that the specification does not know
     CrossSiteRequest,
     AccountRequired,
+    SessionRequired,
     RegistrationClosed,
     NotFound,
     MethodNotAllowed,
@@ -102,6 +103,7 @@ impl Code {
             Self::TemporarilyUnavailable => ("temporarily_unavailable", StatusCode::FAILED_DEPENDENCY),
             Self::CrossSiteRequest => ("cross_site_request", StatusCode::FORBIDDEN),
             Self::AccountRequired => ("account_required", StatusCode::FORBIDDEN),
+            Self::SessionRequired => ("session_required", StatusCode::FORBIDDEN),
             Self::RegistrationClosed => ("registration_closed", StatusCode::FORBIDDEN),
             Self::NotFound => ("not_found", StatusCode::NOT_FOUND),
             Self::MethodNotAllowed => ("method_not_allowed", StatusCode::METHOD_NOT_ALLOWED),

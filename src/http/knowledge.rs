@@ -7,6 +7,7 @@ pub mod batch;
 pub mod error;
 pub mod large;
 pub mod memories;
+pub mod places;
 pub mod search;
 pub mod settings;
 pub mod spaces;
@@ -26,6 +27,7 @@ use super::body;
 use super::error::{ApiError, Code};
 use crate::house::House;
 use crate::knowledge::Reader;
+use crate::knowledge::credential::Credential;
 
 /// Whoever presented a good key with the scope `S`. It is asked for before anything of the body is read.
 #[derive(Debug)]
@@ -71,7 +73,9 @@ impl<S: Scope> FromRequestParts<House> for Key<S> {
         if !key.scopes.contains(&S::SCOPE) {
             return Err(ApiError::new(Code::InsufficientScope).with("scope", S::SCOPE.as_str().into()).into());
         }
-        Ok(Self(Reader { account: key.account, within: key.spaces }, PhantomData))
+        let credential = Credential::Key(key.id, key.account.clone());
+        let may_publish = key.spaces.is_none() || key.scopes.contains(&ApiKeyScope::Settings);
+        Ok(Self(Reader { account: key.account, within: key.spaces, may_publish, credential }, PhantomData))
     }
 }
 

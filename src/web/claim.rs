@@ -1,6 +1,7 @@
 //! The page on which a person confirms an agent (specification, *Registration (agent claim)*; decisions, section 5).
 //!
-//! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen.
+//! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen. Confirming
+//! asks for a recent sign-in, as attaching a computer does.
 
 use actors::claim::{CompleteError, Confirmer};
 use askama::Template;
@@ -8,10 +9,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::claim::{Attempt, AttemptState, Registration, RegistrationType, UserCode, WRONG_TRIES_MAX};
+use domain::confirm::ConfirmedVia;
 use domain::secret::Secret;
 use serde::Deserialize;
 
-use super::visitor::{quoted, sign_in_path};
+use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
 use crate::house::House;
 use crate::http::client::ClientAddress;
@@ -37,7 +39,9 @@ struct ClaimPage {
     look: Look,
     /// What is wrong with the code that was typed.
     fault: Option<String>,
-    /// Where to sign in as somebody else, and come back.
+    /// Whether the visitor signed in recently enough to confirm.
+    fresh: bool,
+    /// Where to sign in again, or as somebody else, and come back.
     sign_in: String,
 }
 
@@ -86,6 +90,9 @@ pub async fn confirm(
     ClientAddress(address): ClientAddress,
     PageForm(form): PageForm<Confirmation>,
 ) -> Answer {
+    if !house.is_recent_sign_in(visitor.signed_in_at) {
+        return Ok(sign_in_again(&house, &format!("/claim?attempt={}", quoted(&form.attempt))));
+    }
     let again = async |fault: String| {
         let look = look(&house, &visitor, &form.attempt).await?;
         // A burnt or expired link says so itself.
@@ -101,7 +108,8 @@ pub async fn confirm(
     };
     let Some(account) = visitor.account.clone() else { return again(String::new()).await };
     house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
-    let confirmer = Confirmer { person: visitor.person, email: visitor.email.clone(), account, via: "session" };
+    let confirmer =
+        Confirmer { person: visitor.person, email: visitor.email.clone(), account, via: ConfirmedVia::Session };
     let completed = house.claims.complete(&Secret::presented(&form.attempt), code, confirmer).await;
     match completed.map_err(Trouble::of(&house))? {
         Ok(()) => {
@@ -126,7 +134,8 @@ fn draw(
     fault: Option<String>,
 ) -> Response {
     let sign_in = sign_in_path(house, &format!("/claim?attempt={}", quoted(&attempt)));
-    page(status, &ClaimPage { frame: Frame::new(house, Some(visitor)), attempt, look, fault, sign_in })
+    let fresh = house.is_recent_sign_in(visitor.signed_in_at);
+    page(status, &ClaimPage { frame: Frame::new(house, Some(visitor)), attempt, look, fault, fresh, sign_in })
 }
 
 async fn standing(house: &House, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, Trouble> {

@@ -9,12 +9,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
-use chrono::TimeDelta;
+use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceState, Standing, UserCode};
 use serde::Deserialize;
 use store::device::{Approver, AskingDevice};
 
-use super::visitor::{quoted, sign_in_path};
+use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
 use crate::house::House;
 use crate::http::client::ClientAddress;
@@ -125,13 +125,13 @@ pub async fn decide(
         return Ok(draw(&house, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::Entry { fault }));
     };
     let back = format!("/device?user_code={}", quoted(&user_code.shown()));
-    let approver = Approver { person: visitor.person, via: "session" };
+    let approver = Approver { person: visitor.person, via: ConfirmedVia::Session };
     let answered = if form.decision == Decision::Deny {
         house.devices.deny(&user_code, approver).await
-    } else if is_fresh(&house, &visitor) {
+    } else if house.is_recent_sign_in(visitor.signed_in_at) {
         house.devices.approve(&user_code, approver).await.map(|approved| approved.map(drop))
     } else {
-        return Ok(Redirect::to(&sign_in_path(&house, &back)).into_response());
+        return Ok(sign_in_again(&house, &back));
     };
     match answered.map_err(Trouble::of(&house))? {
         // Answered already, perhaps by the same person a moment ago: the page tells how.
@@ -157,7 +157,7 @@ fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: 
     match (code.standing(now), &code.state) {
         (Standing::Pending, _) => {
             let sign_in = sign_in_path(house, &format!("/device?user_code={}", quoted(&user_code.shown())));
-            (StatusCode::OK, View::Asking { device, fresh: is_fresh(house, visitor), sign_in })
+            (StatusCode::OK, View::Asking { device, fresh: house.is_recent_sign_in(visitor.signed_in_at), sign_in })
         }
         (_, DeviceState::Claimed { account, .. }) if visitor.account.as_ref() == Some(account) => {
             (StatusCode::OK, View::Attached { device })
@@ -165,11 +165,6 @@ fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: 
         (Standing::Denied, _) => (StatusCode::OK, View::Denied { device }),
         _ => (StatusCode::GONE, View::Consumed),
     }
-}
-
-fn is_fresh(house: &House, visitor: &SignedIn) -> bool {
-    let within = TimeDelta::from_std(house.settings.signin.fresh_within).unwrap_or(TimeDelta::MAX);
-    visitor.is_fresh(within, house.clock.now())
 }
 
 fn draw(house: &House, visitor: &SignedIn, code: String, status: StatusCode, view: View) -> axum::response::Response {

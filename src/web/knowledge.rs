@@ -36,7 +36,7 @@ const TAB: &str = "knowledge";
 impl Owner {
     /// What they may read and write.
     fn reader(&self) -> Reader {
-        Reader::person(self.account.clone())
+        Reader::person(self.account.clone(), self.visitor.session)
     }
 }
 

@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
-use chrono::TimeDelta;
+use axum::response::{IntoResponse, Redirect, Response};
 use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
@@ -35,13 +35,6 @@ pub struct SignedIn {
     pub id: SessionId,
     /// SHA-256 of its session's secret.
     pub session: SecretHash,
-}
-
-impl SignedIn {
-    /// Whether they signed in within this time.
-    pub fn is_fresh(&self, within: TimeDelta, now: Timestamp) -> bool {
-        now - self.signed_in_at <= within
-    }
 }
 
 impl FromRequestParts<House> for Visitor {
@@ -87,6 +80,11 @@ impl FromRequestParts<House> for SignedIn {
 pub fn sign_in_path(house: &House, next: &str) -> String {
     let root = house.root_path();
     format!("{root}/signin?next={}", quoted(next))
+}
+
+/// A form that asks for a recent sign-in was sent without one: sign in, and come back to `next`.
+pub fn sign_in_again(house: &House, next: &str) -> Response {
+    Redirect::to(&sign_in_path(house, next)).into_response()
 }
 
 /// A value in the query of a link.

@@ -28,6 +28,8 @@ pub struct NewBatch<'a> {
     pub account: &'a UserAccountId,
     /// Where its items go.
     pub spaces: &'a [SpaceId],
+    /// The spaces that the sender's key covers; all of them when absent.
+    pub key_spaces: Option<&'a [SpaceId]>,
     /// Its items, in their order.
     pub items: &'a [Item],
 }
@@ -50,6 +52,8 @@ pub struct Batch {
     pub account: UserAccountId,
     /// Where its items go.
     pub spaces: Vec<SpaceId>,
+    /// The spaces that the sender's key covers; all of them when absent.
+    pub key_spaces: Option<Vec<SpaceId>>,
     /// When it came.
     pub created_at: Timestamp,
     /// When somebody asked that it end early.
@@ -115,10 +119,11 @@ impl Store {
         // The account is locked first, so that any number of batches at once are counted.
         const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
         const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running'";
-        const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at)
-            VALUES ($1, $2, $3, $4, 'running', $5)";
+        const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces)
+            VALUES ($1, $2, $3, $4, 'running', $5, $6)";
         let rows: Vec<ItemRow<'_>> = new.items.iter().enumerate().map(ItemRow::from).collect();
         let spaces = serde_json::to_string(new.spaces).unwrap_or_default();
+        let key_spaces = new.key_spaces.map(|spaces| serde_json::to_string(spaces).unwrap_or_default());
         in_transaction!(
             &self.pool,
             |tx: Db| {
@@ -128,7 +133,7 @@ impl Store {
                     return Ok(BatchCreate::TooMany);
                 }
                 let add = sqlx::query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
-                add.bind(limit(rows.len())).bind(now).execute(&mut *tx).await?;
+                add.bind(limit(rows.len())).bind(now).bind(&key_spaces).execute(&mut *tx).await?;
                 for rows in chunks(&rows) {
                     let mut sql = QueryBuilder::<Db>::new("INSERT INTO batch_items (batch_id, position, url, note) ");
                     sql.push_values(rows, |mut row, item| {
@@ -146,7 +151,8 @@ impl Store {
 
     /// A batch with what became of its items; of this account only, if one is named.
     pub async fn batch_by_id(&self, id: BatchId, owner: Option<&UserAccountId>) -> Result<Option<Batch>, StoreError> {
-        const BATCH: &str = "SELECT account_id, spaces, total, state, reason, cancelled_at, created_at FROM batches
+        const BATCH: &str =
+            "SELECT account_id, spaces, key_spaces, total, state, reason, cancelled_at, created_at FROM batches
             WHERE id = $1 AND ($2 IS NULL OR account_id = $2)";
         const ITEMS: &str = "SELECT position, url, finished, outcome FROM batch_items WHERE batch_id = $1
             ORDER BY finished, position";
@@ -363,6 +369,7 @@ fn written(outcome: &Outcome) -> String {
 struct BatchRow {
     account_id: String,
     spaces: String,
+    key_spaces: Option<String>,
     total: i64,
     state: String,
     reason: Option<String>,
@@ -403,6 +410,7 @@ impl BatchRow {
             id,
             account: parsed("batches.account_id", &self.account_id)?,
             spaces: spaces_of(&self.spaces)?,
+            key_spaces: self.key_spaces.as_deref().map(spaces_of).transpose()?,
             created_at: self.created_at,
             cancelled_at: self.cancelled_at,
             journal: Journal::new(place("batches.total", self.total)?, finished, end),

@@ -8,6 +8,7 @@ mod row;
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::claim::{Attempt, AttemptState, Claim, Registration};
+use domain::confirm::ConfirmedVia;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
 use sqlx::FromRow;
@@ -16,6 +17,7 @@ use uuid::Uuid;
 use self::row::{RegistrationRow, StandingRow};
 use crate::error::{Corrupt, During, StoreError};
 use crate::held::TOTALS_LOCK;
+use crate::machine::DETACH_APPROVED_BY;
 use crate::mail::{QueuedLetter, mail_insert};
 use crate::row::{limit, parsed, secret_hash, storable};
 use crate::{Store, in_transaction, on_reader};
@@ -169,19 +171,20 @@ impl Store {
 
     /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
     /// before the claim and puts what the agent sent so far into the account's list. `via` names the credential with which
-    /// the person confirmed; `notice` is the letter that tells of it, taken down with the claim or not at all.
+    /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter that tells of it, taken
+    /// down with the claim or not at all.
     pub async fn attempt_complete(
         &self,
         token: &SecretHash,
         claim: &Claim,
-        via: &str,
+        via: ConfirmedVia,
         notice: Option<&QueuedLetter>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'
             WHERE token_hash = $1 AND state = 'live' AND expires_at > $2";
         const CLAIM: &str = "UPDATE registrations
-            SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6
+            SET account_id = $2, person_id = $3, claimed_email = $4, claimed_at = $5, claimed_via = $6, claimed_by = $7
             WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL";
         const END_TOKENS: &str = "UPDATE access_tokens SET revoked_at = $2
             WHERE registration_id = $1 AND scope = 'svc.events' AND revoked_at IS NULL";
@@ -193,6 +196,11 @@ impl Store {
                 // First of all, as whoever holds events does: what is being held now is seen below, what is held later
                 // sees the claim.
                 sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+                if let Some(agent) = via.agent()
+                    && !agent_lock!(tx, agent)
+                {
+                    return Ok(false);
+                }
                 let registration: Option<Uuid> = sqlx::query_scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
                     .bind(token.as_bytes())
                     .bind(now)
@@ -211,7 +219,8 @@ impl Store {
                     .bind(claim.person.as_uuid())
                     .bind(claim.email.as_str())
                     .bind(claim.at)
-                    .bind(via)
+                    .bind(via.as_str())
+                    .bind(via.agent().map(|agent| agent.as_uuid()))
                     .execute(&mut *tx)
                     .await?;
                 sqlx::query(END_TOKENS).bind(registration).bind(now).execute(&mut *tx).await?;
@@ -227,7 +236,8 @@ impl Store {
     }
 
     /// Revokes a registration for ever, with its tokens and its live attempt; for its owner, or for an operator (`None`).
-    /// `false` when there is none to revoke.
+    /// What it confirmed ends with it: the agents that it claimed are revoked too, and what those confirmed, and the attachments of
+    /// computers that any of them approved. `false` when there is none to revoke.
     pub async fn registration_revoke(
         &self,
         id: RegistrationId,
@@ -236,6 +246,9 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE registrations SET revoked_at = $2, changed_at = $2
             WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
+        // One level at a time: this waits for claims that such an agent is completing, and the next level sees them.
+        const CONFIRMED: &str = "UPDATE registrations SET revoked_at = $2, changed_at = $2
+            WHERE claimed_by = $1 AND revoked_at IS NULL RETURNING id";
         const END_TOKENS: &str =
             "UPDATE access_tokens SET revoked_at = $2 WHERE registration_id = $1 AND revoked_at IS NULL";
         const END_ATTEMPT: &str =
@@ -252,13 +265,32 @@ impl Store {
                 if done.rows_affected() == 0 {
                     return Ok(false);
                 }
-                sqlx::query(END_TOKENS).bind(id.as_uuid()).bind(now).execute(&mut *tx).await?;
-                sqlx::query(END_ATTEMPT).bind(id.as_uuid()).execute(&mut *tx).await?;
+                let mut ending = vec![id.as_uuid()];
+                while let Some(agent) = ending.pop() {
+                    let confirmed: Vec<Uuid> =
+                        sqlx::query_scalar(CONFIRMED).bind(agent).bind(now).fetch_all(&mut *tx).await?;
+                    ending.extend(confirmed);
+                    sqlx::query(END_TOKENS).bind(agent).bind(now).execute(&mut *tx).await?;
+                    sqlx::query(END_ATTEMPT).bind(agent).execute(&mut *tx).await?;
+                    sqlx::query(DETACH_APPROVED_BY).bind(agent).execute(&mut *tx).await?;
+                }
                 Ok(true)
             },
             commit if |done| *done
         )
         .during("revoke a registration")
+    }
+
+    /// What ends with an agent: the agents that it confirmed, those that they confirmed, and the computers that any of them approved.
+    pub async fn confirmed_by(&self, agent: RegistrationId) -> Result<Confirmed, StoreError> {
+        const SQL: &str = "WITH RECURSIVE ending (id) AS (SELECT id FROM registrations WHERE id = $1
+                UNION SELECT r.id FROM registrations r JOIN ending e ON r.claimed_by = e.id WHERE r.revoked_at IS NULL)
+            SELECT (SELECT COUNT(*) FROM ending WHERE id <> $1) AS agents,
+                (SELECT COUNT(*) FROM machines m JOIN ending e ON m.attached_by = e.id) AS computers";
+        let (agents, computers): (i64, i64) =
+            on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(agent.as_uuid()).fetch_one(db))
+                .during("count what an agent confirmed")?;
+        Ok(Confirmed { agents: agents.max(0).unsigned_abs(), computers: computers.max(0).unsigned_abs() })
     }
 
     /// The claim tokens of registrations that changed at `since` or later, the earliest change first: what another process
@@ -304,6 +336,15 @@ impl Store {
     }
 }
 
+/// What an agent confirmed for its person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Confirmed {
+    /// Agents that are not revoked.
+    pub agents: u64,
+    /// Computers that are attached by its approval.
+    pub computers: u64,
+}
+
 /// A registration and how it was claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
@@ -311,6 +352,8 @@ pub struct Agent {
     pub registration: Registration,
     /// The credential with which the person confirmed.
     pub claimed_via: Option<String>,
+    /// The agent that confirmed, if one did.
+    pub claimed_by: Option<RegistrationId>,
 }
 
 #[derive(FromRow)]
@@ -318,13 +361,18 @@ struct AgentRow {
     #[sqlx(flatten)]
     registration: RegistrationRow,
     claimed_via: Option<String>,
+    claimed_by: Option<Uuid>,
 }
 
 impl TryFrom<AgentRow> for Agent {
     type Error = Corrupt;
 
     fn try_from(row: AgentRow) -> Result<Self, Corrupt> {
-        Ok(Self { registration: row.registration.try_into()?, claimed_via: row.claimed_via })
+        Ok(Self {
+            registration: row.registration.try_into()?,
+            claimed_via: row.claimed_via,
+            claimed_by: row.claimed_by.map(RegistrationId::from),
+        })
     }
 }
 
@@ -336,6 +384,15 @@ const LOCK_UNCLAIMED: &str = "UPDATE registrations SET changed_at = $2
 const LOCK_UNCLAIMED_OF_ATTEMPT: &str = "UPDATE registrations SET changed_at = $2
     WHERE id = (SELECT registration_id FROM claim_attempts WHERE token_hash = $1)
         AND claimed_at IS NULL AND revoked_at IS NULL RETURNING id";
+
+/// Locks the agent that confirms something, first of all rows; `false` when it was revoked.
+macro_rules! agent_lock {
+    ($tx:ident, $agent:expr) => {{
+        let lock = "UPDATE registrations SET id = id WHERE id = $1 AND revoked_at IS NULL";
+        sqlx::query(lock).bind($agent.as_uuid()).execute(&mut *$tx).await?.rows_affected() == 1
+    }};
+}
+pub(crate) use agent_lock;
 
 /// Numbered after the newest attempt of the registration, which the caller has locked.
 const ATTEMPT_INSERT: &str = "INSERT INTO claim_attempts (token_hash, registration_id, number, sealed_code, email,

@@ -1,4 +1,4 @@
-//! The levels that people set (decisions, section 10).
+//! The levels that people, agents and computers set (decisions, sections 10 and 16).
 
 use domain::consent::change::{ConsentChange, after};
 use domain::consent::{ConsentLevel, ConsentRule};
@@ -25,8 +25,8 @@ pub struct ConsentRecord {
 impl Store {
     /// All levels of an identity, the general ones first.
     pub async fn consent_rules(&self, user_cuid: &UserCuid) -> Result<Vec<ConsentRule>, StoreError> {
-        const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level FROM consent_levels WHERE user_cuid = $1
-            ORDER BY COALESCE(machine_uuid, $2), COALESCE(lane, '')";
+        const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level, set_by FROM consent_levels WHERE user_cuid = $1
+            ORDER BY COALESCE(machine_uuid, $2), COALESCE(lane, ''), set_by = 'computer'";
         let rows: Vec<RecordRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(user_cuid.as_str()).bind(Uuid::nil()).fetch_all(db))
                 .during("read consent")?;
@@ -38,17 +38,18 @@ impl Store {
 
     /// All levels of all identities that are linked to an account, identity by identity.
     pub async fn consent_of_account(&self, account: &UserAccountId) -> Result<Vec<ConsentRecord>, StoreError> {
-        const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level
+        const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level, c.set_by
             FROM identities i JOIN consent_levels c ON c.user_cuid = i.user_cuid WHERE i.account_id = $1
-            ORDER BY c.user_cuid, COALESCE(c.machine_uuid, $2), COALESCE(c.lane, '')";
+            ORDER BY c.user_cuid, COALESCE(c.machine_uuid, $2), COALESCE(c.lane, ''),
+                c.set_by = 'computer'";
         let rows: Vec<RecordRow> =
             on_reader!(&self.pool, |db| sqlx::query_as(SQL).bind(account.as_str()).bind(Uuid::nil()).fetch_all(db))
                 .during("read the consent of an account")?;
         Ok(rows.into_iter().map(ConsentRecord::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Sets one level for each of these identities, for one computer or all, for one lane or all; all or none. Gives the
-    /// identities whose level this changed. Each change is reported by an event that is written with it and waits in the outbox.
+    /// Sets one level for each of these identities, for one computer or all, for one lane or all; all or none. A computer's
+    /// level of itself is a row beside its person's. Gives the identities whose level this changed. Each change is reported by an event that is written with it and waits in the outbox.
     /// Identities must be known.
     pub async fn consent_set(
         &self,
@@ -63,13 +64,17 @@ impl Store {
             "UPDATE identities SET control_machine_uuid = COALESCE(control_machine_uuid, $2) WHERE user_cuid = $1
             RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";
         const BEFORE: &str = "SELECT level FROM consent_levels
-            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3";
-        const CHANGE: &str = "UPDATE consent_levels SET level = $4, reason = $5, changed_at = $6
-            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3 AND level <> $4";
-        const ADD: &str = "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at)
-            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
+                AND (set_by = 'computer') = ($4 = 'computer')";
+        const CHANGE: &str = "UPDATE consent_levels SET level = $4, reason = $5, changed_at = $6, set_by = $7
+            WHERE user_cuid = $1 AND machine_uuid IS NOT DISTINCT FROM $2 AND lane IS NOT DISTINCT FROM $3
+                AND (set_by = 'computer') = ($7 = 'computer') AND level <> $4";
+        const ADD: &str =
+            "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at, set_by)
+            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
         let machine = rule.machine.map(|machine| machine.as_uuid());
         let lane = rule.lane.map(Lane::as_str);
+        let author = rule.set_by.as_str();
         let reason = reason.map(storable);
         in_transaction!(&self.pool, |tx| {
             let mut changed = Vec::new();
@@ -84,6 +89,7 @@ impl Store {
                     .bind(user_cuid.as_str())
                     .bind(machine)
                     .bind(lane)
+                    .bind(author)
                     .fetch_optional(&mut *tx)
                     .await?;
                 let done = sqlx::query(if before.is_some() { CHANGE } else { ADD })
@@ -93,6 +99,7 @@ impl Store {
                     .bind(rule.level.as_str())
                     .bind(reason.as_deref())
                     .bind(now)
+                    .bind(author)
                     .execute(&mut *tx)
                     .await?;
                 if let Some(chain) = chain.filter(|_| done.rows_affected() > 0) {
@@ -123,6 +130,7 @@ struct RecordRow {
     machine_uuid: Option<Uuid>,
     lane: Option<String>,
     level: String,
+    set_by: String,
 }
 
 impl TryFrom<RecordRow> for ConsentRecord {
@@ -134,7 +142,7 @@ impl TryFrom<RecordRow> for ConsentRecord {
         let machine = row.machine_uuid.map(MachineUuid::from);
         Ok(Self {
             user_cuid: parsed("consent_levels.user_cuid", &row.user_cuid)?,
-            rule: ConsentRule { machine, lane, level },
+            rule: ConsentRule { machine, lane, level, set_by: parsed("consent_levels.set_by", &row.set_by)? },
         })
     }
 }

@@ -2,14 +2,16 @@
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceCode, DeviceState};
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId};
 use domain::secret::SecretHash;
 use sqlx::FromRow;
 use uuid::Uuid;
 
+use crate::claim::agent_lock;
 use crate::error::{Corrupt, During, StoreError};
-use crate::machine::{Attach, attach_machine};
+use crate::machine::{ATTACHED_BY, Attach, attach_machine};
 use crate::mail::{QueuedLetter, mail_insert};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, on_reader, probes};
@@ -89,7 +91,7 @@ pub struct Approver {
     /// The person.
     pub person: PersonId,
     /// With which credential; kept with the code.
-    pub via: &'static str,
+    pub via: ConfirmedVia,
 }
 
 /// What became of an approval, in the order in which the refusals are looked for.
@@ -232,7 +234,8 @@ impl Store {
     }
 
     /// Attaches the computer of a pending code to the account of whoever approves. Exactly one of any number of calls approves, and never
-    /// beside a denial. `notice` writes the letter that tells of it, taken down with the approval or not at all.
+    /// beside a denial. `notice` writes the letter that tells of it, taken down with the approval or not at all. An agent that was revoked
+    /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
         &self,
         code: &SecretHash,
@@ -241,7 +244,7 @@ impl Store {
         notice: impl FnOnce(&AttachedDevice) -> QueuedLetter,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
-        // Locked in this order by everyone: person, computer, code, identity.
+        // Locked in this order by everyone: agent, person, computer, code, identity.
         const PERSON: &str = "UPDATE persons SET id = id WHERE id = $1 RETURNING account_id, email";
         const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid
             WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
@@ -259,6 +262,11 @@ impl Store {
         let outcome: Result<UserAccountId, Approval> = in_transaction!(
             &self.pool,
             |tx| {
+                if let Some(agent) = approver.via.agent()
+                    && !agent_lock!(tx, agent)
+                {
+                    return Ok(Err(Approval::CodeConsumed));
+                }
                 let (own, email): (Option<String>, String) =
                     sqlx::query_as(PERSON).bind(person).fetch_one(&mut *tx).await?;
                 let asking: Option<(String, Option<String>)> =
@@ -271,6 +279,7 @@ impl Store {
                 let Some((identity, attached_to)) = asking else {
                     return Ok(Err(Approval::Conflict(Attach::MachineNotRegistered)));
                 };
+                let was_attached = attached_to.is_some();
                 let account = if let Some(account) = own {
                     account
                 } else {
@@ -294,11 +303,16 @@ impl Store {
                     Attach::Attached => {}
                     conflict => return Ok(Err(Approval::Conflict(conflict))),
                 }
+                // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
+                if approver.via == ConfirmedVia::Session || !was_attached {
+                    let agent = approver.via.agent().map(|agent| agent.as_uuid());
+                    sqlx::query(ATTACHED_BY).bind(machine.as_uuid()).bind(agent).execute(&mut *tx).await?;
+                }
                 sqlx::query(SETTLE)
                     .bind(code.as_bytes())
                     .bind(&account)
                     .bind(person)
-                    .bind(approver.via)
+                    .bind(approver.via.as_str())
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
@@ -329,7 +343,11 @@ impl Store {
             SET state = 'denied', person_id = $2, settled_via = $3, settled_at = $4, changed_at = $4
             WHERE device_code_hash = $1 AND state = 'pending' AND expires_at > $4";
         let done = crate::on_writer!(&self.pool, |db| async {
-            let query = sqlx::query(SQL).bind(code.as_bytes()).bind(denier.person.as_uuid()).bind(denier.via).bind(now);
+            let query = sqlx::query(SQL)
+                .bind(code.as_bytes())
+                .bind(denier.person.as_uuid())
+                .bind(denier.via.as_str())
+                .bind(now);
             query.execute(db).await.map(|done| done.rows_affected())
         })
         .during("deny a device code")?;

@@ -178,7 +178,8 @@ impl Store {
 
     /// Detaches a computer of this account and kills its secret; `false` when the account has no such computer.
     pub async fn machine_detach(&self, machine: MachineUuid, owner: &UserAccountId) -> Result<bool, StoreError> {
-        const SQL: &str = "UPDATE machines SET account_id = NULL, attached_at = NULL, secret_hash = NULL
+        const SQL: &str =
+            "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE machine_uuid = $1 AND account_id = $2";
         let done = on_writer!(&self.pool, |db| async {
             let done = sqlx::query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(db).await;
@@ -306,6 +307,13 @@ pub(crate) const ATTACH_LINK: &str =
 pub(crate) const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
     WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
 
+/// Which agent approved the attachment: `$2`, null for a person or an operator.
+pub(crate) const ATTACHED_BY: &str = "UPDATE machines SET attached_by = $2 WHERE machine_uuid = $1";
+
+/// Ends the attachments that an agent approved. The computers stay registered, with their secrets: a person may approve them again.
+pub(crate) const DETACH_APPROVED_BY: &str =
+    "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL WHERE attached_by = $1";
+
 #[derive(FromRow)]
 struct SecretRow {
     secret_hash: Vec<u8>,
@@ -323,6 +331,7 @@ crate::row! {
         rule_machine_uuid: Option<Uuid>,
         rule_lane: Option<String>,
         rule_level: Option<String>,
+        rule_set_by: Option<String>,
         has_held: bool,
     }
 }
@@ -344,11 +353,12 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
         last_seen_at: first.last_seen_at,
     };
     for row in rows {
-        if let Some(level) = &row.rule_level {
+        if let (Some(level), Some(set_by)) = (&row.rule_level, &row.rule_set_by) {
             machine.facts.consent.push(ConsentRule {
                 machine: row.rule_machine_uuid.map(MachineUuid::from),
                 lane: parsed_opt("consent_levels.lane", row.rule_lane.as_deref())?,
                 level: parsed("consent_levels.level", level)?,
+                set_by: parsed("consent_levels.set_by", set_by)?,
             });
         }
     }

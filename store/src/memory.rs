@@ -8,6 +8,8 @@ mod delete;
 mod piece;
 mod put;
 
+pub use delete::Unlink;
+
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use domain::{Digest, Timestamp};
@@ -41,6 +43,8 @@ pub struct MemoryPut<'a> {
     pub model: Option<&'a ModelId>,
     /// The spaces that it is linked to.
     pub spaces: &'a [SpaceId],
+    /// The spaces that the sender's key covers; all of them when absent.
+    pub key_spaces: Option<&'a [SpaceId]>,
     /// Most memories of the account.
     pub memories_max: u32,
 }
@@ -59,7 +63,7 @@ pub struct ChunkPut<'a> {
 pub enum Put {
     /// It is new.
     Created(MemoryId),
-    /// It was known, word for word; it is in the new spaces too.
+    /// It was known, word for word, or is in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
     Existing(MemoryId),
     /// It was known and has changed.
     Updated(MemoryId),

@@ -17,6 +17,7 @@ macro_rules! known_sql {
             "m.machine_uuid, m.user_cuid, m.account_id,
                 (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
                 m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+                c.set_by AS rule_set_by,
                 COALESCE((SELECT TRUE FROM held_events h
                     WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held
             FROM ",

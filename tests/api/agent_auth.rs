@@ -6,8 +6,9 @@ use domain::Timestamp;
 use serde_json::{Value, json};
 use store::janitor::PurgeSettings;
 
+use crate::browser::Browser;
 use crate::event::Chain;
-use crate::world::{CLAIM_GRANT, Credential, JWT_GRANT, World, attempt_of, both};
+use crate::world::{Agent, CLAIM_GRANT, Credential, JWT_GRANT, World, attempt_of, both};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -31,6 +32,23 @@ fn assert_agent_claim(claim: &Value, url: &str) {
 /// Another code than the right one.
 fn wrong(code: &str) -> String {
     format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
+}
+
+/// An agent that asks to be claimed: its claim token, and what it shows.
+async fn asking(world: &World) -> (String, String, String) {
+    let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
+    let claim_token = text(&registered, "claim_token").to_owned();
+    let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
+    (claim_token, attempt_of(&claim), text(&claim, "user_code").to_owned())
+}
+
+/// An agent that another one confirmed.
+async fn confirmed_by(world: &World, confirmer: &Agent) -> Agent {
+    world.agent_by(&confirmer.token).await
+}
+
+fn unquoted(path: &str) -> String {
+    path.replace("%2F", "/").replace("%3F", "?").replace("%3D", "=").replace("%5F", "_").replace("%2D", "-")
 }
 
 both! {
@@ -157,7 +175,6 @@ both! {
     }
 
     async fn a_link_and_its_code_live_for_half_an_hour(world: World) {
-        let person = world.person("ada@example.com").await;
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim = world.claim(json!({ "claim_token": registered["claim_token"] })).await.expect(200)["claim"].clone();
         let claim_token = text(&registered, "claim_token");
@@ -165,6 +182,7 @@ both! {
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         world.advance(Duration::from_secs(5));
         world.token_by_claim(claim_token).await.refused(400, "expired_token");
+        let person = world.person("ada@example.com").await;
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.refused(400, "expired_token");
     }
 
@@ -177,7 +195,6 @@ both! {
     }
 
     async fn who_confirms_after_the_claim_token_ended_gives_the_agent_its_token(world: World) {
-        let person = world.person("ada@example.com").await;
         let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim_token = text(&registered, "claim_token");
         world.advance((24 * HOUR).checked_sub(Duration::from_secs(10)).unwrap());
@@ -187,6 +204,7 @@ both! {
         // No claim begins any more, but the one that began counts: the link and its code are still shown to the person.
         world.claim(json!({ "claim_token": claim_token })).await.refused(400, "expired_token");
         world.server.house.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
+        let person = world.person("ada@example.com").await;
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
         let world = world.restart().await;
         assert_eq!(world.token_by_claim(claim_token).await.expect(200)["scope"], "svc.account");
@@ -269,6 +287,96 @@ both! {
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
         let listed = world.server.house.store.agents_of_account(&person.account, 10).await.unwrap();
         assert!(listed[0].revoked_at.is_some());
+    }
+
+    async fn confirming_asks_for_a_recent_sign_in(world: World) {
+        let person = world.person("ada@example.com").await;
+        let agent = world.agent_of(&person).await;
+        world.advance(Duration::from_mins(16));
+        let (claim_token, attempt, code) = asking(&world).await;
+        let answer = world.complete(&person.cookie, &attempt, &code).await;
+        assert_eq!(answer.refused(401, "unauthorized")["reason"], "sign_in_again");
+        let challenge = answer.header("www-authenticate").unwrap();
+        assert!(challenge.contains("error=\"insufficient_user_authentication\", max_age=\"900\""), "{challenge}");
+        // The page shows no field for the code, and takes none either.
+        let browser = Browser::of(&world, &person);
+        let link = format!("/claim?attempt={attempt}");
+        let page = browser.get(&link).await;
+        let page = page.page(200);
+        assert!(page.contains("Sign in again to confirm") && !page.contains("user_code"), "{page}");
+        let again = format!("/signin?next=%2Fclaim%3Fattempt%3D{}", attempt.replace('_', "%5F").replace('-', "%2D"));
+        let sent = browser.submit("/claim", &[("attempt", attempt.as_str()), ("user_code", code.as_str())]).await;
+        assert_eq!((sent.status, sent.header("location").map(unquoted)), (303, Some(unquoted(&again))));
+        world.token_by_claim(&claim_token).await.refused(400, "authorization_pending");
+        // An agent's token is no sign-in, and is not asked for one.
+        world.complete(&agent.token, &attempt, &code).await.expect(200);
+        let (_, attempt, code) = asking(&world).await;
+        let fresh = world.person("ada@example.com").await;
+        world.complete(&fresh.cookie, &attempt, &code).await.expect(200);
+    }
+
+    async fn what_an_agent_confirmed_ends_with_it(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (first, own) = (world.agent_of(&person).await, world.agent_of(&person).await);
+        let second = confirmed_by(&world, &first).await;
+        let third = confirmed_by(&world, &second).await;
+        let attached = async |credential: &Credential| {
+            let machine = world.machine().await;
+            let code = world.device_code(&machine).await.expect(200);
+            world.device_approve(credential, text(&code, "user_code")).await.expect(200);
+            machine
+        };
+        let by_agents = [attached(&first.token).await, attached(&third.token).await];
+        let by_others = [attached(&person.cookie).await, attached(&own.token).await];
+        // What a person attached is theirs, whoever approves it once more; and what they approve once more is theirs from then on.
+        for (machine, credential) in [(&by_others[0], &first.token), (&by_others[1], &person.cookie)] {
+            let code = world.device_code(machine).await.expect(200);
+            world.device_approve(credential, text(&code, "user_code")).await.expect(200);
+        }
+        let browser = Browser::of(&world, &person);
+        let question = browser.get(&format!("/account/agents/{}/revoke", first.id)).await;
+        let question = question.page(200);
+        assert!(question.contains("Agents that it confirmed for you are revoked with it: 2."), "{question}");
+        assert!(question.contains("detached, and may ask you again: 2."), "{question}");
+        for agent in [&second, &third] {
+            assert_eq!(world.activity(agent.token.clone(), "").await.status, 200);
+        }
+
+        world.delete(&format!("/api/v1/agents/{}", first.id), &person.cookie).await.expect(200);
+        for agent in [&first, &second, &third] {
+            world.activity(agent.token.clone(), "").await.refused(401, "unauthorized");
+            world.token_by_assertion(&agent.assertion).await.refused(400, "invalid_grant");
+            world.token_by_claim(&agent.claim_token).await.refused(400, "invalid_grant");
+        }
+        assert_eq!(world.activity(own.token.clone(), "").await.status, 200);
+        let computers = world.get("/api/v1/account/computers", &person.cookie).await.expect(200)["computers"].clone();
+        let mut left: Vec<_> = computers.as_array().unwrap().iter().map(|computer| text(computer, "machine_uuid").to_owned()).collect();
+        let mut kept = by_others.each_ref().map(|machine| machine.uuid.clone());
+        left.sort();
+        kept.sort();
+        assert_eq!(left, kept);
+        for machine in &by_agents {
+            world.event(machine, &Chain::new(machine).next()).await.held("identity_mismatch");
+        }
+        // They are registered still, and a person may take them back.
+        let code = world.device_code(&by_agents[0]).await.expect(200);
+        world.device_approve(&person.cookie, text(&code, "user_code")).await.expect(200);
+        world.event(&by_agents[0], &Chain::new(&by_agents[0]).next()).await.receipt();
+        // What the second agent's end would have taken is gone already.
+        world.delete(&format!("/api/v1/agents/{}", own.id), &person.cookie).await.expect(200);
+        let computers = world.get("/api/v1/account/computers", &person.cookie).await.expect(200)["computers"].clone();
+        assert_eq!(computers.as_array().unwrap().len(), 3);
+    }
+
+    async fn an_agent_ends_itself_and_no_other(world: World) {
+        let person = world.person("ada@example.com").await;
+        let (first, second) = (world.agent_of(&person).await, world.agent_of(&person).await);
+        let path = |agent: &Agent| format!("/api/v1/agents/{}", agent.id);
+        world.delete(&path(&second), &first.token).await.refused(403, "session_required");
+        assert_eq!(world.activity(second.token.clone(), "").await.status, 200);
+        world.delete(&path(&first), &first.token).await.expect(200);
+        world.activity(first.token.clone(), "").await.refused(401, "unauthorized");
+        world.delete(&path(&second), &person.cookie).await.expect(200);
     }
 
     async fn too_many_starts_for_one_agent_are_put_off(world: World) {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
 use crate::world::{Answer, Credential, World, both};
 
 const KEYS: &str = "/api/v1/keys";
@@ -45,6 +46,41 @@ both! {
         assert!(keys[1]["revoked_at"].is_string() && keys[0]["revoked_at"].is_null());
         let theirs = world.get(KEYS, &stranger.cookie).await.expect(200)["keys"].clone();
         assert_eq!((theirs.as_array().unwrap().len(), &theirs[0]["name"]), (1, &json!("x")));
+    }
+
+    async fn making_a_key_asks_for_a_recent_sign_in(world: World) {
+        let person = world.person("ada@example.com").await;
+        let key = make(&world, &person.cookie, json!({ "name": "before" })).await.expect(201);
+        world.advance(std::time::Duration::from_mins(16));
+        let answer = make(&world, &person.cookie, json!({ "name": "x" })).await;
+        assert_eq!(answer.refused(401, "unauthorized")["reason"], "sign_in_again");
+        assert!(answer.header("www-authenticate").unwrap().contains("insufficient_user_authentication"));
+        let browser = Browser::of(&world, &person);
+        let page = browser.get("/account/access").await;
+        assert!(page.page(200).contains("Sign in again to make a key") && !page.page(200).contains("Make the key"));
+        let id = world.chance().uuid_v7(world.clock().now()).to_string();
+        let form = |days: &'static str| [("id", id.clone()), ("name", "x".into()), ("search", "1".into()), ("days", days.to_owned())];
+        let sent = async |browser: &Browser<'_>, days| {
+            let form = form(days);
+            let pairs: Vec<(&str, &str)> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            browser.submit("/account/keys", &pairs).await
+        };
+        assert!(sent(&browser, "never").await.header("location").unwrap().starts_with("/signin?next="));
+        // Seeing and ending keys asks for nothing more.
+        let path = format!("{KEYS}/{}", key["id"].as_str().unwrap());
+        world.delete(&path, &person.cookie).await.expect(200);
+
+        let fresh = world.person("ada@example.com").await;
+        let browser = Browser::of(&world, &fresh);
+        for days in ["", "0", "forever", "36500"] {
+            let page = sent(&browser, days).await;
+            assert!(page.page(400).contains("Choose when the key ends"), "{days:?}");
+        }
+        let keys = async || world.get(KEYS, &fresh.cookie).await.expect(200)["keys"].clone();
+        assert_eq!(keys().await.as_array().unwrap().len(), 1);
+        sent(&browser, "never").await.page(200);
+        let made = keys().await[0].clone();
+        assert_eq!((&made["name"], &made["expires_at"]), (&json!("x"), &Value::Null));
     }
 
     async fn a_key_names_only_spaces_that_its_account_may_read(world: World) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, COOKIE, SET_COOKIE};
 
-use crate::world::{Answer, Credential, World};
+use crate::world::{Answer, Credential, Person, World};
 
 /// One person's browser.
 pub struct Browser<'w> {
@@ -17,6 +17,15 @@ pub struct Browser<'w> {
 impl<'w> Browser<'w> {
     pub fn new(world: &'w World) -> Self {
         Self { world, cookies: RefCell::default() }
+    }
+
+    /// The browser in which this person is signed in.
+    pub fn of(world: &'w World, person: &Person) -> Self {
+        let Credential::Cookie(pair) = &person.cookie else { panic!("{person:?}") };
+        let (name, value) = pair.split_once('=').unwrap();
+        let browser = Self::new(world);
+        browser.put(name, value);
+        browser
     }
 
     pub async fn get(&self, path: &str) -> Answer {

@@ -47,7 +47,7 @@ both! {
 
         let levels = world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
         let record = |machine: Value, lane: Value, level: &str| {
-            json!({ "user_cuid": null, "machine_uuid": machine, "lane": lane, "level": level })
+            json!({ "user_cuid": null, "machine_uuid": machine, "lane": lane, "level": level, "set_by": "person" })
         };
         let mut bare = levels.as_array().unwrap().clone();
         for entry in &mut bare {
@@ -73,6 +73,74 @@ both! {
         let other = json!({ "level": "full", "machine_uuid": sibling.uuid });
         world.post(CONSENT, &Credential::from(&machine), &other).await.refused(400, "machine_uuid_mismatch");
         world.get(&format!("{CONSENT}?machine_uuid={}", sibling.uuid), &Credential::from(&machine)).await.refused(400, "machine_uuid_mismatch");
+    }
+
+    async fn a_computer_records_less_than_its_person_allows_and_never_more(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let uuid = &machine.uuid;
+        let by_computer = async |level: &str, lane: &str| {
+            let body = json!({ "level": level, "lane": lane });
+            world.post(CONSENT, &Credential::from(&machine), &body).await.expect(200)
+        };
+        set(&world, person.cookie.clone(), json!({ "level": "off" })).await;
+        assert_eq!(by_computer("full", "memory").await, json!({ "level": "off", "written": 1 }));
+        let agent = world.agent_of(&person).await;
+        for (credential, query) in [
+            (Credential::from(&machine), String::new()),
+            (person.cookie.clone(), format!("?machine_uuid={uuid}")),
+            (agent.token.clone(), format!("?machine_uuid={uuid}")),
+        ] {
+            assert_eq!(level(&world, credential, &query).await, "off");
+        }
+        let mut chain = Chain::new(&machine);
+        let canary = "canary-51ab09";
+        let event = chain.peek_with(|event| event["payload"]["content"] = json!(canary));
+        world.event(&machine, &event).await.held("consent_exceeded");
+        assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
+
+        // What an agent sets counts as the person's, and what the computer chose below that holds.
+        set(&world, agent.token.clone(), json!({ "level": "full", "lane": "memory" })).await;
+        assert_eq!(level(&world, &machine, "").await, "full");
+        world.event(&machine, &chain.next()).await.receipt();
+        assert_eq!(by_computer("metadata-only", "memory").await, json!({ "level": "metadata-only", "written": 1 }));
+        let raised = json!({ "level": "full", "machine_uuid": uuid, "lane": "memory" });
+        let answer = world.post(CONSENT, &person.cookie, &raised).await.expect(200);
+        assert_eq!(answer, json!({ "level": "metadata-only", "written": 1 }));
+
+        let levels = world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
+        let authors: Vec<_> = levels.as_array().unwrap().iter().map(|record| (record["level"].as_str().unwrap(), record["set_by"].as_str().unwrap())).collect();
+        assert_eq!(authors, [("off", "person"), ("full", "agent"), ("full", "person"), ("metadata-only", "computer")]);
+        let browser = Browser::of(&world, &person);
+        let answer = browser.get("/account/consent").await;
+        let page = answer.page(200);
+        assert_eq!(page.matches("Computer: No content").count(), 1, "{page}");
+        // Saving what is shown changes nothing, neither the person's level nor the computer's.
+        let shown = [("scope", uuid.as_str()), ("all", "off"), ("memory", "full"), ("llm", "off")];
+        browser.submit("/account/consent", &shown).await.goes_to("/account/consent?saved=0");
+        // The record says who changed what.
+        let events = world.activity(person.cookie.clone(), "?lane=security").await.expect(200)["events"].clone();
+        assert_eq!(events.as_array().unwrap().len(), 5);
+    }
+
+    async fn nobody_else_speaks_as_the_service(world: World) {
+        let person = world.person("ada@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let report = |agent: &'static str| {
+            Chain::new(&machine).next_with(move |event| {
+                event["event_type"] = json!("consent.changed");
+                event["lane"] = json!("security");
+                event["scope"]["agent_id"] = json!(agent);
+                event["payload"] = json!({ "level": "full" });
+            })
+        };
+        for credential in [Credential::from(&machine), person.cookie.clone()] {
+            world.event(credential, &report("svc-control-plane")).await.held("identity_mismatch");
+        }
+        world.event(&machine, &report("svc-cli")).await.receipt();
+        let events = world.activity(person.cookie.clone(), "?lane=security").await.expect(200)["events"].clone();
+        let agents: Vec<_> = events.as_array().unwrap().iter().map(|event| event["agent_id"].clone()).collect();
+        assert_eq!(agents, ["svc-cli"]);
     }
 
     async fn every_fault_has_its_code(world: World) {
@@ -220,7 +288,10 @@ async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
             world.server.house.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
         })
         .await;
-    assert_eq!(set(&world, &machines[0], json!({ "level": "full" })).await, 1);
+    assert_eq!(
+        set(&world, person.cookie.clone(), json!({ "level": "full", "machine_uuid": machines[0].uuid })).await,
+        1
+    );
     assert_eq!(upstream.taken().len(), 3);
     upstream.assert_no_surprises();
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use serde_json::{Value, json};
 
@@ -155,7 +155,7 @@ both! {
         let mut forged = chain.peek_with(|_| {});
         forged["ts_edge_ms"] = json!(1);
         assert!(world.event(&machine, &forged).await.held("hash_mismatch").contains("/hash_chain/self"));
-        let rule = ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::MetadataOnly };
+        let rule = ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::MetadataOnly, set_by: Author::Person };
         let cuid = machine.user_cuid.parse().unwrap();
         world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.chance()).await.unwrap();
         assert!(world.event(&machine, &peek(|_| {})).await.held("consent_exceeded").contains("/consent_level"));
@@ -215,7 +215,7 @@ both! {
 
     async fn what_a_person_did_not_consent_to_is_in_no_file(world: World) {
         let machine = world.machine().await;
-        let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off };
+        let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: Author::Person };
         let cuid = machine.user_cuid.parse().unwrap();
         world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.chance()).await.unwrap();
         let canary = "canary-that-nobody-may-keep";

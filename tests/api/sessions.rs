@@ -39,14 +39,14 @@ both! {
         assert_eq!(list(&bob.cookie).await.len(), 1);
     }
 
-    async fn an_agent_sees_the_sessions_of_its_person(world: World) {
+    async fn an_agent_sees_the_sessions_of_its_person_and_ends_none(world: World) {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
         let answer = world.get("/api/v1/sessions", &agent.token).await.expect(200);
         let sessions = answer["sessions"].as_array().unwrap();
         assert_eq!((sessions.len(), &sessions[0]["current"]), (1, &json!(false)));
         let path = format!("/api/v1/sessions/{}", sessions[0]["id"].as_str().unwrap());
-        world.delete(&path, &agent.token).await.expect(200);
-        world.get("/api/v1/sessions", &ada.cookie).await.refused(401, "unauthorized");
+        world.delete(&path, &agent.token).await.refused(401, "unauthorized");
+        world.get("/api/v1/sessions", &ada.cookie).await.expect(200);
     }
 }

@@ -381,10 +381,15 @@ impl World {
 
     /// An agent that registered anonymously and was claimed by `person`.
     pub async fn agent_of(&self, person: &Person) -> Agent {
+        self.agent_by(&person.cookie).await
+    }
+
+    /// An agent that registered anonymously and was confirmed with this credential.
+    pub async fn agent_by(&self, confirmer: &Credential) -> Agent {
         let registered = self.identity(json!({ "type": "anonymous" })).await.expect(200);
         let claim_token = registered["claim_token"].as_str().unwrap().to_owned();
         let claim = self.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
-        self.complete(&person.cookie, &attempt_of(&claim), claim["user_code"].as_str().unwrap()).await.expect(200);
+        self.complete(confirmer, &attempt_of(&claim), claim["user_code"].as_str().unwrap()).await.expect(200);
         let tokens = self.token_by_claim(&claim_token).await.expect(200);
         Agent {
             id: registered["registration_id"].as_str().unwrap().parse().unwrap(),

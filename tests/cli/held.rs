@@ -1,7 +1,7 @@
 //! `attache admin held`: what could not be forwarded, and what an operator can do about it beside the living server.
 
 use domain::Clock;
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentLevel, ConsentRule};
 use serde_json::{Value, json};
 use store::{DatabaseSettings, Store};
 
@@ -143,7 +143,7 @@ async fn what_a_person_does_not_allow_cannot_be_released_because_it_is_not_there
     let server = home.serve().await;
     let machine = flow::machine(&home, &server).await;
     let store = Store::open(&DatabaseSettings::default(), &home.data().join("attache.db")).await.unwrap();
-    let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly };
+    let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly, set_by: Author::Person };
     let identity = machine.user_cuid.parse().unwrap();
     store.consent_set(&[identity], &rule, None, Clock::system().now(), &domain::Chance::system()).await.unwrap();
     store.close().await;

@@ -1,6 +1,6 @@
 //! Consent levels (specification, *Consent*).
 
-use domain::consent::ConsentLevel;
+use domain::consent::{Author, ConsentLevel};
 use domain::ids::{MachineUuid, UserCuid};
 use domain::lane::Lane;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub enum ConsentAnswer {
     },
     /// What was set.
     Levels {
-        /// One record for each identity, computer and lane for which something was set.
+        /// One record for each identity, computer and lane for which something was set, and one more where the computer set a level of its own.
         levels: Vec<ConsentRecord>,
     },
 }
@@ -40,6 +40,9 @@ pub struct ConsentRecord {
     /// The level.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
+    /// Who set it. Where the person (or an agent of theirs) and the computer both did, the lower level is in force.
+    #[schema(value_type = schema::ConsentAuthor)]
+    pub set_by: Author,
 }
 
 /// The body of `POST /api/v1/consent`.
@@ -66,7 +69,7 @@ pub struct ConsentRequest {
 /// What a change did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentWritten {
-    /// The level that was set.
+    /// The level in force: lower than the one that was set where the person, or the computer itself, set a lower one.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
     /// Rows that changed.

@@ -209,7 +209,8 @@ pub enum BatchMessage {
         /// Its page, or the note itself.
         url: String,
     },
-    /// An item could not be added; with `fatal`, the batch cannot go on.
+    /// An item could not be added. With `fatal` the stream ends: the batch cannot go on, or, with `unauthorized`, the credential of this
+    /// stream was revoked or expired, and the batch goes on.
     Error {
         /// The item's place among the addresses and then the notes, from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use domain::api_key::ApiKeyScope;
 use domain::claim::RegistrationType;
-use domain::consent::ConsentLevel as Level;
+use domain::consent::{Author, ConsentLevel as Level};
 use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CHARS_MAX};
 use domain::memory::MemoryType as Kind;
 use domain::space::AccessType as Access;
@@ -71,6 +71,8 @@ named! {
     Lane = words(lane::Lane::ALL.map(lane::Lane::as_str));
     /// How much may be recorded.
     ConsentLevel = words([Level::Off, Level::MetadataOnly, Level::Full].map(Level::as_str));
+    /// Who set a level of consent: a person in a browser, an agent of the person's account, or the computer itself.
+    ConsentAuthor = words(Author::ALL.map(Author::as_str));
     /// What was paid for.
     Plan = words(usage::Plan::ALL.map(usage::Plan::as_str));
     /// How an agent registered.

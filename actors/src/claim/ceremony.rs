@@ -225,7 +225,7 @@ impl ClaimCeremony {
         domain::failpoint!("claims.completed");
         self.reload(state).await?;
         if won {
-            tracing::info!(registration.id = %state.registration.id, claim.via = confirmer.via, "an agent was claimed");
+            tracing::info!(registration.id = %state.registration.id, claim.via = confirmer.via.as_str(), "an agent was claimed");
         }
         Ok(if won { Ok(()) } else { Err(CompleteError::Expired) })
     }

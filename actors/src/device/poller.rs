@@ -156,7 +156,7 @@ impl DevicePoller {
         match &approval {
             Approval::Approved(account) => {
                 state.code.state = DeviceState::Claimed { account: account.clone(), at: now };
-                tracing::info!(machine.uuid = %state.code.machine, approve.via = approver.via, "a computer was attached");
+                tracing::info!(machine.uuid = %state.code.machine, approve.via = approver.via.as_str(), "a computer was attached");
             }
             // Somebody else was faster, perhaps on another node.
             Approval::CodeConsumed => self.reload(state).await?,
@@ -170,7 +170,7 @@ impl DevicePoller {
         let done = store.device_deny(&state.code.code, denier, clock.now()).await?;
         if done {
             state.code.state = DeviceState::Denied;
-            tracing::info!(machine.uuid = %state.code.machine, deny.via = denier.via, "a computer was refused");
+            tracing::info!(machine.uuid = %state.code.machine, deny.via = denier.via.as_str(), "a computer was refused");
         } else {
             self.reload(state).await?;
         }

@@ -14,6 +14,7 @@ use domain::ids::BatchId;
 use domain::item::Fault;
 use futures_util::FutureExt;
 use knowledge::Prepared;
+use knowledge::prepare::Place;
 use store::StoreError;
 use store::batch::{Batch, Lease};
 use tokio::sync::watch;
@@ -229,7 +230,8 @@ impl BatchAdd {
         let outcome = match prepared {
             Prepared::Memory(draft) => {
                 let id = chance.uuid_v7(now).into();
-                let place = (&state.batch.account, &state.batch.spaces[..]);
+                let Batch { account, spaces, key_spaces, .. } = &state.batch;
+                let place = Place { account, spaces, key_spaces: key_spaces.as_deref() };
                 let put = draft.put(store, id, place, *memories_max, now).await?;
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {

@@ -29,9 +29,12 @@ pub struct BatchSettings {
     pub items_at_once: usize,
     /// Streams that are told at once.
     pub streams_max: usize,
+    /// Event streams of one account among them.
+    pub streams_per_account_max: usize,
     /// Bytes of the journals of ended batches that are kept at hand for whoever joins them.
     pub ended_bytes_max: u64,
-    /// Silence after which a stream shows that it is alive.
+    /// Silence after which a stream shows that it is alive. The credentials of streams and exports are checked again as often, and at
+    /// least every 15 seconds.
     #[serde(with = "humantime_serde")]
     pub heartbeat: Duration,
     /// How long a process that works on a batch may be silent before another takes it over.
@@ -52,6 +55,7 @@ impl Default for BatchSettings {
             running_max: 4,
             items_at_once: 8,
             streams_max: 4096,
+            streams_per_account_max: 64,
             ended_bytes_max: 16 * 1024 * 1024,
             heartbeat: Duration::from_secs(15),
             lease: Duration::from_secs(6),
@@ -67,6 +71,7 @@ impl BatchSettings {
             (self.items_at_once == 0, "items_at_once", "must be at least 1"),
             (self.large_bodies_max == 0, "large_bodies_max", "must be at least 1"),
             (self.large_bodies_per_account_max == 0, "large_bodies_per_account_max", "must be at least 1"),
+            (self.streams_per_account_max == 0, "streams_per_account_max", "must be at least 1"),
             (self.running_max == 0, "running_max", "must be at least 1"),
             (self.lease < Duration::from_secs(1), "lease", "must be at least 1s"),
             (self.heartbeat < Duration::from_millis(100), "heartbeat", "must be at least 100ms"),

@@ -3,6 +3,7 @@
 //! Each round draws who does what, where, and after how many turns of the scheduler, lets it all run at once, and then asks everybody
 //! what they were told. `ATTACHE_SOAK=1` plays 100,000 rounds instead of as many as fit into some seconds.
 
+use domain::confirm::ConfirmedVia;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -126,7 +127,7 @@ impl Lane {
             let (leapt, people) = (Arc::clone(&self.leapt), self.people.clone());
             doing.spawn(async move {
                 turns_pass(turns).await;
-                let by = |person: usize| Approver { person: people[person].id, via: "session" };
+                let by = |person: usize| Approver { person: people[person].id, via: ConfirmedVia::Session };
                 match deed {
                     Deed::Approve { person } => {
                         match node.devices.approve(&started.user_code, by(person)).await.unwrap() {

@@ -1,5 +1,6 @@
 //! Half an hour of polls under paused time, through the real actor (decisions, section 4).
 
+use domain::confirm::ConfirmedVia;
 use std::time::Duration;
 
 use actors::device::{Poll, StartedDevice};
@@ -156,7 +157,7 @@ async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
     tokio::time::resume();
     let email = "ada@example.com".parse().unwrap();
     let person = world.store.person_sign_in(&email, true, beginning(), &Chance::seeded(2)).await.unwrap();
-    let denier = Approver { person: person.id, via: "session" };
+    let denier = Approver { person: person.id, via: ConfirmedVia::Session };
     assert!(world.store.device_deny(&world.codes[0].device_code.hash(), &denier, beginning()).await.unwrap());
     tokio::time::pause();
     // Until then polls are answered from memory.

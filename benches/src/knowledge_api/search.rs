@@ -240,6 +240,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
                 chunks: &pieces,
                 model: Some(&model),
                 spaces: &spaces.of(space, row / CHUNKS_OF_A_MEMORY, chunks / CHUNKS_OF_A_MEMORY),
+                key_spaces: None,
                 memories_max: u32::MAX,
             };
             store.memory_put(&put, clock.now()).await?;

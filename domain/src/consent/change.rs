@@ -17,13 +17,16 @@ pub struct ConsentChange {
     pub account: Option<UserAccountId>,
     /// What holds from now on.
     pub rule: ConsentRule,
-    /// What was set before for the same scope.
+    /// What the same author had set before for the same scope.
     pub previous: Option<ConsentLevel>,
     /// What the person said about it.
     pub reason: Option<String>,
 }
 
 impl ConsentChange {
+    /// The type of the event.
+    pub const EVENT_TYPE: &'static str = "consent.changed";
+
     /// The event, at its place in the chain that `control_machine` names.
     pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> Written {
         let mut scope = json!({
@@ -37,7 +40,7 @@ impl ConsentChange {
         let members = json!({
             "schema_version": "v1",
             "event_id": id,
-            "event_type": "consent.changed",
+            "event_type": Self::EVENT_TYPE,
             "lane": "security",
             "ts_edge_ms": at.timestamp_millis(),
             "consent_level": ConsentLevel::MetadataOnly,
@@ -48,6 +51,7 @@ impl ConsentChange {
                 "previous_level": self.previous,
                 "machine_uuid": self.rule.machine,
                 "lane": self.rule.lane.map(crate::lane::Lane::as_str),
+                "set_by": self.rule.set_by,
                 "reason": self.reason,
             },
         });
@@ -71,6 +75,7 @@ pub fn after(position: &Position, seal: Digest) -> Position {
 mod tests {
     use super::*;
     use crate::Chance;
+    use crate::consent::Author;
     use crate::envelope::Sealed;
     use crate::registry::Registry;
 
@@ -91,7 +96,7 @@ mod tests {
             let report = ConsentChange {
                 identity: chance.cuid2().parse().unwrap(),
                 account,
-                rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off },
+                rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off, set_by: Author::Computer },
                 previous: Some(ConsentLevel::Full),
                 reason,
             };

@@ -6,7 +6,7 @@ use crate::envelope::{Lane, Sealed, Unreadable};
 use crate::ids::MachineUuid;
 use crate::registry::Registry;
 
-/// Whether the body may be kept, where `rules` are what persons set for the sender: for the identity of `machine`, or for all
+/// Whether the body may be kept, where `rules` are the levels that were set for the sender: for the identity of `machine`, or for all
 /// identities of an account that speaks for none of its computers.
 pub fn may_keep(
     opened: &Result<Sealed, Unreadable>,
@@ -42,6 +42,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::consent::Author;
     use crate::envelope::AgentKinds;
 
     fn kept(level: Option<ConsentLevel>, machine: Option<MachineUuid>, change: impl FnOnce(&mut Value)) -> bool {
@@ -51,8 +52,8 @@ mod tests {
         event["payload"] = json!({ "memory_id": "m1", "content": "what was learned" });
         change(&mut event);
         let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
-        let rules: Vec<ConsentRule> =
-            level.into_iter().map(|level| ConsentRule { machine: None, lane: None, level }).collect();
+        let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
+        let rules: Vec<ConsentRule> = level.into_iter().map(rule).collect();
         may_keep(&opened, &rules, machine, &Registry::built_in().unwrap())
     }
 

@@ -197,6 +197,7 @@ impl World {
             chunks: &chunks,
             model: Some(model),
             spaces,
+            key_spaces: None,
             memories_max: 10_000,
         };
         match self.store.memory_put(&put, now()).await.unwrap() {

@@ -43,6 +43,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
                         "status": status,
                         "user_account_id": registration.claim.as_ref().map(|claim| &claim.account),
                         "claimed_via": agent.claimed_via,
+                        "claimed_by": agent.claimed_by,
                         "created_at": date_time(registration.created_at),
                         "last_token_at": registration.last_token_at.map(date_time),
                         "ip_address": registration.ip_address,

@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
 use bytes::Bytes;
-use domain::batch::{Item, MessageId};
+use domain::batch::{Item, Message, MessageId};
 use domain::ids::BatchId;
 use domain::memory::MemoryType;
 use futures_util::stream::{self, Stream};
@@ -16,7 +16,8 @@ use wire::knowledge::{BatchRequest, Note};
 
 use super::error::Answer;
 use super::large::large_body;
-use super::stream::{Place, event, streamed};
+use super::places::Place;
+use super::stream::{event, event_of_this_stream, place, streamed};
 use super::{Key, ToWrite, parse, says_json};
 use crate::house::House;
 use crate::http::body;
@@ -31,8 +32,8 @@ pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, reque
     let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
-    let place = Place::take(&house)?;
-    Ok(told(begin(&house, &reader, items, &named).await?, place, &house))
+    let place = place(&house, &reader.account)?;
+    Ok(told(begin(&house, &reader, items, &named).await?, place, &reader, &house))
 }
 
 /// Takes a batch in, within every limit, and gives its stream.
@@ -53,8 +54,9 @@ pub async fn begin(house: &House, reader: &Reader, items: Vec<Item>, named: &[Uu
         rule(content.len() <= most, &path, format!("must have at most {most} bytes, and has {}", content.len()))?;
     }
     let spaces = reader.to_write(named, house).await?;
-    let (ingestion, account) = (house.ingestion.clone(), reader.account.clone());
-    let feed = actors::detached(async move { ingestion.add(&account, &spaces, &items).await }).await??;
+    let (ingestion, Reader { account, within, .. }) = (house.ingestion.clone(), reader.clone());
+    let work = async move { ingestion.add(&account, (&spaces, within.as_deref()), &items).await };
+    let feed = actors::detached(work).await??;
     feed.ok_or_else(|| ApiError::rate_limited(settings.heartbeat))
 }
 
@@ -65,8 +67,8 @@ pub async fn join(
     Named(id): Named,
     headers: HeaderMap,
 ) -> Answer {
-    let place = Place::take(&house)?;
-    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, place, &house))
+    let place = place(&house, &reader.account)?;
+    Ok(told(join_as(&house, &reader, &id, &headers, None).await?, place, &reader, &house))
 }
 
 /// The stream of a batch of the reader's account: after the message that the client heard last, or else after the one that is named.
@@ -119,8 +121,9 @@ pub async fn cancel_as(house: &House, reader: &Reader, id: &str) -> Result<(), A
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The answer that tells a batch: `id:` and one line of `data:` for each message, and a comment when there was none for a while.
-fn told(feed: Feed, place: Place, house: &House) -> Response {
-    streamed(house, place, feed.batch(), messages(feed))
+fn told(feed: Feed, place: Place, reader: &Reader, house: &House) -> Response {
+    let last = event_of_this_stream(&Message::Unauthorized.data());
+    streamed(house, place, reader, feed.batch(), messages(feed), last)
 }
 
 /// Messages that are known already go together, in pieces of about so many bytes.

@@ -5,14 +5,12 @@
 
 use std::time::Duration;
 
-use actors::ingest::BatchSettings;
 use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
-use dashmap::DashMap;
 use domain::ids::UserAccountId;
 use http_body_util::{BodyExt, Limited};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::places::{Full, Place};
 use crate::house::House;
 use crate::http::BODY_BYTES_HARD_MAX;
 use crate::http::body::unread;
@@ -21,41 +19,19 @@ use crate::http::error::ApiError;
 /// When to come back for a place.
 const SOON: Duration = Duration::from_secs(1);
 
-/// The places of large bodies.
-#[derive(Debug)]
-pub struct LargeBodies {
-    free: Semaphore,
-    per_account_max: usize,
-    /// Places that an account has; one that has none is not in here.
-    taken: DashMap<UserAccountId, usize>,
-}
-
-/// One of the places; dropping it gives it back.
-#[derive(Debug)]
-struct Place<'l> {
-    bodies: &'l LargeBodies,
-    account: UserAccountId,
-    _permit: SemaphorePermit<'l>,
-}
-
 /// A body, and the place that it takes for as long as it is in memory.
 #[derive(Debug)]
-pub(crate) struct LargeBody<'l> {
+pub(crate) struct LargeBody {
     pub bytes: Bytes,
-    _place: Option<Place<'l>>,
+    _place: Option<Place>,
 }
 
 /// Reads the body of a batch of this account.
-pub(crate) async fn large_body<'h>(
-    body: Body,
-    account: &UserAccountId,
-    house: &'h House,
-) -> Result<LargeBody<'h>, ApiError> {
+pub(crate) async fn large_body(body: Body, account: &UserAccountId, house: &House) -> Result<LargeBody, ApiError> {
     let settings = &house.settings.knowledge.batch;
-    let bodies = &house.large_bodies;
     let is_large = |bytes: usize| bytes > BODY_BYTES_HARD_MAX;
     let says = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut place = if is_large(says) { Some(bodies.place(account)?) } else { None };
+    let mut taken = if is_large(says) { Some(place(house, account)?) } else { None };
     let mut body = Limited::new(body, settings.body_bytes_max);
     let mut bytes = BytesMut::with_capacity(says.min(settings.body_bytes_max));
     let reading = async {
@@ -63,8 +39,8 @@ pub(crate) async fn large_body<'h>(
             let Ok(data) = frame.map_err(|error| unread(&*error, settings.body_bytes_max))?.into_data() else {
                 continue;
             };
-            if place.is_none() && is_large(bytes.len() + data.len()) {
-                place = Some(bodies.place(account)?);
+            if taken.is_none() && is_large(bytes.len() + data.len()) {
+                taken = Some(place(house, account)?);
             }
             bytes.extend_from_slice(&data);
         }
@@ -72,42 +48,12 @@ pub(crate) async fn large_body<'h>(
     };
     let read = tokio::time::timeout(settings.body_deadline, reading).await;
     read.unwrap_or_else(|_| Err(ApiError::unavailable("body_too_slow", SOON)))?;
-    Ok(LargeBody { bytes: bytes.freeze(), _place: place })
+    Ok(LargeBody { bytes: bytes.freeze(), _place: taken })
 }
 
-impl LargeBodies {
-    /// None of them taken.
-    pub fn new(settings: &BatchSettings) -> Self {
-        let free = Semaphore::new(settings.large_bodies_max.min(Semaphore::MAX_PERMITS));
-        Self { free, per_account_max: settings.large_bodies_per_account_max, taken: DashMap::new() }
-    }
-
-    fn place(&self, account: &UserAccountId) -> Result<Place<'_>, ApiError> {
-        // The account's own bound first: that all places are taken is no news for whoever has some of them.
-        let mut taken = self.taken.entry(account.clone()).or_default();
-        let permit = if *taken < self.per_account_max {
-            self.free.try_acquire().map_err(|_| ApiError::unavailable("overloaded", SOON))
-        } else {
-            Err(ApiError::rate_limited(SOON))
-        };
-        if permit.is_ok() {
-            *taken += 1;
-        }
-        drop(taken);
-        self.forget_if_none(account);
-        Ok(Place { bodies: self, account: account.clone(), _permit: permit? })
-    }
-
-    fn forget_if_none(&self, account: &UserAccountId) {
-        self.taken.remove_if(account, |_, taken| *taken == 0);
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if let Some(mut taken) = self.bodies.taken.get_mut(&self.account) {
-            *taken = taken.saturating_sub(1);
-        }
-        self.bodies.forget_if_none(&self.account);
-    }
+fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> {
+    house.large_bodies.take(account).map_err(|full| match full {
+        Full::Account => ApiError::rate_limited(SOON),
+        Full::All => ApiError::unavailable("overloaded", SOON),
+    })
 }

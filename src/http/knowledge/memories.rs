@@ -8,7 +8,7 @@ use bytes::Bytes;
 use domain::ids::MemoryId;
 use futures_util::stream;
 use serde_json::json;
-use store::memory::{Memory, Scope};
+use store::memory::{Memory, Scope, Unlink};
 use wire::Done;
 
 use super::error::Answer;
@@ -19,6 +19,7 @@ use crate::http::body;
 use crate::http::error::{ApiError, Code};
 use crate::http::named::Named;
 use crate::knowledge::Reader;
+use crate::knowledge::credential::while_good;
 
 /// Memories that are read at once for an export.
 const PAGE: usize = 20;
@@ -32,18 +33,24 @@ pub async fn show(State(house): State<House>, Key(reader, _): Key<ToSearch>, Nam
     Ok(body::answer(&described(memory, &reader, &house))?)
 }
 
-/// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space.
+/// `DELETE /v1/memories/{id}`: `{ok: true}`; gone from every space, or from every space that a key for certain spaces covers.
 pub async fn delete(State(house): State<House>, Key(reader, _): Key<ToWrite>, Named(id): Named) -> Answer {
     forget(&house, &reader, &id).await?;
     Ok(body::answer(&Done::OK)?)
 }
 
-/// Deletes a memory of the reader's account, if a key for certain spaces can see it at all.
+/// Deletes a memory of the reader's account. A key for certain spaces takes it out of those, and deletes it when it is in no other.
 pub async fn forget(house: &House, reader: &Reader, id: &str) -> Result<(), ApiError> {
     let memory = seen(house, reader, id).await?;
     let (store, account) = (house.store.clone(), reader.account.clone());
-    let deleted = actors::detached(async move { store.memory_delete(memory.id, &account).await }).await??;
-    if deleted { Ok(()) } else { Err(Code::NotFound.into()) }
+    let within = reader.within.clone();
+    let deleted = actors::detached(async move {
+        match within {
+            Some(spaces) => Ok(store.memory_unlink(memory.id, &account, &spaces).await? != Unlink::NotThere),
+            None => store.memory_delete(memory.id, &account).await,
+        }
+    });
+    if deleted.await?? { Ok(()) } else { Err(Code::NotFound.into()) }
 }
 
 /// A memory that the reader may see.
@@ -72,8 +79,10 @@ pub async fn seen(house: &House, reader: &Reader, id: &str) -> Result<Memory, Ap
 /// `GET /v1/export`: everything that a search without spaces would find, one JSON object a line, oldest first.
 pub async fn export(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> Answer {
     let scope = reader.to_search(&[], &house).await?;
-    let begun = Pages { house, reader, scope, after: None, done: false };
+    let credential = reader.credential.clone();
+    let begun = Pages { house: house.clone(), reader, scope, after: None, done: false };
     let pages = stream::unfold(begun, |pages| async move { pages.next().await });
+    let pages = while_good(house, credential, pages, Err(Trouble::Revoked));
     let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(pages)).into_response())
 }
@@ -97,7 +106,7 @@ impl Pages {
                 self.done = true;
                 tracing::error!(error = %error, "an export was cut off");
                 // The connection breaks, so that nobody takes what came for everything.
-                return Some((Err(Trouble), self));
+                return Some((Err(Trouble::Store), self));
             }
         };
         self.after = Some(page.last()?.id);
@@ -110,8 +119,12 @@ impl Pages {
 
 /// An export that could not be finished.
 #[derive(Debug, thiserror::Error)]
-#[error("the store did not answer")]
-struct Trouble;
+enum Trouble {
+    #[error("the store did not answer")]
+    Store,
+    #[error("the key was revoked or expired")]
+    Revoked,
+}
 
 fn described(memory: Memory, reader: &Reader, house: &House) -> wire::knowledge::Memory {
     wire::knowledge::Memory {

@@ -1,6 +1,7 @@
 //! Spaces: made, listed, changed.
 
 use axum::extract::State;
+use domain::api_key::ApiKeyScope;
 use domain::ids::SpaceId;
 use domain::space::{Space, SpaceName, split_name};
 use store::space::{SpaceChange, SpaceCreate};
@@ -40,7 +41,8 @@ pub async fn list(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> 
     Ok(body::answer(&Spaces { spaces })?)
 }
 
-/// `PATCH /v1/spaces/{id}`: `{space}`. Name and publicity are its owner's to change, the mark is for whoever belongs to it.
+/// `PATCH /v1/spaces/{id}`: `{space}`. Name and publicity are its owner's to change, the mark is for whoever belongs to it. A key for
+/// certain spaces makes one public only with the scope `settings`.
 pub async fn change(
     State(house): State<House>,
     Key(reader, _): Key<ToWrite>,
@@ -50,6 +52,9 @@ pub async fn change(
     let id: SpaceId = id.parse().map_err(|_| Code::NotFound)?;
     if !reader.covers(id) {
         return Err(Code::NotFound.into());
+    }
+    if body.is_public == Some(true) && !reader.may_publish {
+        return Err(ApiError::new(Code::InsufficientScope).with("scope", ApiKeyScope::Settings.as_str().into()).into());
     }
     let name = body.space_name.as_deref().map(|text| name("spaceName", text)).transpose()?;
     let change = SpaceChange { name, is_public: body.is_public };

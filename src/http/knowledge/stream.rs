@@ -9,12 +9,14 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
-use domain::ids::BatchId;
+use domain::ids::{BatchId, UserAccountId};
 use futures_util::stream::{self, Stream, StreamExt};
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::places::{Full, Place};
 use crate::house::House;
 use crate::http::error::ApiError;
+use crate::knowledge::Reader;
+use crate::knowledge::credential::while_good;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const X_BATCH_ID: HeaderName = HeaderName::from_static(wire::knowledge::X_BATCH_ID);
@@ -24,25 +26,30 @@ pub fn event(id: &impl Display, data: &str) -> String {
     format!("id: {id}\ndata: {data}\n\n")
 }
 
-/// A place among the streams that may go on at once. It is taken before anything is begun of which the stream would tell.
-#[derive(Debug)]
-pub struct Place(OwnedSemaphorePermit);
-
-impl Place {
-    /// One that is free.
-    pub fn take(house: &House) -> Result<Self, ApiError> {
-        let place = house.streams.clone().try_acquire_owned();
-        place.map(Self).map_err(|_| ApiError::unavailable("too_many_streams", Duration::from_secs(5)))
-    }
+/// An event without an id: after it a client joins again behind the event before.
+pub fn event_of_this_stream(data: &str) -> String {
+    format!("data: {data}\n\n")
 }
 
-/// An answer that goes on for as long as there are events. When there was nothing to tell for a while, a comment shows that somebody is
-/// there.
+/// A place among the event streams that may be open at once. It is taken before anything is begun of which the stream would tell.
+pub fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> {
+    /// When to come back for a place.
+    const SOON: Duration = Duration::from_secs(5);
+    house.streams.take(account).map_err(|full| match full {
+        Full::Account => ApiError::rate_limited(SOON),
+        Full::All => ApiError::unavailable("too_many_streams", SOON),
+    })
+}
+
+/// An answer that goes on for as long as there are events and the reader's credential is good; if that ends first, `last` is the last
+/// event. When there was nothing to tell for a while, a comment shows that somebody is there.
 pub fn streamed(
     house: &House,
-    Place(place): Place,
+    place: Place,
+    reader: &Reader,
     batch: BatchId,
     events: impl Stream<Item = Bytes> + Send + 'static,
+    last: String,
 ) -> Response {
     let mut closing = house.closing.clone();
     // Whoever listens while the server stops joins the next one.
@@ -50,7 +57,8 @@ pub fn streamed(
         let _ = closing.wait_for(|closing| *closing).await;
     };
     let beating = beating(events, house.settings.knowledge.batch.heartbeat);
-    let told = beating.take_until(closed).map(move |piece| {
+    let guarded = while_good(house.clone(), reader.credential.clone(), beating, Bytes::from(last));
+    let told = guarded.take_until(closed).map(move |piece| {
         let _held_as_long_as_it_is_told = &place;
         Ok::<_, Infallible>(piece)
     });

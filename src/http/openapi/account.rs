@@ -85,6 +85,7 @@ fn account() -> Vec<Operation> {
         Operation::delete("/api/v1/sessions/{id}", "endSession", "Sign a browser out")
             .answers::<Done>(200, "It is signed out.", json!({ "ok": true })),
         Operation::post("/api/v1/keys", "createKey", "Make a key of the knowledge API")
+            .says("The browser has to have signed in of late: otherwise 401 with `reason: sign_in_again`.")
             .takes::<KeyRequest>(json!({ "name": "Ada's notes", "scopes": ["search", "write"] }))
             .answers::<NewKey>(201, "The key, which is shown this once.", new_key)
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::TooManyKeys, Code::KeyAlreadyMade]),
@@ -100,8 +101,7 @@ fn account() -> Vec<Operation> {
 fn consent() -> Vec<Operation> {
     let codes = [Code::InvalidRequest, Code::LaneNotInEnum, Code::MachineUuidMismatch, Code::MachineNotOwned];
     let lane = json!({ "$ref": "#/components/schemas/Lane" });
-    let record =
-        json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": ID, "lane": "memory", "level": "full" });
+    let record = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": ID, "lane": "memory", "level": "full", "set_by": "person" });
     vec![
         Operation::get("/api/v1/consent", "readConsent", "How much may be recorded")
             .says("A computer reads the level that holds for itself. A person reads that of one of their computers, or, \
@@ -112,7 +112,8 @@ fn consent() -> Vec<Operation> {
             .refuses(&codes)
             .refuses(&[Code::NoLinkedCuid]),
         Operation::post("/api/v1/consent", "setConsent", "Set how much may be recorded")
-            .says("Without `machine_uuid` for every identity of the account, without `lane` in all lanes. Each level that \
+            .says("Without `machine_uuid` for every identity of the account, without `lane` in all lanes. A computer sets its own \
+                level, beside its person's: the lower of the two is in force, and is the `level` of the response. Each level that \
                 changes is reported as an event before the answer; if that fails the levels hold, the answer is 502, and \
                 the report is tried again.")
             .takes::<ConsentRequest>(json!({ "level": "metadata-only", "lane": "llm", "reason": "on the train" }))

@@ -45,7 +45,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers::<ClaimResult>(200, "What to show to the person.", json!({ "claim": claim }))
             .refuses(&[Code::InvalidRequest, Code::ExpiredToken, Code::EmailMismatch]),
         Operation::post("/api/v1/agent-auth/claim/complete", "completeClaim", "Complete a claim")
-            .says("A signed-in person types the agent's code. The page behind the link does this.")
+            .says("A signed-in person types the agent's code. The page behind the link does this. A browser has to have signed in of \
+                late: otherwise 401 with `reason: sign_in_again`. What an agent confirms ends when that agent is revoked.")
             .takes::<CompleteRequest>(json!({ "claim_attempt_token": "cat_5fK0c9Zb", "user_code": "482913" }))
             .answers::<Done>(200, "The agent acts for the person's account from now on.", json!({ "ok": true }))
             .refuses(&[Code::InvalidRequest, Code::ExpiredToken, Code::WrongCode, Code::EmailMismatch])
@@ -62,8 +63,9 @@ pub(super) fn operations() -> Vec<Operation> {
             .takes_form::<RevokeRequest>(json!({ "token": "at_Jm3xT0bq" }), false)
             .answers::<Revoked>(200, "The token does not work. The registration's assertion still does.", json!({})),
         Operation::delete("/api/v1/agents/{id}", "revokeAgent", "Revoke an agent")
-            .says("Its tokens, assertions and claim token stop working for ever. It stays listed, with `revokedAt`.")
+            .says("Its tokens, assertions and claim token stop working for ever. It stays listed, with `revokedAt`. What it \
+                confirmed ends with it: other agents are revoked, and computers detached. An agent may end itself alone.")
             .answers::<Done>(200, "It may do nothing any more.", json!({ "ok": true }))
-            .refuses(&[Code::AccountRequired]),
+            .refuses(&[Code::AccountRequired, Code::SessionRequired]),
     ])
 }

@@ -56,7 +56,7 @@ fn finding() -> Vec<Operation> {
             .says("With its whole text and its spaces. Scope `search`.")
             .answers::<Memory>(200, "The memory.", memory.clone()),
         Operation::delete("/v1/memories/{id}", "deleteMemory", "Delete a memory")
-            .says("From every space. Scope `write`.")
+            .says("From every space; with a key for certain spaces only from those. Scope `write`.")
             .answers::<Done>(200, "It is gone.", json!({ "ok": true })),
         Operation::get("/v1/export", "export", "All memories")
             .says(
@@ -88,7 +88,8 @@ fn spaces() -> Vec<Operation> {
             json!({ "spaces": [space] }),
         ),
         Operation::patch("/v1/spaces/{id}", "changeSpace", "Change a space")
-            .says("What is absent stays. Name and publicity are its owner's to change. Scope `write`.")
+            .says("What is absent stays. Name and publicity are its owner's to change. Scope `write`; a key for certain spaces \
+                makes one public only with `settings` too.")
             .takes::<SpaceChange>(json!({ "isFavorite": true }))
             .answers::<SpaceChanged>(200, "The space as it is now.", json!({ "space": space })),
     ]
@@ -96,7 +97,7 @@ fn spaces() -> Vec<Operation> {
 
 fn batches() -> Vec<Operation> {
     let stream = "Events, each with a message behind `data:` on one line, and an `id:` to join again after. The first is `progress`; each item then has its outcome, followed by `progress`; the last is `complete`, or an \
-        `error` with `fatal`. Comments in between keep the connection alive.";
+        `error` with `fatal`; `unauthorized` says that the key was revoked or expired, and has no `id`. Comments in between keep the connection alive.";
     let note = json!({ "title": "Roses", "content": "Prune roses in March, when the forsythia is in bloom." });
     vec![
         Operation::post("/v1/batch-add", "addBatch", "Add addresses and notes")

@@ -17,7 +17,11 @@ use crate::house::House;
 use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, make};
 use crate::http::error::Code;
 use crate::http::named::Named;
+use crate::web::visitor::{sign_in_again, sign_in_path};
 use crate::web::{Answer, Frame, Moment, PageForm, Shown, SignedIn, Trouble, page};
+
+/// This page.
+const PATH: &str = "/account/access";
 
 /// Sessions that are listed.
 const SESSIONS_MAX: usize = 100;
@@ -32,6 +36,10 @@ struct AccessPage {
     /// The id that the next key will have: sending the form twice does not make two.
     next_key: String,
     fault: Option<&'static str>,
+    /// Whether the visitor signed in recently enough to make a key.
+    fresh: bool,
+    /// Where to sign in again, and come back.
+    sign_in: String,
 }
 
 struct SessionRow {
@@ -107,6 +115,8 @@ async fn draw(house: &House, owner: &Owner, status: StatusCode, fault: Option<&'
             keys: keys.map_err(&trouble)?.into_iter().map(key).collect(),
             next_key: house.chance.uuid_v7(now).to_string(),
             fault,
+            fresh: house.is_recent_sign_in(owner.visitor.signed_in_at),
+            sign_in: sign_in_path(house, PATH),
         },
     ))
 }
@@ -149,8 +159,30 @@ pub struct KeyForm {
     days: String,
 }
 
-/// `POST /account/keys`: shows the key, this once.
+/// When a new key ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyEnd {
+    After(TimeDelta),
+    Never,
+}
+
+impl KeyEnd {
+    /// A choice of the form; `None` when it is none of them.
+    fn chosen(days: &str) -> Option<Self> {
+        match days {
+            "30" => Some(Self::After(TimeDelta::days(30))),
+            "90" => Some(Self::After(TimeDelta::days(90))),
+            "never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
+/// `POST /account/keys`: shows the key, this once. It asks for a recent sign-in.
 pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> Answer {
+    if !house.is_recent_sign_in(owner.visitor.signed_in_at) {
+        return Ok(sign_in_again(&house, PATH));
+    }
     let again = async |fault| draw(&house, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
     let Ok(name) = form.name.parse::<ApiKeyName>() else {
         return again("Give the key a name of 1 to 100 characters.").await;
@@ -161,13 +193,14 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
     if scopes.is_empty() {
         return again("Tick at least one thing that the key may do.").await;
     }
-    let days = match form.days.as_str() {
-        "30" => Some(30),
-        "90" => Some(90),
-        _ => None,
+    let Some(end) = KeyEnd::chosen(&form.days) else {
+        return again("Choose when the key ends: in 30 days, in 90 days, or never.").await;
     };
     let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form once more.").await };
-    let expires_at = days.map(|days| house.clock.now() + TimeDelta::days(days));
+    let expires_at = match end {
+        KeyEnd::After(time) => Some(house.clock.now() + time),
+        KeyEnd::Never => None,
+    };
     let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces: None, expires_at };
     match make(&house, new).await {
         Ok(Some((key, secret))) => Ok(page(
@@ -232,7 +265,16 @@ fn back(house: &House) -> axum::response::Response {
 
 #[cfg(test)]
 mod tests {
-    use super::browser;
+    use super::{KeyEnd, browser};
+
+    #[test]
+    fn a_key_never_ends_only_when_that_is_chosen() {
+        assert_eq!(KeyEnd::chosen("never"), Some(KeyEnd::Never));
+        assert!(["30", "90"].into_iter().all(|days| matches!(KeyEnd::chosen(days), Some(KeyEnd::After(_)))));
+        for other in ["", "0", "7", "Never", " never", "-1", "90d"] {
+            assert_eq!(KeyEnd::chosen(other), None, "{other:?}");
+        }
+    }
 
     #[test]
     fn browsers_are_named_as_people_name_them() {

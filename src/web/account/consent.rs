@@ -1,4 +1,5 @@
-//! How much every computer may record, lane by lane: a row for all computers, and one for each.
+//! How much every computer may record, lane by lane: a row for all computers, and one for each. The levels are those of the person; where
+//! a computer set a level of itself, it is named beside them.
 //!
 //! Every row is a form of its own. What it sends is compared with what holds, and only what differs is set: looking at a level and
 //! saving the row does not turn what is inherited into what was chosen. Afterwards what the form showed holds, except that lanes which
@@ -10,7 +11,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentLevel, ConsentRule, computer_rule, person_rule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserCuid};
 use serde::Deserialize;
@@ -50,6 +51,8 @@ struct Cell {
     choices: Vec<Choice>,
     /// Whether somebody chose it here, or it holds because of a more general choice.
     own: bool,
+    /// The level that the computer set for itself; where the person's is higher, this one is in force.
+    by_computer: Option<&'static str>,
 }
 
 struct Choice {
@@ -120,7 +123,8 @@ pub async fn save(
     let (mut written, mut forwarded) = (0, true);
     let (identities, machine) = (matrix.identities_of(&scope), scope.machine());
     for (lane, level) in matrix.changes(&scope, &form) {
-        let done = set(&house, identities.clone(), ConsentRule { machine, lane, level }, None).await;
+        let rule = ConsentRule { machine, lane, level, set_by: Author::Person };
+        let done = set(&house, identities.clone(), rule, None).await;
         let done = done.map_err(|error| Trouble::api(&house, &error))?;
         written += done.written;
         forwarded &= done.forwarded;
@@ -212,9 +216,10 @@ impl Matrix {
     fn keep(&mut self, scope: &Scope, lane: Option<Lane>, level: ConsentLevel) {
         let (identities, machine) = (self.identities_of(scope), scope.machine());
         self.records.retain(|ConsentRecord { user_cuid, rule }| {
-            rule.machine != machine || rule.lane != lane || !identities.contains(user_cuid)
+            let is_same = rule.machine == machine && rule.lane == lane && rule.set_by.is_for_person();
+            !is_same || !identities.contains(user_cuid)
         });
-        let rule = ConsentRule { machine, lane, level };
+        let rule = ConsentRule { machine, lane, level, set_by: Author::Person };
         self.records.extend(identities.into_iter().map(|user_cuid| ConsentRecord { user_cuid, rule: rule.clone() }));
     }
 
@@ -226,7 +231,7 @@ impl Matrix {
             .all(|identity| self.holds_for(identity, machine, lane).is_some_and(|(holds, _)| holds == level))
     }
 
-    /// The level that was chosen for a cell, and whether in this very cell. Baselines of several identities are written together; where they
+    /// The level that the person chose for a cell, and whether in this very cell. Baselines of several identities are written together; where they
     /// differ all the same, the strictest is shown, and saving it makes it hold for all.
     fn holds(&self, scope: &Scope, lane: Option<Lane>) -> Option<(ConsentLevel, bool)> {
         let machine = scope.machine();
@@ -241,12 +246,20 @@ impl Matrix {
         machine: Option<MachineUuid>,
         lane: Option<Lane>,
     ) -> Option<(ConsentLevel, bool)> {
-        let applies = |rule: &ConsentRule| {
-            (rule.machine.is_none() || rule.machine == machine) && (rule.lane.is_none() || rule.lane == lane)
-        };
-        let rules = self.records.iter().filter(|record| record.user_cuid == *identity).map(|record| &record.rule);
-        let found = rules.filter(|rule| applies(rule)).max_by_key(|rule| (rule.machine.is_some(), rule.lane.is_some()));
+        let found = person_rule(self.rules_of(identity), machine, lane);
         found.map(|rule| (rule.level, rule.machine == machine && rule.lane == lane))
+    }
+
+    /// The level that a computer set for itself, where it differs from what the person chose.
+    fn by_computer(&self, scope: &Scope, lane: Option<Lane>) -> Option<ConsentLevel> {
+        let Scope::Machine(identity, machine) = scope else { return None };
+        let own = computer_rule(self.rules_of(identity), Some(*machine), lane)?.level;
+        let chosen = person_rule(self.rules_of(identity), Some(*machine), lane).map(|rule| rule.level);
+        chosen.is_none_or(|chosen| own < chosen).then_some(own)
+    }
+
+    fn rules_of<'m>(&'m self, identity: &'m UserCuid) -> impl Iterator<Item = &'m ConsentRule> {
+        self.records.iter().filter(move |record| record.user_cuid == *identity).map(|record| &record.rule)
     }
 
     fn row(&self, scope: &Scope, name: String) -> Row {
@@ -265,6 +278,7 @@ impl Matrix {
                     label: format!("{name}, {}", lane.map_or("all lanes", Lane::as_str)),
                     choices: nothing.into_iter().chain(levels).collect(),
                     own: holds.is_some_and(|(_, own)| own),
+                    by_computer: self.by_computer(scope, lane).map(words),
                 }
             })
             .collect();

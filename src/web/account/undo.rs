@@ -88,28 +88,37 @@ pub async fn detach(
 
 /// `GET /account/agents/{id}/revoke`
 pub async fn revoke_question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
-    let agent: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let agent = house.store.registration_by_id(agent).await.map_err(Trouble::store(&house))?;
+    let agent_id: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
+    let agent = house.store.registration_by_id(agent_id).await.map_err(Trouble::store(&house))?;
     let theirs = agent.is_some_and(|(agent, _)| {
         agent.revoked_at.is_none() && agent.claim.is_some_and(|claim| claim.account == owner.account)
     });
     if !theirs {
         return Err(gone(&house, &owner.visitor));
     }
+    let confirmed = house.store.confirmed_by(agent_id).await.map_err(Trouble::store(&house))?;
     let frame = Frame::new(&house, Some(&owner.visitor));
+    let mut lost = lines([
+        "Its tokens, its assertions and its claim token stop working at once, for ever.",
+        "To come back it has to register anew, and you have to confirm it again.",
+    ]);
+    if confirmed.agents > 0 {
+        lost.push(format!("Agents that it confirmed for you are revoked with it: {}.", confirmed.agents));
+    }
+    if confirmed.computers > 0 {
+        let computers = confirmed.computers;
+        lost.push(format!("Computers that it attached for you are detached, and may ask you again: {computers}."));
+    }
     Ok(page(
         StatusCode::OK,
         &UndoPage {
             tab: "home",
             title: "Revoke this agent?".into(),
             subject: id.clone(),
-            lost: lines([
-                "Its tokens, its assertions and its claim token stop working at once, for ever.",
-                "To come back it has to register anew, and you have to confirm it again.",
-            ]),
+            lost,
             kept: lines([
                 "What it has done stays in your activity, with its proofs.",
-                "Your computers and other agents are not touched.",
+                "Computers and agents that you confirmed yourself are not touched.",
             ]),
             button: "Revoke it for ever",
             action: format!("{}/account/agents/{id}/revoke", frame.root),

@@ -15,7 +15,7 @@ use super::batch::{Line, Progress, kept, titles};
 use super::{gone, trouble};
 use crate::house::House;
 use crate::http::knowledge::batch::join_as;
-use crate::http::knowledge::stream::{Place, event, streamed};
+use crate::http::knowledge::stream::{event, event_of_this_stream, place, streamed};
 use crate::http::named::Named;
 use crate::web::account::Owner;
 use crate::web::{Answer, Frame, PageQuery, Trouble};
@@ -54,15 +54,22 @@ pub async fn stream(
     PageQuery(from): PageQuery<From>,
     headers: HeaderMap,
 ) -> Answer {
-    let place = Place::take(&house).map_err(|error| Trouble::api(&house, &error))?;
-    let joined = join_as(&house, &owner.reader(), &id, &headers, from.after).await;
+    let reader = owner.reader();
+    let place = place(&house, &reader.account).map_err(|error| Trouble::api(&house, &error))?;
+    let joined = join_as(&house, &reader, &id, &headers, from.after).await;
     let feed = joined.map_err(trouble(&house, &owner.visitor))?;
     let batch = house.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(Trouble::store(&house))?;
     let spaces = batch.ok_or_else(|| gone(&house, &owner.visitor))?.spaces;
     let frame = Frame::new(&house, Some(&owner.visitor));
     let batch = feed.batch();
     let told = Telling { house: house.clone(), account: owner.account, frame, spaces, feed };
-    Ok(streamed(&house, place, batch, told.events()))
+    Ok(streamed(&house, place, &reader, batch, told.events(), signed_out()))
+}
+
+/// What a page is told when its visitor is not signed in any more.
+fn signed_out() -> String {
+    let told = "You are signed out, so this page is not updated any more. Sign in and load it again.";
+    event_of_this_stream(&json!({ "parts": {}, "told": told, "done": true }).to_string())
 }
 
 /// What is told to one page.
@@ -99,7 +106,7 @@ impl Telling {
                 // Every item comes with the numbers that this would tell.
                 Message::Progress { .. } => return None,
                 Message::Item { index, outcome } => Some((*index, (*outcome).clone())),
-                Message::Complete | Message::Fatal { .. } => None,
+                Message::Complete | Message::Fatal { .. } | Message::Unauthorized => None,
             };
             let mut progress = Progress::of(batch, journal, &spaces, false);
             // The end is told once all items are.

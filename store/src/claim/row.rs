@@ -13,7 +13,7 @@ use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
 macro_rules! registration_columns {
     () => {
         "r.id, r.registration_type, r.login_hint, r.claim_token_hash, r.claim_token_expires_at, r.created_at, r.ip_address,
-        r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.revoked_at"
+        r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.claimed_by, r.revoked_at"
     };
 }
 

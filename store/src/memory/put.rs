@@ -14,7 +14,8 @@ use crate::{Store, in_transaction};
 
 impl Store {
     /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
-    /// id, gets what is new of the text, and is linked to the new spaces as well.
+    /// id, gets what is new of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
+    /// others too.
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         let postgres = self.pool.is_postgres();
         let (title, content) = (storable(put.title), storable(put.content));
@@ -40,10 +41,13 @@ impl Store {
                     .fetch_optional(&mut *tx)
                     .await?;
                 let before = known.as_ref().map(|known| spaces_of(&known.spaces)).transpose()?.unwrap_or_default();
+                let may_change = covers_all(put.key_spaces, &before);
                 let (linked, new) = linked(before, put.spaces);
                 let spaces = json(&linked);
                 let (outcome, memory, gone) = match known {
-                    Some(known) if bytes("memories.version", &known.version)? == *version.as_bytes() => {
+                    Some(known)
+                        if !may_change || bytes("memories.version", &known.version)? == *version.as_bytes() =>
+                    {
                         if !new.is_empty() {
                             sqlx::query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).execute(&mut *tx).await?;
                         }
@@ -131,6 +135,11 @@ const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunk
 const SPACE_CHUNKS: &str = "INSERT INTO space_chunks (space_id, shelf, chunk_id)
     SELECT l.space_id, $2, c.id FROM memory_spaces l JOIN chunks c ON c.memory_id = l.memory_id WHERE l.memory_id = $1
     ON CONFLICT DO NOTHING";
+
+/// Whether a memory in these spaces is in none that a key does not cover. One in no space is the account's, and no such key's.
+fn covers_all(key_spaces: Option<&[SpaceId]>, spaces: &[SpaceId]) -> bool {
+    key_spaces.is_none_or(|covered| !spaces.is_empty() && spaces.iter().all(|space| covered.contains(space)))
+}
 
 /// The spaces after the new ones are added, and those that are new.
 fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {

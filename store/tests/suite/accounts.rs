@@ -1,6 +1,6 @@
 //! Accounts, people, identities, consent, sessions.
 
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use domain::signin::Via;
 use domain::usage::Plan;
@@ -76,7 +76,7 @@ laws! {
     async fn a_level_is_one_row_for_its_scope_and_only_changes_count(world: &World) {
         let store = &world.store;
         let ((machine, cuid, _), (_, other, _)) = (world.machine().await, world.machine().await);
-        let rule = |machine, lane, level| ConsentRule { machine, lane, level };
+        let rule = |machine, lane, level| ConsentRule { machine, lane, level, set_by: Author::Person };
         let scopes = [(None, None), (None, Some(Lane::Memory)), (Some(machine), None), (Some(machine), Some(Lane::Memory))];
         for (machine, lane) in scopes {
             let mut both = [cuid.clone(), other.clone()];
@@ -94,6 +94,29 @@ laws! {
         assert!(store.consent_set(&[world.cuid()], &rules[0], None, now(), &world.chance).await.unwrap_err().is_foreign_key_violation());
     }
 
+    async fn a_computer_and_its_person_have_a_level_each_for_one_scope(world: &World) {
+        let store = &world.store;
+        let (machine, cuid, secret) = world.machine().await;
+        let rule = |level, set_by| ConsentRule { machine: Some(machine), lane: Some(Lane::Llm), level, set_by };
+        let one = std::slice::from_ref(&cuid);
+        let (off, full) = (rule(ConsentLevel::Off, Author::Person), rule(ConsentLevel::Full, Author::Computer));
+        for rule in [&off, &full] {
+            assert_eq!(store.consent_set(one, rule, None, now(), &world.chance).await.unwrap(), one);
+            assert_eq!(store.consent_set(one, rule, None, now(), &world.chance).await.unwrap(), []);
+        }
+        assert_eq!(store.consent_rules(&cuid).await.unwrap(), [off, full.clone()]);
+        // An agent speaks for the person: its level takes the place of theirs.
+        let agents = rule(ConsentLevel::MetadataOnly, Author::Agent);
+        assert_eq!(store.consent_set(one, &agents, None, now(), &world.chance).await.unwrap(), one);
+        let rules = [agents, full];
+        assert_eq!(store.consent_rules(&cuid).await.unwrap(), rules);
+        let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap().facts.consent;
+        known.sort_by_key(|rule| rule.level);
+        assert_eq!(known, rules);
+        assert_eq!(store.machines_by_secret(&[secret]).await.unwrap()[0].as_ref().unwrap().facts.consent.len(), 2);
+        assert_eq!(store.machine_facts(machine).await.unwrap().unwrap().facts.consent.len(), 2);
+    }
+
     async fn levels_that_are_set_at_once_are_one_row(world: &World) {
         let (_, cuid, _) = world.machine().await;
         let second = world.second().await;
@@ -102,7 +125,7 @@ laws! {
         for round in 0..9 {
             let (store, cuid) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone());
             let chance = world.chance.clone();
-            let rule = ConsentRule { machine: None, lane: None, level: levels[round % 3] };
+            let rule = ConsentRule { machine: None, lane: None, level: levels[round % 3], set_by: Author::Person };
             setting.spawn(async move { store.consent_set(&[cuid], &rule, None, now(), &chance).await.unwrap().len() });
         }
         assert!(setting.join_all().await.into_iter().sum::<usize>() >= 1);
@@ -114,7 +137,7 @@ laws! {
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (_, cuid, _) = world.attached(&ada).await;
         let (_, strange, _) = world.attached(&bob).await;
-        let rule = ConsentRule { machine: None, lane: Some(Lane::Llm), level: ConsentLevel::Off };
+        let rule = ConsentRule { machine: None, lane: Some(Lane::Llm), level: ConsentLevel::Off, set_by: Author::Person };
         store.consent_set(&[cuid.clone(), strange], &rule, None, now(), &world.chance).await.unwrap();
         let records = store.consent_of_account(&ada).await.unwrap();
         assert_eq!(records.len(), 1);

@@ -2,8 +2,9 @@
 
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, AttemptState, Claim, Registration, RegistrationType, WRONG_TRIES_MAX};
+use domain::confirm::ConfirmedVia;
 use domain::token::TokenScope;
-use store::claim::AttemptStart;
+use store::claim::{AttemptStart, Confirmed};
 
 use crate::world::{World, at, email, laws, now};
 
@@ -48,9 +49,9 @@ laws! {
             assert_eq!(newest.as_ref(), Some(attempt), "the newest, even within one millisecond");
         }
         let claim = world.claim_of("ada@example.com").await;
-        assert!(!store.attempt_complete(&first.token, &claim, "session", None, now()).await.unwrap());
+        assert!(!store.attempt_complete(&first.token, &claim, ConfirmedVia::Session, None, now()).await.unwrap());
         assert_eq!(store.attempt_wrong_code(&first.token, WRONG_TRIES_MAX, now()).await.unwrap(), None);
-        assert!(store.attempt_complete(&second.token, &claim, "session", None, now()).await.unwrap());
+        assert!(store.attempt_complete(&second.token, &claim, ConfirmedVia::Session, None, now()).await.unwrap());
     }
 
     async fn starts_are_counted_in_a_window_that_moves(world: &World) {
@@ -120,7 +121,7 @@ laws! {
         }
         assert_eq!(store.attempt_wrong_code(&attempt.token, WRONG_TRIES_MAX, now()).await.unwrap(), None);
         let claim = world.claim_of("ada@example.com").await;
-        assert!(!store.attempt_complete(&attempt.token, &claim, "session", None, now()).await.unwrap());
+        assert!(!store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, now()).await.unwrap());
     }
 
     async fn wrong_codes_at_once_are_all_counted(world: &World) {
@@ -147,8 +148,8 @@ laws! {
         let claim = world.claim_of("ada@example.com").await;
         let late = at(ATTEMPT_SECONDS);
         assert_eq!(store.attempt_wrong_code(&attempt.token, WRONG_TRIES_MAX, late).await.unwrap(), None);
-        assert!(!store.attempt_complete(&attempt.token, &claim, "session", None, late).await.unwrap());
-        assert!(store.attempt_complete(&attempt.token, &claim, "session", None, at(ATTEMPT_SECONDS - 1)).await.unwrap());
+        assert!(!store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, late).await.unwrap());
+        assert!(store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(ATTEMPT_SECONDS - 1)).await.unwrap());
     }
 
     async fn a_claim_is_kept_whole_and_ends_the_tokens_from_before(world: &World) {
@@ -159,7 +160,7 @@ laws! {
         let attempt = world.new_attempt(id, now());
         store.attempt_start(&attempt, STARTS_MAX, window(), now()).await.unwrap();
         let claim = world.claim_of("ada@example.com").await;
-        assert!(store.attempt_complete(&attempt.token, &claim, "session", None, at(1)).await.unwrap());
+        assert!(store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(1)).await.unwrap());
         assert_eq!(store.token_by_hash(&before, at(1)).await.unwrap(), None);
         let (registration, newest) = store.registration_by_id(id).await.unwrap().unwrap();
         assert_eq!(registration.claim.as_ref(), Some(&claim));
@@ -180,7 +181,7 @@ laws! {
                 let claim = world.claim_of(&format!("person{person}of{round}@example.com")).await;
                 let token = attempt.token;
                 claiming.spawn(async move {
-                    let won = store.attempt_complete(&token, &claim, "session", None, now()).await.unwrap();
+                    let won = store.attempt_complete(&token, &claim, ConfirmedVia::Session, None, now()).await.unwrap();
                     won.then_some(claim)
                 });
             }
@@ -199,7 +200,7 @@ laws! {
             let (first, next) = (world.new_attempt(id, now()), world.new_attempt(id, now()));
             world.store.attempt_start(&first, STARTS_MAX, window(), now()).await.unwrap();
             let (completed, started) = tokio::join!(
-                world.store.attempt_complete(&first.token, &claim, "session", None, now()),
+                world.store.attempt_complete(&first.token, &claim, ConfirmedVia::Session, None, now()),
                 second.attempt_start(&next, STARTS_MAX, window(), now()),
             );
             let (registration, newest) = world.store.registration_by_id(id).await.unwrap().unwrap();
@@ -236,6 +237,58 @@ laws! {
         assert!(store.registration_revoke(unclaimed, None, at(2)).await.unwrap(), "an operator may");
     }
 
+    async fn an_agent_takes_with_it_what_it_confirmed(world: &World) {
+        let store = &world.store;
+        let (first, claim) = world.claimed("ada@example.com").await;
+        let confirmed = async |by, at| {
+            let id = world.registration().await;
+            let attempt = world.new_attempt(id, now());
+            store.attempt_start(&attempt, STARTS_MAX, window(), now()).await.unwrap();
+            store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Agent(by), None, at).await.unwrap().then_some(id)
+        };
+        let second = confirmed(first, at(1)).await.unwrap();
+        let third = confirmed(second, at(2)).await.unwrap();
+        let token = world.secret();
+        assert!(store.token_issue(&token, third, TokenScope::Account, now(), at(3600)).await.unwrap());
+        let of_first = Confirmed { agents: 2, computers: 0 };
+        assert_eq!(store.confirmed_by(first).await.unwrap(), of_first);
+        assert_eq!(store.confirmed_by(third).await.unwrap(), Confirmed { agents: 0, computers: 0 });
+        let agents = store.agents(10).await.unwrap();
+        let of = |id| agents.iter().find(|agent| agent.registration.id == id).unwrap();
+        assert_eq!((of(second).claimed_via.as_deref(), of(second).claimed_by), (Some("account"), Some(first)));
+        assert_eq!(of(first).claimed_by, None);
+
+        assert!(store.registration_revoke(first, None, at(5)).await.unwrap());
+        for agent in store.agents(10).await.unwrap() {
+            assert_eq!(agent.registration.revoked_at, Some(at(5)));
+        }
+        assert_eq!(store.token_by_hash(&token, at(5)).await.unwrap(), None);
+        let changed = store.registrations_changed_since(at(5), 10).await.unwrap();
+        assert_eq!(changed.len(), 3, "other processes read all of them again");
+        // An agent that was revoked while it confirmed does not.
+        assert_eq!(confirmed(second, at(6)).await, None);
+        assert!(store.agents(10).await.unwrap().iter().any(|agent| agent.registration.claim.is_none()));
+    }
+
+    async fn a_claim_beside_the_end_of_its_confirmer_ends_with_it(world: &World) {
+        let second = world.second().await;
+        for round in 0..10 {
+            let (confirmer, claim) = world.claimed(&format!("ada{round}@example.com")).await;
+            let id = world.registration().await;
+            let attempt = world.new_attempt(id, now());
+            world.store.attempt_start(&attempt, STARTS_MAX, window(), now()).await.unwrap();
+            let via = ConfirmedVia::Agent(confirmer);
+            let (completed, revoked) = tokio::join!(
+                world.store.attempt_complete(&attempt.token, &claim, via, None, now()),
+                second.registration_revoke(confirmer, None, at(1)),
+            );
+            assert!(revoked.unwrap());
+            let (registration, _) = world.store.registration_by_id(id).await.unwrap().unwrap();
+            assert_eq!(completed.unwrap(), registration.claim.is_some());
+            assert_eq!(registration.claim.is_some(), registration.revoked_at.is_some(), "a claim outlived its confirmer");
+        }
+    }
+
     async fn every_transition_shows_in_the_changes(world: &World) {
         let store = &world.store;
         let registration = world.new_registration();
@@ -252,7 +305,7 @@ laws! {
         store.attempt_wrong_code(&attempt.token, WRONG_TRIES_MAX, at(20)).await.unwrap();
         assert_eq!(changed(at(20)).await, [token]);
         let claim = world.claim_of("ada@example.com").await;
-        store.attempt_complete(&attempt.token, &claim, "session", None, at(30)).await.unwrap();
+        store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(30)).await.unwrap();
         assert_eq!(changed(at(30)).await, [token]);
         assert_eq!(changed(at(31)).await, []);
         store.registration_revoke(id, Some(&claim.account), at(40)).await.unwrap();
@@ -273,7 +326,7 @@ laws! {
             let attempt = world.new_attempt(id, at(seconds));
             store.registration_create(&registration, Some(&attempt)).await.unwrap();
             let claim = Claim { account: account.clone(), person: person.id, email: person.email.clone(), at: at(seconds) };
-            assert!(store.attempt_complete(&attempt.token, &claim, "session", None, at(seconds)).await.unwrap());
+            assert!(store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds)).await.unwrap());
             ids.push(id);
         }
         assert!(store.registration_revoke(ids[2], None, at(3)).await.unwrap());

@@ -22,7 +22,7 @@ fn items() -> Vec<Item> {
 async fn batch(world: &World, account: &UserAccountId) -> BatchId {
     let id = world.chance.uuid_v7(now()).into();
     let spaces = [world.chance.uuid_v7(now()).into()];
-    let new = NewBatch { id, account, spaces: &spaces, items: &items() };
+    let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items() };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
     id
 }
@@ -115,7 +115,7 @@ laws! {
         for _ in 0..8 {
             let (store, ada, id) = (store.clone(), ada.clone(), world.chance.uuid_v7(now()).into());
             making.spawn(async move {
-                let new = NewBatch { id, account: &ada, spaces: &[], items: &items() };
+                let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items() };
                 store.batch_create(&new, 3, now()).await.unwrap()
             });
         }

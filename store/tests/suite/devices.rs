@@ -1,5 +1,6 @@
 //! Device codes: who is attached to whom, and how often one may ask and guess.
 
+use domain::confirm::ConfirmedVia;
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -67,17 +68,21 @@ async fn provisioned(world: &World, identity: &UserCuid) -> UserAccountId {
 }
 
 fn by(person: &Person) -> Approver {
-    Approver { person: person.id, via: "session" }
+    Approver { person: person.id, via: ConfirmedVia::Session }
 }
 
 async fn approve(store: &Store, code: &DeviceCode, person: &Person, at: Timestamp) -> Approval {
+    approve_by(store, code, person, &by(person), at).await
+}
+
+async fn approve_by(store: &Store, code: &DeviceCode, person: &Person, by: &Approver, at: Timestamp) -> Approval {
     let owner = person.email.clone();
     let notice = move |attached: &AttachedDevice| {
         assert_eq!((attached.machine, &attached.owner), (code.machine, &owner));
         let letter = Letter { to: owner, subject: "attached".into(), text: attached.account.to_string() };
         QueuedLetter { id: Chance::system().uuid_v7(at).into(), letter }
     };
-    store.device_approve(&code.code, code.machine, &by(person), notice, at).await.unwrap()
+    store.device_approve(&code.code, code.machine, by, notice, at).await.unwrap()
 }
 
 async fn state(store: &Store, code: &DeviceCode) -> DeviceState {
@@ -214,6 +219,30 @@ laws! {
         // One that is attached may be attached to the same account again.
         let again = asking(world, code.machine, &code.identity).await;
         assert_eq!(approve(store, &again, &ada, at(11)).await, Approval::Approved(account));
+    }
+
+    async fn an_attachment_that_an_agent_approved_ends_with_the_agent(world: &World) {
+        let store = &world.store;
+        let (agent, claim) = world.claimed("ada@example.com").await;
+        let owner = store.account_by_id(&claim.account).await.unwrap().unwrap().owner.unwrap();
+        let ada = store.person_sign_in(&owner.1, false, now(), &world.chance).await.unwrap();
+        let by_agent = Approver { person: ada.id, via: ConfirmedVia::Agent(agent) };
+        let code = asking_anew(world).await;
+        assert_eq!(approve_by(store, &code, &ada, &by_agent, now()).await, Approval::Approved(claim.account.clone()));
+        assert_eq!(store.confirmed_by(agent).await.unwrap().computers, 1);
+        let own = asking_anew(world).await;
+        approve(store, &own, &ada, now()).await;
+
+        assert!(store.registration_revoke(agent, None, at(1)).await.unwrap());
+        assert_eq!(attached_to(store, code.machine).await, None);
+        assert_eq!(attached_to(store, own.machine).await, Some(claim.account.clone()));
+        assert_eq!(store.confirmed_by(agent).await.unwrap().computers, 0);
+        let computer = store.machines(10).await.unwrap().into_iter().find(|one| one.machine_uuid == code.machine).unwrap();
+        assert!(computer.has_secret && computer.attached_at.is_none(), "it is registered still");
+        // An agent that was revoked meanwhile approves nothing; its person does.
+        let again = asking(world, code.machine, &code.identity).await;
+        assert_eq!(approve_by(store, &again, &ada, &by_agent, at(2)).await, Approval::CodeConsumed);
+        assert_eq!(approve(store, &again, &ada, at(2)).await, Approval::Approved(claim.account));
     }
 
     async fn a_denial_is_final(world: &World) {

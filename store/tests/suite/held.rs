@@ -1,6 +1,7 @@
 //! Events that were acknowledged but not forwarded.
 
 use chrono::TimeDelta;
+use domain::confirm::ConfirmedVia;
 use domain::envelope::Outline;
 use domain::held::HoldReason;
 use domain::ids::{MachineUuid, RegistrationId};
@@ -332,7 +333,7 @@ laws! {
         let claim = world.claim_of("ada@example.com").await;
         let scope = HeldScope::Account(claim.account.clone());
         assert_eq!(store.held_unclassified(&scope, 10).await.unwrap(), (vec![], false));
-        assert!(store.attempt_complete(&attempt.token, &claim, "session", None, now()).await.unwrap());
+        assert!(store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, now()).await.unwrap());
         // Judged before the claim, stored after it.
         let after = unattributed(world, agent, "after", at(1));
         store.held_insert(std::slice::from_ref(&after), &HeldQuotas { registration_bytes_per_day: 0, ..roomy() }).await.unwrap();
@@ -353,7 +354,7 @@ laws! {
                 let (store, new) = (second.clone(), unattributed(world, agent, &event.to_string(), now()));
                 sending.spawn(async move { store.held_insert(&[new], &roomy()).await.unwrap()[0] });
             }
-            assert!(world.store.attempt_complete(&attempt.token, &claim, "session", None, now()).await.unwrap());
+            assert!(world.store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, now()).await.unwrap());
             assert!(sending.join_all().await.iter().all(|outcome| matches!(outcome, HeldOutcome::Held(_))));
             let scope = HeldScope::Account(claim.account.clone());
             assert_eq!(world.store.held_unclassified(&scope, 10).await.unwrap().0.len(), 6);

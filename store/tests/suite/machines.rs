@@ -1,7 +1,7 @@
 //! Computers.
 
 use chrono::TimeDelta;
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use store::account::Provision;
 use store::machine::{Attach, NewMachine, Register};
@@ -46,13 +46,13 @@ laws! {
         let (machine, cuid, secret) = world.machine().await;
         let (other, ..) = world.machine().await;
         let rules = [
-            ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::Full },
-            ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off },
+            ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::Full, set_by: Author::Person },
+            ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Person },
         ];
         for rule in &rules {
             store.consent_set(std::slice::from_ref(&cuid), rule, None, now(), &world.chance).await.unwrap();
         }
-        let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full };
+        let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full, set_by: Author::Person };
         store.consent_set(&[cuid], &elsewhere, None, now(), &world.chance).await.unwrap();
         let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap();
         known.facts.consent.sort_by_key(|rule| rule.machine);
@@ -64,8 +64,8 @@ laws! {
         let (first, cuid, first_secret) = world.machine().await;
         let (second, _, second_secret) = world.machine().await;
         for rule in [
-            ConsentRule { machine: None, lane: None, level: ConsentLevel::Full },
-            ConsentRule { machine: Some(first), lane: Some(Lane::Llm), level: ConsentLevel::Off },
+            ConsentRule { machine: None, lane: None, level: ConsentLevel::Full, set_by: Author::Person },
+            ConsentRule { machine: Some(first), lane: Some(Lane::Llm), level: ConsentLevel::Off, set_by: Author::Person },
         ] {
             store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.chance).await.unwrap();
         }

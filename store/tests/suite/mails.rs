@@ -1,6 +1,7 @@
 //! Letters that wait to be sent.
 
 use chrono::TimeDelta;
+use domain::confirm::ConfirmedVia;
 use store::mail::MailFailure;
 
 use crate::world::{World, at, laws, now};
@@ -61,9 +62,9 @@ laws! {
         store.attempt_start(&attempt, 10, TimeDelta::hours(1), now()).await.unwrap();
         let claim = world.claim_of("ada@example.com").await;
         let (lost, told) = (world.new_mail("ada@example.com"), world.new_mail("ada@example.com"));
-        assert!(!store.attempt_complete(&world.secret(), &claim, "session", Some(&lost), now()).await.unwrap());
-        assert!(store.attempt_complete(&attempt.token, &claim, "session", Some(&told), now()).await.unwrap());
-        assert!(!store.attempt_complete(&attempt.token, &claim, "session", Some(&lost), now()).await.unwrap());
+        assert!(!store.attempt_complete(&world.secret(), &claim, ConfirmedVia::Session, Some(&lost), now()).await.unwrap());
+        assert!(store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, Some(&told), now()).await.unwrap());
+        assert!(!store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, Some(&lost), now()).await.unwrap());
         let due = store.mails_claim_due(now(), at(60), 10).await.unwrap();
         assert_eq!(due.into_iter().map(|due| due.mail).collect::<Vec<_>>(), [told]);
     }

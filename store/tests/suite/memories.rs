@@ -3,7 +3,7 @@
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
-use store::memory::{ChunkPut, MemoryPut, Put, Scope};
+use store::memory::{ChunkPut, MemoryPut, Put, Scope, Unlink};
 use store::{Pool, Store, on_writer};
 
 use crate::world::{World, at, laws_of_vectors, now};
@@ -17,6 +17,8 @@ pub struct Draft {
     pub vectors: Vec<Vec<f32>>,
     pub spaces: Vec<SpaceId>,
     pub key: &'static str,
+    /// The spaces that the sender's key covers.
+    pub key_spaces: Option<Vec<SpaceId>>,
 }
 
 impl Draft {
@@ -29,6 +31,7 @@ impl Draft {
             vectors: Vec::new(),
             spaces: Vec::new(),
             key,
+            key_spaces: None,
         }
     }
 
@@ -52,6 +55,7 @@ impl Draft {
             chunks: &chunks,
             model: (!self.vectors.is_empty()).then_some(&model),
             spaces: &self.spaces,
+            key_spaces: self.key_spaces.as_deref(),
             memories_max,
         };
         store.memory_put(&put, now()).await.unwrap()
@@ -151,6 +155,59 @@ laws_of_vectors! {
         assert_eq!(changed.put(store, 1).await, Put::Updated(first.id));
         assert!(store.memory_delete(first.id, &ada).await.unwrap());
         assert!(matches!(Draft::new(world, &ada, "2", &["two"]).put(store, 1).await, Put::Created(_)));
+    }
+
+    async fn a_key_for_certain_spaces_changes_what_is_in_them_alone(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let (red, blue) = (space(world, &ada).await, space(world, &ada).await);
+        let scope = Scope::Account(ada.clone());
+        let kept = async |id| store.memory_by_id(id, &scope).await.unwrap().unwrap();
+        let mut first = Draft::new(world, &ada, "page", &["as it was"]);
+        first.spaces = vec![red];
+        assert_eq!(first.put(store, 9).await, Put::Created(first.id));
+        let mut other = Draft::new(world, &ada, "page", &["what else", "it says"]);
+        (other.title, other.spaces, other.key_spaces) = ("Another", vec![blue], Some(vec![blue]));
+        assert_eq!(other.put(store, 9).await, Put::Existing(first.id));
+        let memory = kept(first.id).await;
+        assert_eq!((memory.title.as_str(), memory.content.as_str(), &memory.spaces), ("A title", "as it was", &vec![red, blue]));
+        other.key_spaces = Some(vec![red, blue]);
+        assert_eq!(other.put(store, 9).await, Put::Updated(first.id));
+        assert_eq!(kept(first.id).await.title, "Another");
+        // One in no space is the account's alone.
+        let everywhere = Draft::new(world, &ada, "everywhere", &["as it was"]);
+        everywhere.put(store, 9).await;
+        let mut changed = Draft::new(world, &ada, "everywhere", &["what else"]);
+        (changed.spaces, changed.key_spaces) = (vec![blue], Some(vec![blue]));
+        assert_eq!(changed.put(store, 9).await, Put::Existing(everywhere.id));
+        assert_eq!(kept(everywhere.id).await.content, "as it was");
+    }
+
+    async fn a_memory_is_taken_out_of_spaces_and_deleted_with_the_last(world: &World) {
+        let (store, ada) = (&world.store, world.account("ada@example.com").await);
+        let bob = world.account("bob@example.com").await;
+        let (red, blue, green) = (space(world, &ada).await, space(world, &ada).await, space(world, &ada).await);
+        let mut draft = Draft::new(world, &ada, "page", &["some words", "more words"]);
+        draft.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]; 2];
+        draft.spaces = vec![red, blue];
+        draft.put(store, 9).await;
+        let (id, both) = (draft.id, [red, green]);
+        assert_eq!(store.memory_unlink(id, &bob, &both).await.unwrap(), Unlink::NotThere);
+        assert_eq!(store.memory_unlink(id, &ada, &[green]).await.unwrap(), Unlink::NotThere);
+        let shelf = store.shelves_in(&Scope::Account(ada.clone()), 1).await.unwrap()[0];
+        let known = store.shelf_changes(shelf.number, 0, &model(), 9).await.unwrap().upto;
+        assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::Unlinked);
+        assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::NotThere);
+        for (space, count) in [(red, 0), (blue, 1)] {
+            assert_eq!(store.memories_in_space(space).await.unwrap(), count);
+            assert_eq!(store.memory_by_id(id, &Scope::Spaces(vec![space])).await.unwrap().is_some(), count == 1);
+        }
+        // Indexes in memory follow.
+        let followed = store.shelf_changes(shelf.number, known, &model(), 9).await.unwrap().memories;
+        assert_eq!((followed.len(), followed[0].memory, &followed[0].spaces), (1, id, &vec![blue]));
+        assert_eq!(followed[0].vectors.len(), 2);
+        assert_eq!(store.memory_unlink(id, &ada, &[blue]).await.unwrap(), Unlink::Deleted);
+        assert_eq!(rows_left(world).await, 0);
+        assert_eq!((store.memories_kept(&ada).await.unwrap(), store.memories_in_space(blue).await.unwrap()), (0, 0));
     }
 
     async fn a_memory_is_forgotten_by_its_account_alone_and_wholly(world: &World) {

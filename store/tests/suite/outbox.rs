@@ -1,7 +1,7 @@
 //! Changes of consent and the events that report them.
 
 use domain::chain::Prev;
-use domain::consent::{ConsentLevel, ConsentRule};
+use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::{AgentKinds, Lane, Sealed};
 use domain::ids::UserCuid;
 use store::Store;
@@ -10,7 +10,7 @@ use store::machine::{NewMachine, Register};
 use crate::world::{World, at, laws, now};
 
 fn rule(lane: Option<Lane>, level: ConsentLevel) -> ConsentRule {
-    ConsentRule { machine: None, lane, level }
+    ConsentRule { machine: None, lane, level, set_by: Author::Person }
 }
 
 async fn set(world: &World, store: &Store, cuid: &UserCuid, rule: &ConsentRule, second: i64) -> usize {

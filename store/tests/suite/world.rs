@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, Claim, Registration, RegistrationType};
+use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, EventId, HeldId, MachineUuid, PersonId, ReceiptId, RegistrationId, UserAccountId, UserCuid};
 use domain::letter::Letter;
 use domain::secret::{Secret, SecretHash, SecretKind};
@@ -209,7 +210,7 @@ impl World {
         let attempt = self.new_attempt(registration, now());
         self.store.attempt_start(&attempt, 10, TimeDelta::hours(1), now()).await.unwrap();
         let claim = self.claim_of(address).await;
-        assert!(self.store.attempt_complete(&attempt.token, &claim, "session", None, now()).await.unwrap());
+        assert!(self.store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, now()).await.unwrap());
         (registration, claim)
     }
 }

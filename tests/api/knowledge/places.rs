@@ -1,5 +1,7 @@
 //! What there are only so many places for: streams that are told, and large bodies in memory.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use knowledge::embed::Provider;
@@ -37,6 +39,141 @@ async fn nothing_is_begun_that_there_is_no_stream_for() {
         (response.status() == 200).then_some(response)
     });
     super::stream::Stream::open(added.await).await.whole().await;
+}
+
+/// A server whose pages and streams are checked often, and the address of a page that does not come.
+async fn watchful(change: impl FnOnce(&mut attache::config::Settings)) -> (World, String) {
+    let (_, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+        settings.knowledge.batch.heartbeat = Duration::from_millis(100);
+        change(settings);
+    });
+    (world.await, format!("http://{address}/gated"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_has_so_many_streams_and_leaves_the_others_to_others() {
+    let (world, url) = watchful(|settings| {
+        settings.knowledge.batch.streams_max = 3;
+        settings.knowledge.batch.streams_per_account_max = 2;
+    })
+    .await;
+    let (ada, key) = world.librarian("ada@example.com").await;
+    let (_, other) = world.librarian("bob@example.com").await;
+    let first = world.add(&key, json!({ "urls": [url] })).await;
+    let second = world.rejoin(&key, &first.batch, None).await;
+    let join = format!("/v1/batch-add/{}", first.batch);
+    for refused in [world.get(&join, &key).await, world.add_refused(&key, json!({ "urls": [url] })).await] {
+        refused.refused(429, "rate_limited");
+        assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    }
+    // Another key and the pages are the same account.
+    let second_key = world.key(&ada, json!({ "name": "another" })).await;
+    world.get(&join, &second_key).await.refused(429, "rate_limited");
+    let page = format!("/knowledge/batches/{}/stream", first.batch);
+    assert_eq!(world.get(&page, &ada.cookie).await.status, 429);
+    let of_bob = world.add(&other, json!({ "urls": [url] })).await;
+    let refused = world.add_refused(&other, json!({ "urls": [url] })).await;
+    assert_eq!(refused.refused(503, "temporarily_unavailable")["reason"], "too_many_streams");
+    drop((first, second));
+    let free = async || {
+        let response = world.request(reqwest::Method::GET, &join, &key).send().await.unwrap();
+        (response.status() == 200).then_some(())
+    };
+    world.eventually("the places are free again", free).await;
+    drop(of_bob);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_with_its_key_and_the_batch_goes_on() {
+    let (world, url) = watchful(|_| {}).await;
+    let (person, kept) = world.librarian("ada@example.com").await;
+    let revoked = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "revoked" })).await.expect(201);
+    let soon = world.clock().now() + chrono::TimeDelta::hours(1);
+    let expired = world.key(&person, json!({ "name": "expired", "expires_at": soon })).await;
+    let listening = world.add(&kept, json!({ "urls": [url] })).await;
+    let key = Credential::Bearer(revoked["key"].as_str().unwrap().to_owned());
+    let mut streams = Vec::new();
+    for key in [&key, &expired] {
+        let mut stream = world.rejoin(key, &listening.batch, None).await;
+        assert_eq!(stream.next().await.unwrap()["processed"], 0);
+        streams.push(stream);
+    }
+    let ended = json!({ "type": "error", "fatal": true, "error": "unauthorized" });
+    let is_end = |told: Vec<Value>| {
+        let [last] = &told[..] else { panic!("{told:?}") };
+        ended.as_object().unwrap().iter().all(|(name, value)| last[name] == *value) && last["message"].is_string()
+    };
+    let of_expired = streams.pop().unwrap();
+    world.delete(&format!("/api/v1/keys/{}", revoked["id"].as_str().unwrap()), &person.cookie).await.expect(200);
+    for mut stream in streams {
+        assert!(is_end(stream.rest().await));
+    }
+    world.advance(Duration::from_hours(2));
+    for mut stream in [of_expired] {
+        assert!(is_end(stream.rest().await));
+    }
+    // The batch is not theirs to end, and a key that is good hears on.
+    let mut again = world.rejoin(&kept, &listening.batch, None).await;
+    assert_eq!(again.next().await.unwrap()["processed"], 0);
+    let batch = world.server.house.store.batches_of_account(&person.account, 10).await.unwrap().remove(0);
+    assert!(batch.is_running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_is_told_that_its_visitor_signed_out() {
+    let (world, url) = watchful(|_| {}).await;
+    let (person, key) = world.librarian("ada@example.com").await;
+    let listening = world.add(&key, json!({ "urls": [url] })).await;
+    let page = format!("/knowledge/batches/{}/stream?after=0", listening.batch);
+    let response = world.request(reqwest::Method::GET, &page, &person.cookie).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    let elsewhere = world.person("ada@example.com").await;
+    let sessions = world.get("/api/v1/sessions", &elsewhere.cookie).await.expect(200)["sessions"].clone();
+    let other = sessions.as_array().unwrap().iter().find(|session| session["current"] == false).unwrap();
+    let path = format!("/api/v1/sessions/{}", other["id"].as_str().unwrap());
+    world.delete(&path, &elsewhere.cookie).await.expect(200);
+    let told = response.text().await.unwrap();
+    let last = told.trim_end().rsplit('\n').next().unwrap().strip_prefix("data: ").unwrap();
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!((&last["parts"], &last["done"]), (&json!({}), &json!(true)));
+    assert!(last["told"].as_str().unwrap().starts_with("You are signed out"), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_ends_with_its_key_and_does_not_look_whole() {
+    let (world, _) = watchful(|settings| settings.knowledge.embedding.provider = Provider::None).await;
+    let (person, kept) = world.librarian("ada@example.com").await;
+    // Far more than the buffers of a connection hold, in many pages.
+    let note = |nth: usize| json!({ "content": format!("{nth} {}", "w ".repeat(30_000)) });
+    let notes: Vec<Value> = (0..200).map(note).collect();
+    for half in notes.chunks(100) {
+        world.add(&kept, json!({ "contents": half })).await.whole().await;
+    }
+    let key = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "revoked" })).await.expect(201);
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
+    let mut stream = socket.connect(world.server.address).await.unwrap();
+    let head = format!(
+        "GET /v1/export HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\r\n",
+        key["key"].as_str().unwrap()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut begun = [0; 1024];
+    stream.read_exact(&mut begun).await.unwrap();
+    assert!(begun.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&begun));
+    world.delete(&format!("/api/v1/keys/{}", key["id"].as_str().unwrap()), &person.cookie).await.expect(200);
+    // As long as a check may take to become due.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut rest = Vec::new();
+    // The connection may also be reset.
+    let _ = stream.read_to_end(&mut rest).await;
+    let whole = world.get("/v1/export", &kept).await;
+    assert_eq!(whole.body.iter().filter(|byte| **byte == b'\n').count(), 200);
+    assert!(!rest.ends_with(b"0\r\n\r\n"), "the export looks whole");
+    assert!(rest.len() < whole.body.len(), "{} of {} bytes", rest.len(), whole.body.len());
 }
 
 /// A request that says to be large, and of which nothing more comes.

@@ -115,6 +115,67 @@ both! {
         world.delete(&format!("/v1/batch-add/{id}"), &key).await.expect(200);
     }
 
+    async fn a_key_for_certain_spaces_changes_nothing_outside_them(world: World) {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);
+        let key = world.key(&person, json!({ "name": "some", "scopes": ["search", "write"], "spaces": [inside] })).await;
+        let note = |title: &str, kind: &str, space: &str| {
+            json!({ "contents": [{ "content": "Walruses whistle", "title": title, "type": kind }], "spaces": [space] })
+        };
+        let added = async |key, body| world.add(key, body).await.whole().await[1]["id"].as_str().unwrap().to_owned();
+        let id = added(&all, note("Mine", "note", &outside)).await;
+        let path = format!("/v1/memories/{id}");
+        world.get(&path, &key).await.refused(404, "not_found");
+        world.delete(&path, &key).await.refused(404, "not_found");
+        let before = world.get(&path, &all).await.expect(200);
+
+        // The same text is the same memory: it is found inside too, and stays as it was.
+        assert_eq!(added(&key, note("Another title", "tweet", &inside)).await, id);
+        let after = world.get(&path, &all).await.expect(200);
+        for member in ["title", "type", "content", "updatedAt"] {
+            assert_eq!(after[member], before[member], "{member}");
+        }
+        let mut spaces: Vec<_> = after["spaces"].as_array().unwrap().iter().map(|space| space.as_str().unwrap()).collect();
+        spaces.sort_unstable();
+        let mut both = [inside.as_str(), outside.as_str()];
+        both.sort_unstable();
+        assert_eq!(spaces, both);
+        let look = |space: &str| json!({ "query": "walruses", "spaces": [space] });
+        assert_eq!(world.found(&key, look(&inside)).await, ["Mine"]);
+
+        // Deleting takes it out of the spaces of the key.
+        world.delete(&path, &key).await.expect(200);
+        world.get(&path, &key).await.refused(404, "not_found");
+        world.delete(&path, &key).await.refused(404, "not_found");
+        assert_eq!(world.get(&path, &all).await.expect(200)["spaces"], json!([outside]));
+        assert_eq!(world.found(&all, look(&inside)).await, [""; 0]);
+        assert_eq!(world.found(&all, look(&outside)).await, ["Mine"]);
+
+        // What is nowhere else is the key's to change and to delete.
+        let own = |title: &str| json!({ "contents": [{ "content": "Seals sing", "title": title }], "spaces": [inside] });
+        let id = added(&key, own("First")).await;
+        assert_eq!(added(&key, own("Second")).await, id);
+        let path = format!("/v1/memories/{id}");
+        assert_eq!(world.get(&path, &all).await.expect(200)["title"], "Second");
+        world.delete(&path, &key).await.expect(200);
+        world.get(&path, &all).await.refused(404, "not_found");
+    }
+
+    async fn a_key_for_certain_spaces_makes_none_public(world: World) {
+        let (person, all) = world.librarian("ada@example.com").await;
+        let space = world.space(&all, "Inside", false).await;
+        let path = format!("/v1/spaces/{space}");
+        let open = json!({ "isPublic": true });
+        let change = async |key, body: &Value| world.send(world.request(reqwest::Method::PATCH, &path, key).json(body)).await;
+        let key = world.key(&person, json!({ "name": "some", "scopes": ["search", "write"], "spaces": [space] })).await;
+        assert_eq!(change(&key, &open).await.refused(403, "insufficient_scope")["scope"], "settings");
+        let renamed = change(&key, &json!({ "spaceName": "Renamed", "isPublic": false })).await.expect(200);
+        assert_eq!((&renamed["space"]["name"], &renamed["space"]["isPublic"]), (&json!("Renamed"), &json!(false)));
+        let scopes = json!(["write", "settings"]);
+        let key = world.key(&person, json!({ "name": "more", "scopes": scopes, "spaces": [space] })).await;
+        assert_eq!(change(&key, &open).await.expect(200)["space"]["isPublic"], true);
+    }
+
     async fn a_key_for_certain_spaces_reaches_no_other(world: World) {
         let (person, all) = world.librarian("ada@example.com").await;
         let (inside, outside) = (world.space(&all, "Inside", false).await, world.space(&all, "Outside", false).await);

@@ -62,11 +62,17 @@ impl Stream {
         }
     }
 
-    /// `id: <batch>:<seq>` and one line of `data:`, or a comment; nothing else.
+    /// `id: <batch>:<seq>` and one line of `data:`, or a comment, or the end of this stream alone; nothing else.
     fn read(&mut self, block: &str) -> Option<Value> {
         if block.starts_with(':') {
             self.heartbeats += 1;
             return None;
+        }
+        if let Some(data) = block.strip_prefix("data: ") {
+            // Only the end of a stream whose credential ended has no id: it is no message of the batch.
+            let message: Value = serde_json::from_str(data.trim_end()).unwrap();
+            assert_eq!((&message["type"], &message["fatal"]), (&"error".into(), &true.into()), "{message}");
+            return Some(message);
         }
         let lines: Vec<&str> = block.trim_end_matches('\n').split('\n').collect();
         assert_eq!(lines.len(), 2, "{block:?}");

@@ -1,0 +1,31 @@
+//! The credential with which a person's decision was made: an agent that is confirmed, a computer that is approved or denied
+//! (decisions, section 16).
+
+use crate::ids::RegistrationId;
+
+/// The credential of a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfirmedVia {
+    /// A browser session of the person.
+    Session,
+    /// The account token of this agent. What it confirmed ends with it.
+    Agent(RegistrationId),
+}
+
+impl ConfirmedVia {
+    /// The word for it in rows, logs and letters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Agent(_) => "account",
+        }
+    }
+
+    /// The agent whose revocation ends what was confirmed.
+    pub fn agent(self) -> Option<RegistrationId> {
+        match self {
+            Self::Session => None,
+            Self::Agent(agent) => Some(agent),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The credential of a response that lasts longer than a request: streams and the export. It was judged when the request came, and is
+//! read again while the response goes on, so that what is revoked ends what it opened.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use domain::ids::{ApiKeyId, UserAccountId};
+use domain::secret::SecretHash;
+use futures_util::stream::{self, Stream, StreamExt};
+use store::StoreError;
+
+use crate::house::House;
+
+/// A credential that was presented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// A key of the knowledge API, and whose.
+    Key(ApiKeyId, UserAccountId),
+    /// A browser session.
+    Session(SecretHash),
+}
+
+impl Credential {
+    /// Whether it would still be accepted.
+    pub async fn is_good(&self, house: &House) -> Result<bool, StoreError> {
+        let (store, now) = (&house.store, house.clock.now());
+        Ok(match self {
+            Self::Key(id, account) => store.api_key_of_account(*id, account).await?.is_some_and(|key| key.is_good(now)),
+            Self::Session(token) => store.session_by_hash(token, now).await?.is_some(),
+        })
+    }
+}
+
+/// Longest time between two checks, whatever the heartbeat is.
+const CHECK_EVERY_MAX: Duration = Duration::from_secs(15);
+
+/// How often the credential of a response is checked: with every heartbeat.
+pub fn check_every(house: &House) -> Duration {
+    house.settings.knowledge.batch.heartbeat.min(CHECK_EVERY_MAX)
+}
+
+/// The pieces, for as long as the credential is good; then `last`, and the end.
+pub fn while_good<T: Send + 'static>(
+    house: House,
+    credential: Credential,
+    pieces: impl Stream<Item = T> + Send + 'static,
+    last: T,
+) -> impl Stream<Item = T> + Send {
+    let revoked: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(revoked(house, credential));
+    let state = (Box::pin(pieces), revoked, Some(last));
+    stream::unfold(state, |(mut pieces, mut revoked, mut last)| async move {
+        // Without a last piece there was the end.
+        last.as_ref()?;
+        let piece = tokio::select! {
+            biased;
+            () = &mut revoked => last.take(),
+            piece = pieces.next() => piece,
+        };
+        piece.map(|piece| (piece, (pieces, revoked, last)))
+    })
+}
+
+/// Returns when the credential is not good any more. A store that does not answer revokes nothing: it is asked again.
+async fn revoked(house: House, credential: Credential) {
+    loop {
+        tokio::time::sleep(check_every(&house)).await;
+        match credential.is_good(&house).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => tracing::warn!(error = %error, "the credential of a stream could not be checked"),
+        }
+    }
+}
