@@ -44,12 +44,14 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
+use crate::http::body::slow::SlowBodies;
 use crate::http::discovery::Resources;
 use crate::http::gate::Gate;
 use crate::http::guide::Guides;
 use crate::http::knowledge::large::LargeBodies;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
+use crate::http::seal::Seal;
 use crate::telemetry::Requests;
 use crate::web::signin::oidc::Providers;
 
@@ -117,7 +119,11 @@ pub struct Rooms {
     /// The machine-readable description of both surfaces.
     pub description: Description,
     /// How many requests may be in progress.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
+    /// Bodies that are awaited.
+    pub slow_bodies: SlowBodies,
+    /// Seals what browsers keep for us.
+    pub seal: Seal,
     /// Counts answered requests.
     pub requests: Requests,
     /// Supervision of everything that lives.
@@ -207,7 +213,7 @@ impl House {
         let claims = ground.claims(codes.clone(), &keys)?;
         let devices = ground.devices(codes.clone());
         let (mail, mailer) = ground.letters()?;
-        let signins = ground.signins(&mail, codes);
+        let signins = ground.signins(&mail, codes.clone());
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let library = ground.library(&rag_url)?;
         library.search.index().prepare().await.map_err(|error| match error {
@@ -255,6 +261,7 @@ impl House {
         let root = Root::start(settings.shutdown.root(), chance.clone(), children).await;
         let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
         root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
+        let gate = Arc::new(Gate::new(settings.http.requests_max));
         Ok(Self(Arc::new(Rooms {
             limits: Limits::new(&settings.limits),
             guides: Guides::new(&base_url, &rag_url, &settings)?,
@@ -262,7 +269,9 @@ impl House {
             registry_description: registry.describe(),
             description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             requests: Requests::default(),
-            gate: Gate::new(settings.http.requests_max),
+            slow_bodies: SlowBodies::new(&settings.http, Arc::clone(&gate)),
+            seal: Seal::new(codes),
+            gate,
             large_bodies: LargeBodies::new(&settings.knowledge.batch),
             streams: Arc::new(Semaphore::new(settings.knowledge.batch.streams_max.min(Semaphore::MAX_PERMITS))),
             closing,
