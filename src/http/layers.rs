@@ -123,7 +123,7 @@ impl Passage {
             });
             let status = response.status();
             // What was refused may not have been read.
-            connection.set_lingers(has_body && !status.is_success());
+            connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
             let headers = response.headers_mut();
             if surface.is_secure(house) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);

@@ -1,11 +1,12 @@
 //! Whether what a browser sends comes from a page of ours.
 //!
 //! A browser sends cookies along with whatever a foreign page makes it do. It says where a request comes from in `Origin` and in
-//! `Sec-Fetch-Site`; a header that stands there twice, or is no text, says something foreign. Three policies:
+//! `Sec-Fetch-Site`; a header that stands there twice, or is no text, says something foreign. Four policies:
 //!
 //! - [`allows_json`]: requests with JSON bodies, from browsers and from programs that send cookies. A program sends neither header, and has
 //!   no foreign pages.
 //! - [`allows_form`]: forms of our pages, which foreign pages can imitate. One of the headers has to be there.
+//! - [`allows_program`]: requests without credentials that are for programs alone, which send no origin.
 //! - [`allows_guess`]: links that look something up and count it. Where a person goes by themselves, the browser says `none`.
 
 use axum::http::header::{AsHeaderName, CONTENT_TYPE, HOST, ORIGIN};
@@ -88,6 +89,13 @@ fn is_where_it_was_sent(origin: &str, host: Said<'_>, house: &House) -> bool {
     let is_known =
         !house.settings.http.bind.ip().to_canonical().is_loopback() || head::is_loopback(head::without_port(host));
     is_known && origin.strip_prefix("http://") == Some(host)
+}
+
+/// Whether a request that only programs make comes from none but ours. A foreign page could otherwise make a browser on this network ask
+/// for it (DNS rebinding).
+pub fn allows_program(headers: &HeaderMap, house: &House) -> bool {
+    let origin = Said::of(headers, ORIGIN);
+    origin == Said::Nothing || origin == Said::Once(house.origin())
 }
 
 /// Whether a link that looks up a code was followed from a page of ours, or by a person themselves. Browsers say so over https and on this

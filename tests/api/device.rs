@@ -351,13 +351,17 @@ both! {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
         let (device_code, user_code) = asking_anew(&world).await;
-        // Guesses of a person and of their agents count together, and so do approvals and denials.
-        world.device_approve(&ada.cookie, "BBBB-BBBB").await.refused(410, "code_consumed");
-        world.device_deny(&ada.cookie, "CCCC-CCCC").await.refused(410, "code_consumed");
-        world.device_approve(&agent.token, "DDDD-DDDD").await.refused(410, "code_consumed");
-        world.device_deny(&agent.token, "FFFF-FFFF").await.refused(410, "code_consumed");
+        // Approvals and denials count together, those of a person and those of their agents apart.
+        for credential in [&ada.cookie, &agent.token] {
+            world.device_approve(credential, "BBBB-BBBB").await.refused(410, "code_consumed");
+            world.device_deny(credential, "CCCC-CCCC").await.refused(410, "code_consumed");
+            world.device_approve(credential, "DDDD-DDDD").await.refused(410, "code_consumed");
+            world.device_deny(credential, "FFFF-FFFF").await.refused(410, "code_consumed");
+        }
         let world = world.restart().await;
-        world.device_approve(&ada.cookie, "GGGG-GGGG").await.refused(410, "code_consumed");
+        for credential in [&ada.cookie, &agent.token] {
+            world.device_approve(credential, "GGGG-GGGG").await.refused(410, "code_consumed");
+        }
         let world = world.restart().await;
         for credential in [&ada.cookie, &agent.token] {
             world.device_approve(credential, &user_code).await.refused(410, "code_consumed");

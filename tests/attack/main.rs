@@ -17,6 +17,7 @@ mod process;
 #[expect(dead_code, reason = "shared with tests that need more of it")]
 mod raw;
 
+mod descriptors;
 mod foe;
 mod honest;
 
