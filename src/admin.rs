@@ -1,4 +1,6 @@
 //! The operator's listener: health, metrics, the living actors. It asks for no credential; keep it on loopback or a closed network.
+//! A web page in a browser on that network reaches it too, under a name that its owner lets lead here (DNS rebinding), so requests that
+//! name a host have to name one that is known.
 //!
 //! - `GET /healthz`: the process answers. No IO.
 //! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and nothing is draining;
@@ -14,9 +16,10 @@ mod readiness;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
@@ -25,6 +28,7 @@ use tokio::sync::watch;
 use self::gauges::Gauges;
 use self::readiness::Readiness;
 use crate::house::House;
+use crate::http::head;
 use crate::telemetry;
 
 /// How long the supervisor may take to show what lives.
@@ -46,7 +50,23 @@ pub fn router(house: House, stopping: watch::Receiver<bool>) -> Router {
         .route("/metrics", get(metrics))
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
+        .layer(axum::middleware::from_fn_with_state(house.clone(), known_host))
         .with_state(Desk { house, stopping, readiness: Readiness::default(), gauges: Gauges::default() })
+}
+
+/// Lets through what names an address, this machine, or one of `admin.hosts`. A foreign page has a name.
+async fn known_host(State(house): State<House>, request: Request, next: Next) -> Response {
+    let host = match head::host(&request) {
+        Ok(host) => head::without_port(host.unwrap_or("localhost")),
+        Err(error) => return error.into_response(),
+    };
+    let named = |name: &String| name.eq_ignore_ascii_case(host);
+    if head::as_address(host).is_some() || head::is_loopback(host) || house.settings.admin.hosts.iter().any(named) {
+        return next.run(request).await;
+    }
+    let detail = format!("{host:?} is no name of this listener: use its address, or add the name to admin.hosts");
+    let body = json!({ "error": "misdirected_request", "detail": detail });
+    (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
 }
 
 async fn ready(State(Desk { house, stopping, readiness, .. }): State<Desk>) -> Response {

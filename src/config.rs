@@ -118,6 +118,10 @@ pub struct AdminSettings {
     /// Address of the operator's listener: health, metrics, the living actors. It asks for no credential, so it belongs on loopback
     /// or on a closed network.
     pub bind: SocketAddr,
+    /// Names under which operators reach it, beside `localhost` and any address.
+    pub hosts: Vec<String>,
+    /// How many connections may be open; one more closes the oldest that is idle.
+    pub connections_max: usize,
     /// How long one probe of the databases answers for every request for readiness.
     #[serde(with = "humantime_serde")]
     pub probe_every: Duration,
@@ -135,6 +139,8 @@ impl Default for AdminSettings {
     fn default() -> Self {
         Self {
             bind: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            hosts: Vec::new(),
+            connections_max: 64,
             probe_every: Duration::from_secs(1),
             probe_deadline: Duration::from_secs(2),
             stalled_after: Duration::from_secs(3),
@@ -386,6 +392,7 @@ impl Settings {
             "is needed when machines.registration is \"key\"",
         );
         rule(!self.consent.outbox_every.is_zero(), "consent.outbox_every", "must be longer than 0s");
+        rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
         rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
         rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");

@@ -44,12 +44,14 @@ use tokio::sync::watch;
 
 use crate::cli::EXTRACT_WORKER;
 use crate::config::Settings;
+use crate::http::body::slow::SlowBodies;
 use crate::http::discovery::Resources;
 use crate::http::gate::Gate;
 use crate::http::guide::Guides;
 use crate::http::knowledge::places::Places;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
+use crate::http::seal::Seal;
 use crate::telemetry::Requests;
 use crate::web::signin::oidc::Providers;
 
@@ -117,7 +119,11 @@ pub struct Rooms {
     /// The machine-readable description of both surfaces.
     pub description: Description,
     /// How many requests may be in progress.
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
+    /// Bodies that are awaited.
+    pub slow_bodies: SlowBodies,
+    /// Seals what browsers keep for us.
+    pub seal: Seal,
     /// Counts answered requests.
     pub requests: Requests,
     /// Supervision of everything that lives.
@@ -207,7 +213,7 @@ impl House {
         let claims = ground.claims(codes.clone(), &keys)?;
         let devices = ground.devices(codes.clone());
         let (mail, mailer) = ground.letters()?;
-        let signins = ground.signins(&mail, codes);
+        let signins = ground.signins(&mail, codes.clone());
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let library = ground.library(&rag_url)?;
         library.search.index().prepare().await.map_err(|error| match error {
@@ -256,6 +262,7 @@ impl House {
         let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
         root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
         let batch = &settings.knowledge.batch;
+        let gate = Arc::new(Gate::new(settings.http.requests_max));
         Ok(Self(Arc::new(Rooms {
             limits: Limits::new(&settings.limits),
             guides: Guides::new(&base_url, &rag_url, &settings)?,
@@ -263,7 +270,9 @@ impl House {
             registry_description: registry.describe(),
             description: Description::new(&settings, &Urls { base: base_url.clone(), rag: rag_url.clone() }),
             requests: Requests::default(),
-            gate: Gate::new(settings.http.requests_max),
+            slow_bodies: SlowBodies::new(&settings.http, Arc::clone(&gate)),
+            seal: Seal::new(codes),
+            gate,
             large_bodies: Places::new(batch.large_bodies_max, batch.large_bodies_per_account_max),
             streams: Places::new(batch.streams_max, batch.streams_per_account_max),
             closing,

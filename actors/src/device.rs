@@ -28,7 +28,7 @@ use domain::ids::{PersonId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::{Chance, Clock};
 use store::Store;
-use store::device::{Approval, Approver, AskingDevice, DeviceStart, NewDeviceCode, Typed};
+use store::device::{Approval, Approver, AskingDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
 use store::machine::Attach;
 
 pub use poller::{DeviceMessage, DevicePoller};
@@ -214,11 +214,21 @@ impl DeviceCodes {
 
     /// A person typed a user code and wants to know who asks.
     pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<Look, Trouble> {
+        self.typed(user_code, Guesser { person, by_agent: false }).await
+    }
+
+    /// Somebody typed a user code in order to answer.
+    async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<Look, Trouble> {
+        let by_agent = approver.via != "session";
+        self.typed(user_code, Guesser { person: approver.person, by_agent }).await
+    }
+
+    async fn typed(&self, user_code: &UserCode, guesser: Guesser) -> Result<Look, Trouble> {
         let Wiring { store, clock, chance, codes, .. } = &*self.wiring;
         let (store, now) = (store.clone(), clock.now());
         let (sealed, guess) = (codes.seal(SEAL_CONTEXT, user_code.expose()), chance.uuid_v7(now));
         let limit = (GUESSES_MAX, GUESS_WINDOW);
-        let typed = detached(async move { store.device_typed(&sealed, person, guess, limit, now).await }).await??;
+        let typed = detached(async move { store.device_typed(&sealed, guesser, guess, limit, now).await }).await??;
         Ok(match typed {
             Typed::Found(asking) => Look::Asking(asking),
             Typed::Wrong => Look::Wrong,
@@ -228,7 +238,7 @@ impl DeviceCodes {
 
     /// A person approves: the computer is attached to their account.
     pub async fn approve(&self, user_code: &UserCode, approver: Approver) -> Answer<UserAccountId, AnswerError> {
-        let Look::Asking(asking) = self.look(user_code, approver.person).await? else {
+        let Look::Asking(asking) = self.answered(user_code, &approver).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, reply }).await?;
@@ -247,7 +257,7 @@ impl DeviceCodes {
 
     /// A person denies: the computer is told so.
     pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> Answer<(), AnswerError> {
-        let Look::Asking(asking) = self.look(user_code, denier.person).await? else {
+        let Look::Asking(asking) = self.answered(user_code, &denier).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;

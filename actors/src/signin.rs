@@ -66,6 +66,15 @@ pub struct Browser {
     pub session: Option<SecretHash>,
 }
 
+/// Who asks for a code; each has `codes_per_hour` of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asker {
+    /// A browser somewhere: its network is what is known of it. All of those together have `codes_per_hour_total`.
+    Stranger(IpAddr),
+    /// A browser that signed in with this address before, by its name. What strangers did is no matter to it.
+    Known(String),
+}
+
 /// Too many codes were asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany {
@@ -78,6 +87,8 @@ pub struct TooMany {
 pub struct Entered {
     /// The session's secret.
     pub session: Secret,
+    /// The address that was shown to be theirs.
+    pub email: Email,
     /// Where it wanted to go.
     pub next: Option<Next>,
 }
@@ -97,11 +108,11 @@ impl SignIns {
         &self,
         email: Email,
         next: Option<Next>,
-        address: IpAddr,
+        asking: Asker,
         before: Option<&Secret>,
     ) -> Result<Result<Secret, TooMany>, Trouble> {
         let (wiring, before) = (Arc::clone(&self.0), before.map(Secret::hash));
-        detached(async move { wiring.ask(email, next, address, before).await }).await?
+        detached(async move { wiring.ask(email, next, asking, before).await }).await?
     }
 
     /// The ticket of a browser, whatever became of it.
@@ -132,7 +143,7 @@ impl Wiring {
         &self,
         email: Email,
         next: Option<Next>,
-        address: IpAddr,
+        asker: Asker,
         before: Option<SecretHash>,
     ) -> Result<Result<Secret, TooMany>, Trouble> {
         let now = self.clock.now();
@@ -149,9 +160,12 @@ impl Wiring {
             tries: 0,
             state: TicketState::Live,
         };
-        let network = network(address);
-        let asking = Asking { network: &network, instead_of: before.as_ref() };
-        let limits = CodeLimits { per_network: self.codes_per_hour, total: self.codes_per_hour_total, window: WINDOW };
+        let (counted_as, total) = match asker {
+            Asker::Stranger(address) => (network(address), self.codes_per_hour_total),
+            Asker::Known(browser) => (format!("browser {browser}"), u32::MAX),
+        };
+        let asking = Asking { network: &counted_as, instead_of: before.as_ref() };
+        let limits = CodeLimits { per_network: self.codes_per_hour, total, window: WINDOW };
         match self.store.signin_start(&ticket, &asking, &limits, now).await? {
             TicketStart::TooMany { retry_after } => {
                 Ok(Err(TooMany { retry_after: retry_after.to_std().unwrap_or_default() }))
@@ -184,7 +198,7 @@ impl Wiring {
             return Ok(Err(SignInRefusal::Expired));
         }
         entered(&new);
-        Ok(Ok(Entered { session, next: ticket.next }))
+        Ok(Ok(Entered { session, email: ticket.email, next: ticket.next }))
     }
 
     async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, Trouble> {

@@ -188,7 +188,7 @@ fn configuration(folder: &Path, address: SocketAddr, admin: SocketAddr, upstream
     let data = folder.join("data").display().to_string();
     let mut text = format!(
         "[data]\ndir = \"{data}\"\n\n\
-         [http]\nbind = \"{address}\"\nbase_url = \"http://{address}\"\n\n\
+         [http]\nbind = \"{address}\"\nbase_url = \"http://{address}\"\nconnections_per_address_max = 0\n\n\
          [admin]\nbind = \"{admin}\"\n\n\
          [limits]\nregistrations_per_minute = 0\nclaim_starts_per_minute = 0\ncode_guesses_per_minute = 0\n"
     );

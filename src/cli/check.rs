@@ -2,6 +2,7 @@
 
 use super::output;
 use crate::config::Settings;
+use crate::server::descriptors;
 
 /// Says what a sound configuration means.
 pub fn report(settings: &Settings) {
@@ -15,4 +16,7 @@ pub fn report(settings: &Settings) {
         "the configuration is sound\n  listens on  {} (operator: {})\n  base URL    {base_url}\n  database    {database}\n  statistics  {upstream}",
         settings.http.bind, settings.admin.bind
     ));
+    if let Some(warning) = descriptors::warning(&settings.http) {
+        output::say(&format!("  warning     {warning}"));
+    }
 }

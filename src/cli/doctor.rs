@@ -14,6 +14,7 @@ use serde_json::json;
 use super::terminal::{BAD, GOOD, STRONG, WARNING, styled};
 use super::{Done, Failure, output};
 use crate::config::Settings;
+use crate::server::descriptors;
 
 /// How closely to look.
 #[derive(Debug, Args)]
@@ -74,6 +75,7 @@ impl Finding {
 /// Looks; what is bad ends it with 1.
 pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     let mut findings = data::look(settings);
+    findings.push(descriptors_fit(settings));
     let mut witnesses = Vec::new();
     findings.extend(database::look(settings, arguments.deep, &mut witnesses).await);
     findings.extend(upstream::look(settings, arguments.deep, &mut witnesses).await);
@@ -86,5 +88,17 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
         0 => Ok(()),
         1 => Err(Failure::refused("one thing is not as it must be")),
         more => Err(Failure::refused(format!("{more} things are not as they must be"))),
+    }
+}
+
+/// Whether there are file descriptors for as many connections as are configured.
+fn descriptors_fit(settings: &Settings) -> Finding {
+    const DESCRIPTORS: &str = "descriptors";
+    match descriptors::warning(&settings.http) {
+        None => Finding::good(DESCRIPTORS, format!("enough for {} connections", settings.http.connections_max)),
+        Some(warning) => {
+            let (found, advice) = warning.split_once(": ").unwrap_or((&warning, ""));
+            Finding::doubtful(DESCRIPTORS, found, advice)
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use bytes::Bytes;
 use domain::envelope::Lane;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use statistics::contract::{ActivityQuery, Scope};
 use store::held::{HeldScope, Unclassified};
@@ -12,6 +13,7 @@ use store::held::{HeldScope, Unclassified};
 use super::auth::{Caller, unauthorized};
 use super::error::{Answer, ApiError, Code};
 use super::passed;
+use super::query::ApiQuery;
 use crate::house::House;
 
 /// Default of `limit`.
@@ -24,8 +26,8 @@ const CURSOR_BYTES_MAX: usize = 1024;
 const UNCLASSIFIED_MAX: usize = 100;
 
 /// `GET /api/v1/activity`
-pub async fn page(State(house): State<House>, caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let query = parse(query.as_deref().unwrap_or_default())?;
+pub async fn page(State(house): State<House>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> Answer {
+    let query = query.parsed()?;
     let scope = scope(&caller, &house).await?;
     let mut answer = house.upstream.activity(&scope, &query).await.map_err(|error| passed::unreachable(&error))?;
     let first_page = query.cursor.is_none() && answer.status.is_success();
@@ -55,23 +57,32 @@ pub async fn scope(caller: &Caller, house: &House) -> Result<Scope, ApiError> {
     Ok(Scope { account: Some(account.clone()), identities, machine: None })
 }
 
-fn parse(query: &str) -> Result<ActivityQuery, ApiError> {
-    let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
-    let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-    let limit = match get("limit") {
-        None => LIMIT_DEFAULT,
-        Some(text) => {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let limit = digits.then(|| text.parse::<u16>().ok()).flatten();
-            limit.filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or(Code::InvalidLimit)?
+/// `?limit&cursor&since&lane`, as they came: each has a code of its own.
+#[derive(Debug, Deserialize)]
+pub struct Query {
+    limit: Option<String>,
+    cursor: Option<String>,
+    since: Option<String>,
+    lane: Option<String>,
+}
+
+impl Query {
+    fn parsed(self) -> Result<ActivityQuery, ApiError> {
+        let Self { limit, cursor, since, lane } = self;
+        let limit = match limit {
+            None => LIMIT_DEFAULT,
+            Some(text) => {
+                let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+                let limit = digits.then(|| text.parse::<u16>().ok()).flatten();
+                limit.filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or(Code::InvalidLimit)?
+            }
+        };
+        if cursor.as_ref().is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX) {
+            return Err(Code::CursorTooLong.into());
         }
-    };
-    let cursor = get("cursor");
-    if cursor.as_ref().is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX) {
-        return Err(Code::CursorTooLong.into());
+        let lane = lane.map(|lane| lane.parse::<Lane>().map_err(|_| Code::LaneNotInEnum)).transpose()?;
+        Ok(ActivityQuery { limit: Some(limit), cursor, since, lane })
     }
-    let lane = get("lane").map(|lane| lane.parse::<Lane>().map_err(|_| Code::LaneNotInEnum)).transpose()?;
-    Ok(ActivityQuery { limit: Some(limit), cursor, since: get("since"), lane })
 }
 
 fn is_object(body: &[u8]) -> bool {
@@ -110,7 +121,8 @@ mod tests {
 
     #[test]
     fn every_rule_of_the_query_has_its_code() {
-        let code = |query: &str| parse(query).map_err(|error| error.code());
+        let code =
+            |query: &str| serde_urlencoded::from_str::<Query>(query).unwrap().parsed().map_err(|error| error.code());
         assert_eq!(code("").unwrap().limit, Some(100));
         assert_eq!(code("limit=500&lane=rsi&since=x&cursor=y").unwrap().lane, Some(Lane::Rsi));
         for limit in ["0", "501", "-1", "+5", "5.0", "", "ten", "99999999999999999999"] {

@@ -1,6 +1,6 @@
 //! Audit proofs and the log's public face (specification, *Activity and audit*; decisions, section 9).
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use domain::ids::EventId;
 use serde::Deserialize;
 
@@ -11,11 +11,18 @@ use super::passed;
 use super::query::ApiQuery;
 use crate::house::House;
 
+/// The query of `verify`.
+#[derive(Debug, Deserialize)]
+pub struct Which {
+    event_id: Option<String>,
+}
+
 /// `GET /api/v1/audit/verify?event_id=`: the proof, passed through unchanged.
-pub async fn verify(State(house): State<House>, caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let pairs: Vec<(String, String)> =
-        serde_urlencoded::from_str(query.as_deref().unwrap_or_default()).unwrap_or_default();
-    let event_id = pairs.into_iter().find(|(name, _)| name == "event_id").map(|(_, value)| value);
+pub async fn verify(
+    State(house): State<House>,
+    caller: Caller,
+    ApiQuery(Which { event_id }): ApiQuery<Which>,
+) -> Answer {
     let event_id = event_id.filter(|id| !id.is_empty()).ok_or(Code::MissingEventId)?;
     let event_id: EventId = event_id.parse().map_err(|_| Code::InvalidEventId)?;
     let scope = scope(&caller, &house).await?;

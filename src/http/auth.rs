@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue};
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::api_key::ApiKey;
@@ -22,7 +22,9 @@ use store::session::SessionFacts;
 use super::KNOWLEDGE_PREFIX;
 use super::discovery::METADATA;
 use super::error::{ApiError, Code};
+use super::origin;
 use crate::house::House;
+use crate::web::cookie::Cookie;
 
 /// A set of credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,9 +138,11 @@ impl FromRequestParts<House> for Caller {
             Authorization::Several => return Err(challenge.to(Code::Unauthorized)),
             // Browsers send the cookie everywhere: where it does not do, nobody presented it.
             Authorization::Nothing if accepts.includes(Accepts::SESSION) => {
-                let secret = session_cookie(&parts.headers, &house.settings.http.auth_name);
+                let secret = Cookie::Session.read(&parts.headers, house);
                 let caller = session(&secret.ok_or_else(|| challenge.to_none())?, &challenge).await?;
-                same_site(parts, house)?;
+                if !origin::allows_json(parts, house) {
+                    return Err(Code::CrossSiteRequest.into());
+                }
                 caller
             }
             Authorization::Nothing | Authorization::Other => return Err(challenge.to_none()),
@@ -250,44 +254,6 @@ pub(crate) async fn session_facts(secret: &Secret, house: &House) -> Result<Opti
     Ok(Some(session))
 }
 
-/// The session token among the cookies; the `__Secure-` form wins when both are sent.
-pub(crate) fn session_cookie(headers: &HeaderMap, auth_name: &str) -> Option<Secret> {
-    cookie(headers, auth_name, "session_token")
-}
-
-/// The value of one of our cookies, `<auth_name>.<suffix>` or its `__Secure-` form.
-pub(crate) fn cookie(headers: &HeaderMap, auth_name: &str, suffix: &str) -> Option<Secret> {
-    let is_ours = |name: &str| name.strip_prefix(auth_name).and_then(|rest| rest.strip_prefix('.')) == Some(suffix);
-    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut plain = None;
-    for (name, value) in pairs {
-        if name.strip_prefix("__Secure-").is_some_and(is_ours) {
-            return Some(Secret::presented(value));
-        }
-        if plain.is_none() && is_ours(name) {
-            plain = Some(value);
-        }
-    }
-    plain.map(Secret::presented)
-}
-
-/// A browser sends cookies along with whatever a foreign page makes it do, so what changes something must show that it comes from a
-/// page of ours. Clients that are no browsers send neither header and have no foreign pages.
-fn same_site(parts: &Parts, house: &House) -> Result<(), ApiError> {
-    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Ok(());
-    }
-    let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let site = header("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
-    let origin = header(ORIGIN.as_str()).is_none_or(|origin| origin == house.origin());
-    // A form of a foreign page can send three content types without asking first, and this is none of them.
-    let json = header(CONTENT_TYPE.as_str())
-        .is_some_and(|kind| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"));
-    let no_body = parts.method == Method::DELETE;
-    if site && origin && (json || no_body) { Ok(()) } else { Err(Code::CrossSiteRequest.into()) }
-}
-
 /// What a route that takes these credentials says to whoever has none of them: 401 with the challenge of RFC 9728, section 5.1, which
 /// names the metadata of the surface.
 #[derive(Debug)]
@@ -345,22 +311,6 @@ pub fn require_recent_sign_in(caller: &Caller, house: &House) -> Result<(), ApiE
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_secure_cookie_wins() {
-        let cookie = |text: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(COOKIE, text.parse().unwrap());
-            session_cookie(&headers, "attache").map(|secret| secret.expose().to_owned())
-        };
-        assert_eq!(cookie("attache.session_token=a; __Secure-attache.session_token=b").as_deref(), Some("b"));
-        assert_eq!(cookie("x=1; attache.session_token=a").as_deref(), Some("a"));
-        assert_eq!(cookie("attache.session_token=a; attache.session_token=b").as_deref(), Some("a"));
-        assert_eq!(cookie("attache.session_token=a;__Secure-attache.session_token=").as_deref(), Some(""));
-        for other in ["other.session_token=a", "attachesession_token=a", "attache.session_tokens=a", "attache."] {
-            assert_eq!(cookie(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn a_bearer_token_is_read_whatever_the_case_of_its_scheme() {

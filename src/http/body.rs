@@ -1,24 +1,27 @@
 //! Reading bodies: bounded in bytes and in time, and with errors that say where the fault is.
 
 mod distinct;
+pub mod slow;
 
 use actors::Trouble;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::response::IntoResponse;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 use wire::form::Object;
 
+use self::slow::{SlowBodies, SlowBody};
 use super::BODY_BYTES_HARD_MAX;
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
@@ -31,43 +34,98 @@ impl FromRequest<House> for RawBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
-        read(request.into_body(), BODY_BYTES_HARD_MAX, house.settings.http.body_deadline).await.map(Self)
+        let (parts, body) = request.into_parts();
+        read(&parts, body, house).await.map(Self)
     }
 }
 
-/// Reads a body of at most `bytes_max`, within a deadline.
-pub async fn read(body: Body, bytes_max: usize, deadline: Duration) -> Result<Bytes, ApiError> {
-    let mut whole = pin!(whole(Limited::new(body, bytes_max)));
-    // Most bodies came together with their head and need no timer.
-    let at_once = poll_fn(|context| Poll::Ready(whole.as_mut().poll(context))).await;
-    let read = match at_once {
-        Poll::Ready(read) => Ok(read),
-        Poll::Pending => tokio::time::timeout(deadline, whole).await,
+/// Reads the body of a request, as far as any route of ordinary bodies reads.
+pub async fn read(parts: &Parts, body: Body, house: &House) -> Result<Bytes, ApiError> {
+    let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: house.settings.http.body_deadline };
+    let mut received = Received::default();
+    read_pieces(parts, body, limit, &house.slow_bodies, |piece| {
+        received.add(piece);
+        Ok(())
+    })
+    .await?;
+    Ok(received.whole())
+}
+
+/// How large a body may be, and how long it may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// Bytes.
+    pub bytes_max: usize,
+    /// From the first look at it to its end.
+    pub deadline: Duration,
+}
+
+type Incoming = Limited<Body>;
+type Frame = Result<hyper::body::Frame<Bytes>, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Reads a body and hands on its pieces. One that says to be too large is refused before it is read; one that is awaited is a
+/// [slow body](slow).
+pub async fn read_pieces(
+    parts: &Parts,
+    body: Body,
+    Limit { bytes_max, deadline }: Limit,
+    bodies: &SlowBodies,
+    mut take: impl FnMut(Bytes) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    let too_large = || ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into());
+    if u64::try_from(bytes_max).is_ok_and(|most| body.size_hint().lower() > most) {
+        return Err(too_large());
+    }
+    let unread = |error: Box<dyn std::error::Error + Send + Sync>| {
+        let is_large = error.is::<LengthLimitError>();
+        if is_large { too_large() } else { ApiError::unavailable("body_unreadable", Duration::from_secs(1)) }
     };
-    match read {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) => Err(unread(&*error, bytes_max)),
-        Err(_) => Err(ApiError::unavailable("body_too_slow", Duration::from_secs(1))),
+    let mut body = Limited::new(body, bytes_max);
+    let (mut came, mut slow) = (0, None);
+    while !body.is_end_stream() {
+        let frame = match &slow {
+            // Most bodies came together with their head and need no timer.
+            None => match poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await {
+                Poll::Ready(frame) => frame,
+                Poll::Pending => {
+                    slow = Some(SlowBody::begin(parts, came, deadline, bodies)?);
+                    continue;
+                }
+            },
+            Some(slow) => slow.frame(&mut body).await?,
+        };
+        let Some(frame) = frame else { break };
+        // What is not data are trailers, which nobody reads.
+        let Ok(piece) = frame.map_err(unread)?.into_data() else { continue };
+        came += piece.len();
+        if let Some(slow) = &mut slow {
+            slow.count(piece.len())?;
+        }
+        take(piece)?;
     }
+    slow.map_or(Ok(()), SlowBody::end)
 }
 
-/// All bytes of a body; those of a body in one piece are not copied.
-async fn whole(mut body: Limited<Body>) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
-    let Some(first) = body.frame().await else { return Ok(Bytes::new()) };
-    let first = first?.into_data().unwrap_or_default();
-    if body.is_end_stream() {
-        return Ok(first);
-    }
-    let rest = body.collect().await?.to_bytes();
-    Ok(if rest.is_empty() { first } else { [first, rest].concat().into() })
+/// The pieces of a body; those of a body in one piece are not copied.
+#[derive(Debug, Default)]
+struct Received {
+    first: Bytes,
+    all: BytesMut,
 }
 
-/// Why a body of at most `bytes_max` was not read to its end.
-pub(super) fn unread(error: &(dyn std::error::Error + Send + Sync + 'static), bytes_max: usize) -> ApiError {
-    if error.is::<LengthLimitError>() {
-        return ApiError::new(Code::PayloadTooLarge).with("bytes_max", bytes_max.into());
+impl Received {
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() && self.all.is_empty() {
+            self.first = piece;
+            return;
+        }
+        self.all.extend_from_slice(&std::mem::take(&mut self.first));
+        self.all.extend_from_slice(&piece);
     }
-    ApiError::unavailable("body_unreadable", Duration::from_secs(1))
+
+    fn whole(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.freeze() }
+    }
 }
 
 /// An answer of this body. Its members stand in alphabetical order, in whatever order the type has them.
@@ -229,6 +287,7 @@ impl FormBody {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::Arc;
 
     use futures_util::stream::{self, StreamExt};
     use http_body_util::StreamBody;
@@ -236,6 +295,8 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
+    use crate::http::Settings;
+    use crate::http::gate::Gate;
 
     #[derive(Debug, Deserialize)]
     struct Example {
@@ -336,10 +397,24 @@ mod tests {
         }
     }
 
+    /// What became of a body that is read with these settings.
+    async fn received(body: Body, settings: &Settings) -> Result<Bytes, Code> {
+        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)));
+        let (parts, ()) = Request::new(()).into_parts();
+        let limit = Limit { bytes_max: 8, deadline: settings.body_deadline };
+        let mut received = Received::default();
+        let take = |piece| {
+            received.add(piece);
+            Ok(())
+        };
+        read_pieces(&parts, body, limit, &bodies, take).await.map_err(|error| error.code())?;
+        Ok(received.whole())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_whole_in_time_and_within_its_limit() {
-        const DEADLINE: Duration = Duration::from_secs(15);
-        let code = async |body: Body| read(body, 8, DEADLINE).await.map_err(|error| error.code());
+        let settings = Settings { body_rate_after: Duration::from_secs(60), ..Settings::default() };
+        let code = async |body: Body| received(body, &settings).await;
         assert_eq!(code(Body::empty()).await.unwrap(), "");
         assert_eq!(code(Body::from("12345678")).await.unwrap(), "12345678");
         assert_eq!(code(Body::from("123456789")).await.unwrap_err(), Code::PayloadTooLarge);
@@ -348,9 +423,37 @@ mod tests {
             assert_eq!(code(pieces(sent, true)).await.unwrap(), read);
             let begun = tokio::time::Instant::now();
             assert_eq!(code(pieces(sent, false)).await.unwrap_err(), Code::TemporarilyUnavailable);
-            assert_eq!(begun.elapsed(), DEADLINE);
+            assert_eq!(begun.elapsed(), settings.body_deadline);
         }
         assert_eq!(code(pieces(&["1234", "56789"], true)).await.unwrap_err(), Code::PayloadTooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_to_come_with_a_minimal_rate() {
+        let settings = Settings { body_rate_min: 2, ..Settings::default() };
+        let begun = tokio::time::Instant::now();
+        assert_eq!(received(pieces(&["1234"], false), &settings).await, Err(Code::TemporarilyUnavailable));
+        // What came at once earned two seconds more.
+        assert_eq!(begun.elapsed(), settings.body_rate_after + Duration::from_secs(2));
+        let one_a_second = |each: &'static str| {
+            let frames = stream::iter(0..8).then(move |_| async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, Infallible>(Frame::data(Bytes::from(each)))
+            });
+            Body::new(StreamBody::new(Box::pin(frames)))
+        };
+        let settings = Settings { body_rate_min: 1, ..Settings::default() };
+        assert_eq!(received(one_a_second("1"), &settings).await.unwrap(), "11111111");
+        assert_eq!(received(one_a_second(""), &settings).await, Err(Code::TemporarilyUnavailable));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_on_their_way_share_so_many_bytes() {
+        let settings = Settings { bodies_bytes_max: 3, ..Settings::default() };
+        assert_eq!(received(pieces(&["1", "2", "3"], true), &settings).await.unwrap(), "123");
+        let begun = tokio::time::Instant::now();
+        assert_eq!(received(pieces(&["1234"], false), &settings).await, Err(Code::TemporarilyUnavailable));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
     }
 
     #[test]

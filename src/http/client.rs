@@ -1,13 +1,14 @@
 //! The address of the client, as far as it can be believed.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use ipnet::IpNet;
 
+use super::connection::Peer;
 use crate::house::House;
 
 /// Where the request comes from: the peer of the connection, or what trusted proxies say of it.
@@ -18,19 +19,30 @@ impl FromRequestParts<House> for ClientAddress {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Infallible> {
-        let peer = parts.extensions.get::<SocketAddr>().map_or(IpAddr::from([0, 0, 0, 0]), SocketAddr::ip);
-        Ok(Self(behind(peer, &parts.headers, &house.settings.http.trusted_proxies)))
+        Ok(Self::of(parts, &house.settings.http.trusted_proxies))
     }
+}
+
+impl ClientAddress {
+    /// That of the request with this head, where these proxies are trusted.
+    pub fn of(parts: &Parts, trusted: &[IpNet]) -> Self {
+        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |Peer(peer)| peer.address());
+        Self(behind(peer, &parts.headers, trusted))
+    }
+}
+
+/// Whether this is the address of a proxy that is trusted. Many people come from there.
+pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|network| network.contains(&address.to_canonical()))
 }
 
 /// Walks `X-Forwarded-For` from its end, past every proxy that is trusted; what an untrusted address says is not believed.
 fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
-    let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(address));
     let mut address = peer.to_canonical();
     let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
     let named: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
     for name in named.into_iter().rev() {
-        if !is_trusted(&address) {
+        if !is_trusted(address, trusted) {
             break;
         }
         let Ok(next) = name.parse::<IpAddr>() else { break };

@@ -1,19 +1,20 @@
 //! Consent: how much may be recorded (specification, *Consent*; decisions, section 10).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
+use serde::Deserialize;
 use serde_json::{Value, json};
-use wire::consent::{ConsentAnswer, ConsentRecord, ConsentWritten};
+use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten};
 
 use super::auth::Caller;
 use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
+use super::query::ApiQuery;
 use crate::house::House;
 
 /// Characters of a `reason`.
@@ -23,18 +24,18 @@ const REASON_MAX: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `GET /api/v1/consent`
-pub async fn read(State(house): State<House>, caller: Caller, RawQuery(query): RawQuery) -> Answer {
-    let query = Query::parse(query.as_deref().unwrap_or_default())?;
-    let lane = query.lane.unwrap_or(Lane::Memory);
+pub async fn read(State(house): State<House>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> Answer {
+    let (machine, lane) = query.parsed()?;
+    let lane = lane.unwrap_or(Lane::Memory);
     if let Caller::Machine { facts, .. } = &caller {
-        own_machine(facts, query.machine)?;
+        own_machine(facts, machine)?;
         let level = match own_rules(facts) {
             Some(rules) => effective(&house, &MachineFacts { consent: rules, ..facts.clone() }, lane),
             None => effective(&house, facts, lane),
         };
         return body::answer(&ConsentAnswer::Effective { level });
     }
-    if let Some(machine) = query.machine {
+    if let Some(machine) = machine {
         let facts = owned_machine(&house, &caller, machine).await?;
         return body::answer(&ConsentAnswer::Effective { level: effective(&house, &facts, lane) });
     }
@@ -54,13 +55,9 @@ pub async fn read(State(house): State<House>, caller: Caller, RawQuery(query): R
 }
 
 /// `POST /api/v1/consent`: 200 `{level, written}` with the level that is in force; 502 when the rows are written and their events are not forwarded yet.
-pub async fn write(
-    State(house): State<House>,
-    caller: Caller,
-    JsonBody(body): JsonBody<BTreeMap<String, Value>>,
-) -> Answer {
-    let Wanted { level, lane, machine, reason } = Wanted::parse(&body)?;
-    let (identities, machine) = match (&caller, machine) {
+pub async fn write(State(house): State<House>, caller: Caller, JsonBody(body): JsonBody<Value>) -> Answer {
+    let ConsentRequest { level, lane, machine_uuid, reason } = wanted(body)?;
+    let (identities, machine) = match (&caller, machine_uuid) {
         (Caller::Machine { facts, .. }, machine) => {
             own_machine(facts, machine)?;
             if facts.is_outsider() {
@@ -171,61 +168,29 @@ async fn linked_identities(house: &House, caller: &Caller) -> Result<Vec<UserCui
 }
 
 /// `?machine_uuid&lane`
-#[derive(Debug, PartialEq, Eq)]
-struct Query {
-    machine: Option<MachineUuid>,
-    lane: Option<Lane>,
+#[derive(Debug, Deserialize)]
+pub struct Query {
+    machine_uuid: Option<String>,
+    lane: Option<String>,
 }
 
 impl Query {
-    fn parse(query: &str) -> Result<Self, ApiError> {
-        let pairs: Vec<(String, String)> = serde_urlencoded::from_str(query).unwrap_or_default();
-        let get = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
-        Ok(Self {
-            machine: get("machine_uuid").map(machine_uuid).transpose()?,
-            lane: get("lane").map(lane).transpose()?,
-        })
+    fn parsed(&self) -> Result<(Option<MachineUuid>, Option<Lane>), ApiError> {
+        let machine = self.machine_uuid.as_deref().map(machine_uuid).transpose()?;
+        Ok((machine, self.lane.as_deref().map(lane).transpose()?))
     }
 }
 
-/// The body of `POST /api/v1/consent`.
-#[derive(Debug, PartialEq, Eq)]
-struct Wanted {
-    level: ConsentLevel,
-    lane: Option<Lane>,
-    machine: Option<MachineUuid>,
-    reason: Option<String>,
-}
-
-impl Wanted {
-    fn parse(body: &BTreeMap<String, Value>) -> Result<Self, ApiError> {
-        const MEMBERS: [&str; 4] = ["level", "reason", "machine_uuid", "lane"];
-        if let Some(unknown) = body.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
-            return Err(ApiError::invalid(
-                unknown,
-                format!("is not a member of this request; it has {}", MEMBERS.join(", ")),
-            ));
-        }
-        let text = |name: &str| match body.get(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(ApiError::invalid(name, "must be a string; leave it out if it is not meant")),
-        };
-        let level = text("level")?.ok_or_else(|| ApiError::invalid("level", "is required"))?;
-        let level = level
-            .parse()
-            .map_err(|error: domain::consent::UnknownLevel| ApiError::invalid("level", error.to_string()))?;
-        let reason = text("reason")?;
-        if reason.is_some_and(|reason| reason.chars().count() > REASON_MAX) {
-            return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_MAX} characters")));
-        }
-        Ok(Self {
-            level,
-            reason: reason.map(str::to_owned),
-            machine: text("machine_uuid")?.map(machine_uuid).transpose()?,
-            lane: text("lane")?.map(lane).transpose()?,
-        })
+/// The body of `POST /api/v1/consent`. A lane that there is not has a code of its own.
+fn wanted(body: Value) -> Result<ConsentRequest, ApiError> {
+    if let Some(Value::String(name)) = body.get("lane") {
+        lane(name)?;
     }
+    let wanted: ConsentRequest = body::fitting(body)?;
+    if wanted.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX) {
+        return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_MAX} characters")));
+    }
+    Ok(wanted)
 }
 
 fn machine_uuid(text: &str) -> Result<MachineUuid, ApiError> {
@@ -242,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_rule_of_the_request_has_its_code() {
-        let code = |body: Value| Wanted::parse(&serde_json::from_value(body).unwrap()).map_err(|error| error.code());
+        let code = |body: Value| wanted(body).map_err(|error| error.code());
         assert!(code(json!({ "level": "off" })).is_ok());
         assert!(code(json!({ "level": "full", "lane": "rsi", "reason": "é".repeat(256) })).is_ok());
         for wrong in [
@@ -258,7 +223,10 @@ mod tests {
             assert_eq!(code(wrong.clone()), Err(Code::InvalidRequest), "{wrong}");
         }
         assert_eq!(code(json!({ "level": "off", "lane": "dream" })), Err(Code::LaneNotInEnum));
-        assert_eq!(Query::parse("lane=dream").map_err(|error| error.code()), Err(Code::LaneNotInEnum));
-        assert_eq!(Query::parse("machine_uuid=1").map_err(|error| error.code()), Err(Code::InvalidRequest));
+        let query =
+            |query: &str| serde_urlencoded::from_str::<Query>(query).unwrap().parsed().map_err(|error| error.code());
+        assert_eq!(query("lane=dream"), Err(Code::LaneNotInEnum));
+        assert_eq!(query("machine_uuid=1"), Err(Code::InvalidRequest));
+        assert_eq!(query("lane=rsi&unknown=1"), Ok((None, Some(Lane::Rsi))));
     }
 }

@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use axum::http::Method;
 use axum::response::Response;
 use tower::ServiceExt;
 
+use super::connection::{Connection, Peer};
 use super::layers::{self, Passage};
 use super::{Accepts, Route};
 use crate::house::House;
@@ -85,10 +85,10 @@ impl Front {
         Self(Arc::new(Shared { router: layers::around(router, house.clone()), house, rows }))
     }
 
-    /// Answers a request that came from this address.
-    pub async fn answer(self, mut request: Request, peer: SocketAddr) -> Response {
+    /// Answers a request that came on this connection.
+    pub async fn answer(self, mut request: Request, connection: Arc<Connection>) -> Response {
         let Shared { house, router, .. } = &*self.0;
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Peer(connection));
         let Some(row) = self.0.row(&request) else {
             return router.clone().oneshot(request).await.unwrap_or_else(|never: Infallible| match never {});
         };

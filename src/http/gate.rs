@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts requests in progress and refuses those above the limit. Nothing waits here, so a counter is enough.
+/// Counts requests in progress and refuses those above the limit. Nothing waits here, so a counter is enough. Who has a place is known to
+/// the [connections](super::connection).
 #[derive(Debug)]
 pub struct Gate {
     requests: AtomicUsize,
@@ -15,38 +16,14 @@ impl Gate {
         Self { requests: AtomicUsize::new(0), requests_max }
     }
 
-    /// Takes a place; `None`: all are taken.
-    pub fn enter(&self) -> Option<Place<'_>> {
+    /// Takes a place; `false`: all are taken.
+    pub(super) fn enter(&self) -> bool {
         let one_more = |requests: usize| (requests < self.requests_max).then_some(requests + 1);
-        self.requests.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).ok().map(|_| Place(self))
+        self.requests.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).is_ok()
     }
-}
 
-/// One request in progress.
-#[derive(Debug)]
-pub struct Place<'g>(&'g Gate);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.requests.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_gate_refuses_until_a_request_ends() {
-        let gate = Gate::new(2);
-        let (one, two) = (gate.enter().unwrap(), gate.enter().unwrap());
-        for _ in 0..3 {
-            assert!(gate.enter().is_none());
-        }
-        drop(one);
-        let three = gate.enter().unwrap();
-        assert!(gate.enter().is_none());
-        drop((two, three));
-        assert!(gate.enter().is_some());
+    /// Gives a place back.
+    pub(super) fn leave(&self) {
+        self.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }

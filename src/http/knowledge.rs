@@ -88,9 +88,8 @@ impl<T: DeserializeOwned> FromRequest<House> for Json<T> {
 
     async fn from_request(request: Request, house: &House) -> Result<Self, KnowledgeError> {
         says_json(&request)?;
-        let body =
-            body::read(request.into_body(), super::BODY_BYTES_HARD_MAX, house.settings.http.body_deadline).await?;
-        parse(&body).map(Self)
+        let (parts, body) = request.into_parts();
+        parse(&body::read(&parts, body, house).await?).map(Self)
     }
 }
 

@@ -1,5 +1,5 @@
-//! What every request of the public listener passes through, from the outside in: a request id that its log lines show, a panic net, the gate
-//! (how many at once, no compressed bodies), and after the handler the headers that every answer has.
+//! What every request of the public listener passes through, from the outside in: a request id that its log lines show, a panic net, the
+//! judgement of its head, the gate (how many at once), and after the handler the headers that every answer has.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -9,8 +9,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request};
-use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING};
+use axum::http::header::{CACHE_CONTROL, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -18,13 +19,18 @@ use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
 use super::KNOWLEDGE_PREFIX;
+use super::connection::Peer;
 use super::error::{ApiError, Code};
+use super::head;
 use super::knowledge::error::KnowledgeError;
 use crate::house::House;
 use crate::telemetry::RouteCounts;
 use crate::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// RFC 6797: whoever reached us over https once does not try plain http for a year.
+const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Puts the layers around the routes.
 pub fn around(routes: Router<House>, house: House) -> Router {
@@ -79,7 +85,9 @@ pub(super) struct Passage {
     begun: Instant,
     line: RequestLine,
     surface: Surface,
-    is_compressed: bool,
+    peer: Peer,
+    judged: Result<(), ApiError>,
+    has_body: bool,
 }
 
 impl Passage {
@@ -89,20 +97,23 @@ impl Passage {
             begun: Instant::now(),
             line: RequestLine { id: request_id(request, house), method: request.method().clone(), route: counts },
             surface: Surface::of(request.uri()),
-            is_compressed: is_compressed(request),
+            peer: Peer::of(request),
+            judged: head::judge(request),
+            has_body: !request.body().is_end_stream(),
         }
     }
 
     /// Runs the handler, unless the request is refused before.
     pub(super) async fn through(self, handled: impl Future<Output = Response>, house: &House) -> Response {
-        let Self { begun, line, surface, is_compressed } = self;
+        let Self { begun, line, surface, peer: Peer(connection), judged, has_body } = self;
         let gated = async {
-            let Some(_place) = house.gate.enter() else {
+            if let Err(error) = judged {
+                return refused(surface, error);
+            }
+            // Given back by whoever awaits the request's body, and taken again.
+            let Some(_place) = connection.enter(&house.gate) else {
                 return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
             };
-            if is_compressed {
-                return refused(surface, Code::UnsupportedContentEncoding.into());
-            }
             handled.await
         };
         within(line, async {
@@ -111,7 +122,12 @@ impl Passage {
                 refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
             });
             let status = response.status();
+            // What was refused may not have been read.
+            connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
             let headers = response.headers_mut();
+            if surface.is_secure(house) {
+                headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
+            }
             // What the API answers is for its caller alone, unless a handler says otherwise.
             headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
             with_request(|line| {
@@ -124,11 +140,6 @@ impl Passage {
     }
 }
 
-fn is_compressed(request: &Request) -> bool {
-    let encoding = request.headers().get(CONTENT_ENCODING);
-    encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
-}
-
 /// Which of the two APIs a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Surface {
@@ -139,6 +150,15 @@ enum Surface {
 impl Surface {
     fn of(uri: &Uri) -> Self {
         if uri.path().starts_with(KNOWLEDGE_PREFIX) { Self::Knowledge } else { Self::Main }
+    }
+
+    /// Whether people reach it over https.
+    fn is_secure(self, house: &House) -> bool {
+        let url = match self {
+            Self::Main => &house.base_url,
+            Self::Knowledge => &house.rag_url,
+        };
+        url.starts_with("https://")
     }
 }
 

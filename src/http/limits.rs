@@ -1,7 +1,7 @@
 //! How often one address may try what costs us or helps guessing. Past it: 424 with `Retry-After`, since the specification keeps 429
 //! for the statistics service.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use serde::{Deserialize, Serialize};
 
+use super::addresses::network;
 use super::error::ApiError;
 
 /// `[limits]`: per address and minute; 0 is no limit.
@@ -111,14 +112,6 @@ impl Limiter {
             let wait = until.wait_time_from(DefaultClock::default().now());
             ApiError::unavailable(self.reason, wait.max(Duration::from_secs(1)))
         })
-    }
-}
-
-/// One household of IPv6 has 2^64 addresses, so they count as one.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
     }
 }
 

@@ -25,6 +25,10 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// How many connections may be open.
     pub connections_max: usize,
+    /// How many of them one address may have; 0 is no limit. Trusted proxies have as many as they like.
+    pub connections_per_address_max: usize,
+    /// File descriptors that public connections leave to everything else: databases, outgoing connections, the operator's listener.
+    pub descriptors_reserved: u64,
     /// How many requests may be in progress; one more is answered 424 at once.
     pub requests_max: usize,
     /// How long a client may take to send the head of a request.
@@ -33,6 +37,21 @@ pub struct Settings {
     /// How long a client may take to send the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_deadline: Duration,
+    /// Bytes a second with which a body has to come, once `body_rate_after` is over; 0 is no limit.
+    pub body_rate_min: usize,
+    /// How long a body may be slower.
+    #[serde(with = "humantime_serde")]
+    pub body_rate_after: Duration,
+    /// How many bodies one address may be sending at a time; 0 is no limit. Bodies that come together with their head do not count.
+    pub bodies_per_address_max: usize,
+    /// Bytes of all such bodies that may be in memory.
+    pub bodies_bytes_max: usize,
+    /// How long a client may take nothing of an answer.
+    #[serde(with = "humantime_serde")]
+    pub write_deadline: Duration,
+    /// How long a refused client may go on sending, so that it gets the answer, before its connection is closed.
+    #[serde(with = "humantime_serde")]
+    pub linger_deadline: Duration,
 }
 
 impl Default for Settings {
@@ -43,9 +62,17 @@ impl Default for Settings {
             auth_name: "attache".into(),
             trusted_proxies: Vec::new(),
             connections_max: 16_384,
+            connections_per_address_max: 256,
+            descriptors_reserved: 512,
             requests_max: 1024,
             head_deadline: Duration::from_secs(10),
             body_deadline: Duration::from_secs(15),
+            body_rate_min: 1024,
+            body_rate_after: Duration::from_secs(5),
+            bodies_per_address_max: 32,
+            bodies_bytes_max: 256 << 20,
+            write_deadline: Duration::from_secs(30),
+            linger_deadline: Duration::from_secs(1),
         }
     }
 }
@@ -71,6 +98,10 @@ impl Settings {
         rule(self.requests_max > 0, "requests_max", "must be at least 1");
         rule(!self.head_deadline.is_zero(), "head_deadline", "must be longer than 0s");
         rule(!self.body_deadline.is_zero(), "body_deadline", "must be longer than 0s");
+        rule(!self.body_rate_after.is_zero(), "body_rate_after", "must be longer than 0s");
+        rule(!self.write_deadline.is_zero(), "write_deadline", "must be longer than 0s");
+        let one_body = self.bodies_bytes_max >= BODY_BYTES_HARD_MAX;
+        rule(one_body, "bodies_bytes_max", "must be at least 1048576: the largest body of most routes");
         problems
     }
 }

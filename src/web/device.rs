@@ -1,13 +1,14 @@
 //! The page on which a person attaches a computer (specification, *Device code (computer attachment)*; RFC 8628, sections 3.3 and 5.4).
 //!
-//! 1. A code is typed, or comes with the link. Looking it up changes nothing, and the page never answers by itself.
+//! 1. A code is typed, or comes with the link. Looking it up changes nothing but the count of wrong codes, and the page never answers by
+//!    itself. A link that may come from a foreign page is not looked up before a person says so: it could use up their guesses.
 //! 2. The page says what asks, from where and since when, and what approving allows. Deny stands beside Approve, as large.
 //! 3. Approving asks for a recent sign-in.
 
 use actors::device::{AnswerError, Look};
 use askama::Template;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceState, Standing, UserCode};
@@ -18,11 +19,14 @@ use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
 use crate::house::House;
 use crate::http::client::ClientAddress;
+use crate::http::origin;
 
-/// `?user_code=…`
+/// `?user_code=…&page=…`
 #[derive(Debug, Deserialize)]
 pub struct Link {
     user_code: Option<String>,
+    /// Shows that the link is of a page of ours; see [`mark`].
+    page: Option<String>,
 }
 
 /// What a person answers.
@@ -47,12 +51,13 @@ pub struct Decided {
 struct DevicePage {
     frame: Frame,
     code: String,
+    mark: String,
     view: View,
 }
 
 enum View {
-    /// A code is to be typed; what was wrong with the last one.
-    Entry { fault: Option<&'static str> },
+    /// A code is to be typed, or one that came with a link to be confirmed; what was wrong with the last one.
+    Entry { fault: Option<&'static str>, came_with_link: bool },
     /// A computer asks.
     Asking { device: Asking, fresh: bool, sign_in: String },
     /// The visitor attached it.
@@ -88,23 +93,33 @@ pub async fn show(
     State(house): State<House>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
     PageQuery(link): PageQuery<Link>,
 ) -> Answer {
     let typed = link.user_code.unwrap_or_default();
-    if typed.trim().is_empty() {
-        return Ok(draw(&house, &visitor, String::new(), StatusCode::OK, View::Entry { fault: None }));
+    let is_empty = typed.trim().is_empty();
+    let is_signed = link.page.is_some_and(|page| house.seal.is_mark(PAGE, &whose(&visitor), &page));
+    if is_empty || !origin::allows_guess(&headers, is_signed) {
+        let view = View::Entry { fault: None, came_with_link: !is_empty };
+        return Ok(draw(&house, &visitor, typed.trim().to_owned(), StatusCode::OK, view));
     }
     house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
     let Ok(user_code) = typed.parse::<UserCode>() else {
         let fault = Some("A code has eight letters, such as WDJB-MJHT. It has no digits and no vowels.");
-        return Ok(draw(&house, &visitor, typed, StatusCode::BAD_REQUEST, View::Entry { fault }));
+        return Ok(draw(
+            &house,
+            &visitor,
+            typed,
+            StatusCode::BAD_REQUEST,
+            View::Entry { fault, came_with_link: false },
+        ));
     };
     let look = house.devices.look(&user_code, visitor.person).await.map_err(Trouble::of(&house))?;
     let (status, view) = match look {
         Look::Wrong => {
             let fault =
                 Some("No computer shows this code. Look at its screen again; after five wrong codes you have to wait.");
-            (StatusCode::NOT_FOUND, View::Entry { fault })
+            (StatusCode::NOT_FOUND, View::Entry { fault, came_with_link: false })
         }
         Look::Blocked => (StatusCode::GONE, View::Blocked),
         Look::Asking(asking) => asking_view(&house, &visitor, &user_code, *asking),
@@ -117,12 +132,19 @@ pub async fn decide(
     State(house): State<House>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
     PageForm(form): PageForm<Decided>,
 ) -> Answer {
     house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
     let Ok(user_code) = form.user_code.parse::<UserCode>() else {
         let fault = Some("A code has eight letters, such as WDJB-MJHT.");
-        return Ok(draw(&house, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::Entry { fault }));
+        return Ok(draw(
+            &house,
+            &visitor,
+            form.user_code,
+            StatusCode::BAD_REQUEST,
+            View::Entry { fault, came_with_link: false },
+        ));
     };
     let back = format!("/device?user_code={}", quoted(&user_code.shown()));
     let approver = Approver { person: visitor.person, via: ConfirmedVia::Session };
@@ -136,7 +158,9 @@ pub async fn decide(
     match answered.map_err(Trouble::of(&house))? {
         // Answered already, perhaps by the same person a moment ago: the page tells how.
         Ok(()) | Err(AnswerError::CodeConsumed) => {
-            Ok(Redirect::to(&format!("{}{back}", house.root_path())).into_response())
+            let page =
+                if origin::is_told(&headers) { String::new() } else { format!("&page={}", mark(&house, &visitor)) };
+            Ok(Redirect::to(&format!("{}{back}{page}", house.root_path())).into_response())
         }
         Err(why) => Ok(draw(&house, &visitor, user_code.shown(), StatusCode::CONFLICT, View::Conflict { why })),
     }
@@ -168,5 +192,18 @@ fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: 
 }
 
 fn draw(house: &House, visitor: &SignedIn, code: String, status: StatusCode, view: View) -> axum::response::Response {
-    page(status, &DevicePage { frame: Frame::new(house, Some(visitor)), code, view })
+    let mark = mark(house, visitor);
+    page(status, &DevicePage { frame: Frame::new(house, Some(visitor)), code, mark, view })
+}
+
+/// What the mark is sealed for.
+const PAGE: &str = "device page";
+
+/// What links of this page carry, so that it knows them again where browsers do not say where a request comes from. Good for one session.
+fn mark(house: &House, visitor: &SignedIn) -> String {
+    house.seal.mark(PAGE, &whose(visitor))
+}
+
+fn whose(visitor: &SignedIn) -> String {
+    visitor.id.to_string()
 }

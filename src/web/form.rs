@@ -2,7 +2,6 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
-use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
 use domain::ids::UserAccountId;
 use serde::de::DeserializeOwned;
@@ -12,6 +11,7 @@ use crate::house::House;
 use crate::http::body::RawBody;
 use crate::http::error::Code;
 use crate::http::knowledge::large::large_body;
+use crate::http::origin;
 
 /// A form that one of our own pages sent. A browser sends cookies along with a foreign page's forms too, so what cannot show that it comes
 /// from a page of ours goes no further.
@@ -36,7 +36,7 @@ impl<T: DeserializeOwned> PageForm<T> {
     pub async fn large(request: Request, account: &UserAccountId, house: &House) -> Result<Self, Trouble> {
         let (parts, body) = request.into_parts();
         from_our_page(&parts, house)?;
-        let body = large_body(body, account, house).await.map_err(|error| match error.code() {
+        let body = large_body(&parts, body, account, house).await.map_err(|error| match error.code() {
             Code::PayloadTooLarge => Trouble::shown(
                 house,
                 None,
@@ -73,7 +73,7 @@ impl<T: DeserializeOwned> PageForm<T> {
 }
 
 fn from_our_page(parts: &Parts, house: &House) -> Result<(), Trouble> {
-    if is_ours(parts, house) {
+    if origin::allows_form(parts, house) {
         return Ok(());
     }
     Err(Trouble::shown(
@@ -88,17 +88,4 @@ fn from_our_page(parts: &Parts, house: &House) -> Result<(), Trouble> {
             label: "To your account",
         },
     ))
-}
-
-/// Browsers say where a form comes from in one of two headers; one of them must be there, and both must be right.
-fn is_ours(parts: &Parts, house: &House) -> bool {
-    let header = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let site = header("sec-fetch-site").map(|site| site == "same-origin");
-    let origin = header(ORIGIN.as_str()).map(|origin| {
-        // Without a configured base URL people may reach us under several names of the same machine; the browser tells the one it used.
-        let unnamed = house.settings.http.base_url.is_none();
-        let here = header(HOST.as_str()).map(|host| format!("http://{host}"));
-        origin == house.origin() || (unnamed && here.as_deref() == Some(origin))
-    });
-    site.unwrap_or(true) && origin.unwrap_or(true) && (site.is_some() || origin.is_some())
 }

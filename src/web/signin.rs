@@ -6,6 +6,7 @@
 //!
 //! Whoever is signed in already may do it again: some pages ask for a recent sign-in.
 
+mod known;
 pub mod oidc;
 
 use actors::signin::{Browser, Entered, TooMany};
@@ -24,7 +25,6 @@ use super::cookie::Cookie;
 use super::visitor::quoted;
 use super::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, Visitor, page};
 use crate::house::House;
-use crate::http::auth::cookie;
 use crate::http::client::ClientAddress;
 use crate::http::error::ApiError;
 
@@ -114,7 +114,8 @@ pub async fn ask(
         return Ok(page(StatusCode::BAD_REQUEST, &shown));
     };
     let before = ticket_cookie(&headers, &house);
-    match house.signins.ask(email, next, address, before.as_ref()).await.map_err(Trouble::of(&house))? {
+    let asker = known::asker(&headers, &email, address, &house);
+    match house.signins.ask(email, next, asker, before.as_ref()).await.map_err(Trouble::of(&house))? {
         Ok(ticket) => {
             let mut response = elsewhere(&house, "/signin/code");
             Cookie::Ticket.set(&mut response, ticket.expose(), &house);
@@ -171,8 +172,9 @@ pub async fn answer(
     match house.signins.answer(&ticket, code, browser).await.map_err(Trouble::of(&house))? {
         // The page says why: shown by a GET, so that loading it again spends no try.
         Err(_) => Ok(elsewhere(&house, "/signin/code")),
-        Ok(Entered { session, next }) => {
+        Ok(Entered { session, email, next }) => {
             let mut response = entered(&house, &session, next);
+            known::remember(&mut response, &headers, &email, &house);
             Cookie::Ticket.clear(&mut response, &house);
             Ok(response)
         }
@@ -205,8 +207,7 @@ impl FromRequestParts<House> for OwnBrowser {
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Self::Rejection> {
         let ClientAddress(address) = ClientAddress::from_request_parts(parts, house).await?;
         let user_agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let session = cookie(&parts.headers, &house.settings.http.auth_name, Cookie::Session.suffix());
-        let session = session.map(|secret| secret.hash());
+        let session = Cookie::Session.read(&parts.headers, house).map(|secret| secret.hash());
         Ok(Self(Browser { address: Some(address.to_string()), user_agent, session }))
     }
 }
@@ -229,7 +230,7 @@ fn ours(next: Option<&str>) -> Option<Next> {
 }
 
 fn ticket_cookie(headers: &HeaderMap, house: &House) -> Option<Secret> {
-    let ticket = cookie(headers, &house.settings.http.auth_name, Cookie::Ticket.suffix());
+    let ticket = Cookie::Ticket.read(headers, house);
     ticket.filter(|secret| secret.has_form(SecretKind::SignInTicket))
 }
 

@@ -11,8 +11,9 @@ use domain::secret::SecretHash;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Trouble;
+use super::cookie::Cookie;
 use crate::house::House;
-use crate::http::auth::{session_cookie, session_facts};
+use crate::http::auth::session_facts;
 
 /// Whoever it is.
 #[derive(Debug, Clone)]
@@ -41,7 +42,7 @@ impl FromRequestParts<House> for Visitor {
     type Rejection = Trouble;
 
     async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
-        let Some(secret) = session_cookie(&parts.headers, &house.settings.http.auth_name) else {
+        let Some(secret) = Cookie::Session.read(&parts.headers, house) else {
             return Ok(Self(None));
         };
         let session = session_facts(&secret, house).await.map_err(|error| Trouble::api(house, &error))?;

@@ -59,6 +59,15 @@ pub struct AskingDevice {
     pub ip_address: Option<String>,
 }
 
+/// Whose wrong codes are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guesser {
+    /// The person.
+    pub person: PersonId,
+    /// Whether an agent typed for them: what all their agents typed is counted apart from what they typed themselves.
+    pub by_agent: bool,
+}
+
 /// What typing a user code leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Typed {
@@ -194,32 +203,34 @@ impl Store {
     pub async fn device_typed(
         &self,
         sealed_user_code: &[u8; 32],
-        person: PersonId,
+        Guesser { person, by_agent }: Guesser,
         guess: Uuid,
         (guesses_max, window): (u32, TimeDelta),
         now: Timestamp,
     ) -> Result<Typed, StoreError> {
         const LOCK: &str = "UPDATE persons SET id = id WHERE id = $1";
-        const COUNT: &str = "SELECT COUNT(*) FROM device_guesses WHERE person_id = $1 AND guessed_at > $2";
+        const COUNT: &str = "SELECT COUNT(*) FROM device_guesses
+            WHERE person_id = $1 AND guessed_at > $2 AND by_agent = $3";
         const FIND: &str =
             "SELECT d.device_code_hash, d.machine_uuid, d.user_cuid, d.created_at, d.expires_at, d.state, d.account_id,
                 d.settled_at, d.ip_address, m.name, m.first_seen_at
             FROM device_codes d LEFT JOIN machines m ON m.machine_uuid = d.machine_uuid AND m.secret_hash IS NOT NULL
             WHERE d.sealed_user_code = $1";
-        const ADD: &str = "INSERT INTO device_guesses (id, person_id, guessed_at) VALUES ($1, $2, $3)";
+        const ADD: &str = "INSERT INTO device_guesses (id, person_id, guessed_at, by_agent) VALUES ($1, $2, $3, $4)";
         let found: Result<AskingRow, Typed> = in_transaction!(
             &self.pool,
             |tx| {
                 sqlx::query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
-                let wrong: i64 =
-                    sqlx::query_scalar(COUNT).bind(person.as_uuid()).bind(now - window).fetch_one(&mut *tx).await?;
+                let count = sqlx::query_scalar(COUNT).bind(person.as_uuid()).bind(now - window).bind(by_agent);
+                let wrong: i64 = count.fetch_one(&mut *tx).await?;
                 if wrong >= i64::from(guesses_max) {
                     return Ok(Err(Typed::Blocked));
                 }
                 let row: Option<AskingRow> =
                     sqlx::query_as(FIND).bind(&sealed_user_code[..]).fetch_optional(&mut *tx).await?;
                 let Some(row) = row else {
-                    sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).execute(&mut *tx).await?;
+                    let add = sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
+                    add.execute(&mut *tx).await?;
                     return Ok(Err(Typed::Wrong));
                 };
                 Ok(Ok(row))

@@ -109,6 +109,7 @@ impl Store {
         // Codes are counted for an hour after they were asked for.
         let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
         self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
+        self.purge_kind(SIGNIN_ERRANDS, now, settings).await?;
         Ok(Purged {
             sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
             tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
@@ -183,6 +184,9 @@ const SIGNIN_TICKETS: &str = "DELETE FROM signin_tickets WHERE ticket_hash IN
 
 const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
     (SELECT email FROM signin_addresses WHERE asked_at < $1 LIMIT $2)";
+
+const SIGNIN_ERRANDS: &str = "DELETE FROM signin_errands WHERE errand_hash IN
+    (SELECT errand_hash FROM signin_errands WHERE expires_at < $1 LIMIT $2)";
 
 /// By the time when they were written, which both databases have an index for; what is still to be sent stays.
 const MAILS: &str = "DELETE FROM mails WHERE id IN

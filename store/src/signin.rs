@@ -162,6 +162,18 @@ impl Store {
         )
         .during("use a sign-in code")
     }
+
+    /// Completes an errand to an OpenID provider. Exactly one of any number of calls with the same errand gives `true`, until
+    /// `expires_at`: after that the errand must not be taken any more.
+    pub async fn signin_errand_use(&self, errand: &SecretHash, expires_at: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str =
+            "INSERT INTO signin_errands (errand_hash, expires_at) VALUES ($1, $2) ON CONFLICT (errand_hash) DO NOTHING";
+        let done = on_writer!(&self.pool, |db| async {
+            sqlx::query(SQL).bind(errand.as_bytes()).bind(expires_at).execute(db).await.map(|done| done.rows_affected())
+        })
+        .during("use a sign-in errand")?;
+        Ok(done > 0)
+    }
 }
 
 macro_rules! ticket_columns {

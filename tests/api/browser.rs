@@ -28,8 +28,9 @@ impl<'w> Browser<'w> {
         browser
     }
 
+    /// Goes to an address that its person typed.
     pub async fn get(&self, path: &str) -> Answer {
-        self.send(Method::GET, path, &[], None).await
+        self.send(Method::GET, path, &[("sec-fetch-site", "none".to_owned())], None).await
     }
 
     /// Sends a form as one of our own pages does.

@@ -351,13 +351,17 @@ both! {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
         let (device_code, user_code) = asking_anew(&world).await;
-        // Guesses of a person and of their agents count together, and so do approvals and denials.
-        world.device_approve(&ada.cookie, "BBBB-BBBB").await.refused(410, "code_consumed");
-        world.device_deny(&ada.cookie, "CCCC-CCCC").await.refused(410, "code_consumed");
-        world.device_approve(&agent.token, "DDDD-DDDD").await.refused(410, "code_consumed");
-        world.device_deny(&agent.token, "FFFF-FFFF").await.refused(410, "code_consumed");
+        // Approvals and denials count together, those of a person and those of their agents apart.
+        for credential in [&ada.cookie, &agent.token] {
+            world.device_approve(credential, "BBBB-BBBB").await.refused(410, "code_consumed");
+            world.device_deny(credential, "CCCC-CCCC").await.refused(410, "code_consumed");
+            world.device_approve(credential, "DDDD-DDDD").await.refused(410, "code_consumed");
+            world.device_deny(credential, "FFFF-FFFF").await.refused(410, "code_consumed");
+        }
         let world = world.restart().await;
-        world.device_approve(&ada.cookie, "GGGG-GGGG").await.refused(410, "code_consumed");
+        for credential in [&ada.cookie, &agent.token] {
+            world.device_approve(credential, "GGGG-GGGG").await.refused(410, "code_consumed");
+        }
         let world = world.restart().await;
         for credential in [&ada.cookie, &agent.token] {
             world.device_approve(credential, &user_code).await.refused(410, "code_consumed");
@@ -479,4 +483,66 @@ async fn what_one_node_decides_another_tells() {
     for node in [&world, &other] {
         node.device_approve(&person.cookie, &user_code).await.refused(410, "code_consumed");
     }
+}
+
+/// A browser in which this person is signed in.
+fn browser_of<'w>(world: &'w World, cookie: &Credential) -> Browser<'w> {
+    let Credential::Cookie(pair) = cookie else { unreachable!() };
+    let browser = Browser::new(world);
+    let (name, value) = pair.split_once('=').unwrap();
+    browser.put(name, value);
+    browser
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_of_foreign_pages_look_nothing_up_and_use_up_no_guesses() {
+    let world = World::with(|settings| settings.limits.code_guesses_per_minute = 10).await;
+    let person = world.person("ada@example.com").await;
+    let browser = browser_of(&world, &person.cookie);
+    let (_, user_code) = asking_anew(&world).await;
+    // As many as would shut a person out, and more than one address may type in a minute.
+    for site in ["cross-site", "same-site", ""] {
+        let headers = [("sec-fetch-site", site.to_owned())];
+        let headers = if site.is_empty() { &[] } else { &headers[..] };
+        for code in ["BCDF-GHJK", "BCDF-GHJL", "BCDF-GHJM", "BCDF-GHJN", "BCDF-GHJP", "BCDF-GHJQ", &user_code] {
+            let answer = browser.send(Method::GET, &format!("/device?user_code={code}"), headers, None).await;
+            let page = answer.page(200);
+            assert!(page.contains("This code came with a link") && page.contains(code), "{site} {code}: {page}");
+            assert!(!page.contains("Attach this computer?"), "{site} {code}");
+        }
+    }
+    // The person goes on from there, in a browser that says where its requests come from or in one that does not.
+    let shown = browser.send(Method::GET, &format!("/device?user_code={user_code}"), &[], None).await;
+    let mark = shown.page(200).split(r#"name="page" value=""#).nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let same_origin = [("sec-fetch-site", "same-origin".to_owned())];
+    for (query, headers) in [(String::new(), &same_origin[..]), (format!("&page={mark}"), &[])] {
+        let path = format!("/device?user_code={user_code}{query}");
+        let asked = browser.send(Method::GET, &path, headers, None).await;
+        assert!(asked.page(200).contains("Attach this computer?"), "{path}");
+    }
+    // What shows the page to one person shows it to nobody else.
+    let other = browser_of(&world, &world.person("eve@example.com").await.cookie);
+    let foreign = other.send(Method::GET, &format!("/device?user_code={user_code}&page={mark}"), &[], None).await;
+    assert!(foreign.page(200).contains("This code came with a link"));
+    // Without such a header the answer leads back to what it did.
+    let origin = [("origin", world.url.clone())];
+    let form = [("user_code", user_code.as_str()), ("decision", "approve")];
+    let answered = browser.send(Method::POST, "/device", &origin, Some(&form)).await;
+    let back = answered.header("location").unwrap().to_owned();
+    assert!(browser.send(Method::GET, &back, &[], None).await.page(200).contains("is attached"), "{back}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_agents_guess_does_not_stop_their_person() {
+    let world = World::new().await;
+    let person = world.person("ada@example.com").await;
+    let (agent, other) = (world.agent_of(&person).await, world.agent_of(&person).await);
+    let (_, user_code) = asking_anew(&world).await;
+    for _ in 0..5 {
+        world.device_approve(&agent.token, "BCDF-GHJK").await.refused(410, "code_consumed");
+    }
+    world.device_approve(&agent.token, &user_code).await.refused(410, "code_consumed");
+    // More agents are no more guesses.
+    world.device_deny(&other.token, &user_code).await.refused(410, "code_consumed");
+    world.device_approve(&person.cookie, &user_code).await.expect(200);
 }

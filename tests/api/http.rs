@@ -1,6 +1,5 @@
 //! What every route has in common: errors that are JSON, limits, ids, the operator's listener.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use actors::upstream::Upstream;
@@ -177,35 +176,6 @@ async fn compressed_and_huge_bodies_are_refused_on_every_route() {
         let huge = post(path).header("content-type", "application/x-www-form-urlencoded").body(vec![b'a'; 1_048_577]);
         world.send(huge).await.refused(413, "payload_too_large");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn more_requests_than_fit_are_refused_at_once() {
-    let world = World::with(|settings| settings.http.requests_max = 1).await;
-    let machine = world.machine().await;
-    // A request whose body does not come holds the only place; one that came while the other question was asked was refused itself.
-    let slow = Mutex::new(Vec::new());
-    let begun = format!(
-        "POST /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 10\r\n\r\n",
-        machine.secret
-    );
-    let refused = world
-        .eventually("the gate is full", async || {
-            let mut stream = TcpStream::connect(world.server.address).await.unwrap();
-            stream.write_all(begun.as_bytes()).await.unwrap();
-            slow.lock().unwrap().push(stream);
-            let answer = world.get("/nothing", &Credential::None).await;
-            (answer.status == 424).then_some(answer)
-        })
-        .await;
-    assert_eq!(refused.json()["reason"], "overloaded");
-    assert_eq!(refused.header("retry-after"), Some("1"));
-    drop(slow);
-    world
-        .eventually("the place is free again", async || {
-            (world.get("/nothing", &Credential::None).await.status == 404).then_some(())
-        })
-        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

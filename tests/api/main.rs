@@ -8,6 +8,7 @@
 mod browser;
 mod contract;
 mod event;
+mod raw;
 mod world;
 
 mod account;
@@ -22,12 +23,14 @@ mod device;
 mod discovery;
 mod events;
 mod guide;
+mod heads;
 mod http;
 mod knowledge;
 mod machines;
 mod mail;
 mod oidc;
 mod openapi;
+mod pressure;
 mod sessions;
 mod signin;
 mod story;

@@ -75,6 +75,7 @@ async fn a_person_signs_in_with_a_provider_wherever_it_tells_the_address() {
         let entered = back(&browser, &returned).await;
         entered.goes_to("/device");
         assert_eq!(browser.cookie("attache.oidc"), None, "used up");
+        assert!(browser.cookie("attache.known").is_some());
         let sessions = world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
         assert_eq!(sessions["sessions"][0]["via"], "oidc:work");
         // The same person as the one who signs in with a code.
@@ -123,13 +124,47 @@ async fn a_session_means_a_recent_sign_in_there() {
     assert_eq!(late.cookie(SESSION), None);
     // Whoever sits at the browser says in its cookie that any sign-in is recent enough.
     let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
-    let kept = BASE64_URL_SAFE_NO_PAD.decode(late.cookie("attache.oidc").unwrap()).unwrap();
-    let mut kept: Value = serde_json::from_slice(&kept).unwrap();
-    kept["max_age"] = json!(1_000_000_000);
-    late.put("attache.oidc", &BASE64_URL_SAFE_NO_PAD.encode(kept.to_string()));
+    let kept = late.cookie("attache.oidc").unwrap();
+    let (errand, seal) = kept.split_once('.').unwrap();
+    let mut errand: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(errand).unwrap()).unwrap();
+    errand["max_age"] = json!(1_000_000_000);
+    late.put("attache.oidc", &format!("{}.{seal}", BASE64_URL_SAFE_NO_PAD.encode(errand.to_string())));
     world.advance(Duration::from_mins(17));
-    back(&late, &returned).await.page(403);
+    assert!(back(&late, &returned).await.page(400).contains("was not started here"));
     assert_eq!(late.cookie(SESSION), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_errand_is_the_servers_and_is_completed_once() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = with(&provider).await;
+    let browser = Browser::new(&world);
+    let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
+    let kept = browser.cookie("attache.oidc").unwrap();
+    back(&browser, &returned).await.goes_to("/account");
+    // Whoever kept the cookie comes back once more: refused here, before the provider is asked.
+    let again = Browser::new(&world);
+    again.put("attache.oidc", &kept);
+    assert!(back(&again, &returned).await.page(400).contains("was not started here"));
+    assert_eq!(again.cookie(SESSION), None);
+    // An errand of somebody's own making, as it was taken before it was sealed.
+    let (errand, _) = kept.split_once('.').unwrap();
+    let returned = provider.sign_in(&begin(&again, "").await, "ada").await;
+    let own: Value = serde_json::from_slice(
+        &BASE64_URL_SAFE_NO_PAD.decode(again.cookie("attache.oidc").unwrap().split_once('.').unwrap().0).unwrap(),
+    )
+    .unwrap();
+    for forged in [errand.to_owned(), BASE64_URL_SAFE_NO_PAD.encode(own.to_string())] {
+        let victim = Browser::new(&world);
+        victim.put("attache.oidc", &forged);
+        back(&victim, &returned).await.page(400);
+        assert_eq!(victim.cookie(SESSION), None);
+    }
+    // One that took too long, whatever its browser kept.
+    let late = Browser::new(&world);
+    let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
+    world.advance(Duration::from_hours(1));
+    back(&late, &returned).await.page(400);
 }
 
 #[tokio::test(flavor = "multi_thread")]

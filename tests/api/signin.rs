@@ -313,7 +313,8 @@ async fn over_https_cookies_are_secure() {
     let browser = Browser::new(&world);
     let asked = browser.submit("/signin", &[("email", ADA)]).await;
     asked.goes_to("/below/signin/code");
-    let line = asked.cookie_line("__Secure-attache.signin").unwrap();
+    assert_eq!(asked.header("strict-transport-security"), Some("max-age=31536000"));
+    let line = asked.cookie_line("__Host-attache.signin").unwrap();
     assert!(line.ends_with("; Secure"), "{line}");
     let letter = world.letter_to(ADA, 0).await;
     assert!(letter.contains("https://attache.example.com/below/signin"), "{letter}");
@@ -321,6 +322,108 @@ async fn over_https_cookies_are_secure() {
     entered.goes_to("/below/account");
     assert!(entered.cookie_line("__Secure-attache.session_token").unwrap().ends_with("; Secure"));
     world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
+    // Whoever can write cookies over plain http, or from a neighbouring host, cannot write these names.
+    let session = browser.cookie("__Secure-attache.session_token").unwrap();
+    let plain = Credential::Cookie(format!("attache.session_token={session}"));
+    let refused = world.get("/api/v1/sessions", &plain).await;
+    refused.refused(401, "unauthorized");
+    assert_eq!(refused.header("strict-transport-security"), Some("max-age=31536000"));
+    world.get("/account", &plain).await.goes_to("/below/signin?next=%2Faccount");
+    let ticket = asked.cookie_line("__Host-attache.signin").unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
+    for name in ["attache.signin", "__Secure-attache.signin"] {
+        let other = Browser::new(&world);
+        other.put(name, &ticket);
+        other.get("/signin/code").await.goes_to("/below/signin");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_plain_http_nothing_asks_for_https() {
+    let world = World::new().await;
+    assert_eq!(world.get("/llms.txt", &Credential::None).await.header("strict-transport-security"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_comes_twice_is_none() {
+    let world = World::new().await;
+    let (ada, eve) = (world.person(ADA).await, world.person("eve@example.com").await);
+    let (Credential::Cookie(ada), Credential::Cookie(eve)) = (ada.cookie, eve.cookie) else { unreachable!() };
+    for both in [format!("{eve}; {ada}"), format!("{ada}; {eve}"), format!("{ada}; {ada}")] {
+        world.get("/api/v1/sessions", &Credential::Cookie(both.clone())).await.refused(401, "unauthorized");
+        world.get("/account", &Credential::Cookie(both)).await.goes_to("/signin?next=%2Faccount");
+    }
+    world.get("/api/v1/sessions", &Credential::Cookie(ada)).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_browser_keeps_is_taken_back_as_it_was_given_and_for_its_purpose() {
+    let world = World::new().await;
+    let browser = Browser::new(&world);
+    browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
+    let ticket = browser.cookie("attache.signin").unwrap();
+    browser.get("/signin/code").await.page(200);
+    let (value, seal) = ticket.rsplit_once('.').unwrap();
+    let other = Browser::new(&world);
+    other.sign_in("bob@example.com").await;
+    let foreign = other.cookie("attache.known").unwrap();
+    for wrong in [value, &format!("{value}x.{seal}"), &format!("{value}."), &foreign] {
+        browser.put("attache.signin", wrong);
+        browser.get("/signin/code").await.goes_to("/signin");
+    }
+    browser.put("attache.signin", &ticket);
+    browser.get("/signin/code").await.page(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
+    let world = World::with(|settings| {
+        settings.signin.codes_per_hour = 2;
+        settings.signin.codes_per_hour_total = 6;
+        settings.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    })
+    .await;
+    let ask = async |browser: &Browser<'_>, from: &str, email: &str| {
+        let headers = [("x-forwarded-for", from.to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
+        browser.send(Method::POST, "/signin", &headers, Some(&[("email", email)])).await.status
+    };
+    let adas = Browser::new(&world);
+    adas.sign_in(ADA).await;
+    adas.submit("/signout", &[]).await.goes_to("/signin");
+    // Strangers use up what her network and all networks together may ask for.
+    let mut asked = Vec::new();
+    for network in 0..7 {
+        for _ in 0..2 {
+            asked.push(ask(&Browser::new(&world), &format!("203.0.{network}.1"), ADA).await);
+        }
+    }
+    assert!(asked.ends_with(&[424, 424]), "{asked:?}");
+    assert_eq!(
+        ask(&Browser::new(&world), "203.0.0.1", ADA).await,
+        424,
+        "a browser that nobody knows, from her network"
+    );
+    // Hers has a budget of its own, for the address that it knows.
+    let statuses = [
+        ask(&adas, "203.0.0.1", ADA).await,
+        ask(&adas, "198.51.100.1", ADA).await,
+        ask(&adas, "198.51.100.1", ADA).await,
+    ];
+    assert_eq!(statuses, [303, 303, 424]);
+    let eve = Browser::new(&world);
+    eve.sign_in("eve@example.com").await;
+    assert_eq!(ask(&eve, "203.0.0.1", ADA).await, 424, "it knows another address");
+    // Nobody else can write what the browser keeps, and two addresses of one browser are known both.
+    let own = adas.cookie("attache.known").unwrap();
+    let forged = Browser::new(&world);
+    forged.put("attache.known", &own.replacen('.', ".A", 1));
+    assert_eq!(ask(&forged, "203.0.0.1", ADA).await, 424);
+    world.advance(Duration::from_hours(1));
+    adas.sign_in("ada@work.example").await;
+    for network in 0..7 {
+        ask(&Browser::new(&world), &format!("203.0.{network}.1"), ADA).await;
+    }
+    assert_eq!(ask(&Browser::new(&world), "203.0.9.1", ADA).await, 424);
+    assert_eq!(ask(&adas, "203.0.9.1", ADA).await, 303);
 }
 
 #[tokio::test(flavor = "multi_thread")]

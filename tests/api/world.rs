@@ -376,7 +376,8 @@ impl World {
             expires_at: now + TimeDelta::days(7),
         };
         house.store.session_create(&new, None, now).await.unwrap();
-        (person, Credential::Cookie(format!("attache.session_token={}", secret.expose())))
+        let prefix = if house.base_url.starts_with("https://") { "__Secure-" } else { "" };
+        (person, Credential::Cookie(format!("{prefix}attache.session_token={}", secret.expose())))
     }
 
     /// An agent that registered anonymously and was claimed by `person`.

@@ -40,7 +40,9 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
         assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
     }
     let names: Vec<String> = states(&done).into_iter().map(|(name, _)| name).collect();
-    assert!(names.contains(&"disk".to_owned()) && names.contains(&"fsync".to_owned()), "{names:?}");
+    for about in ["disk", "fsync", "descriptors"] {
+        assert!(names.contains(&about.to_owned()), "{about} in {names:?}");
+    }
     assert!(done.stdout.contains("journal_mode wal") && done.stdout.contains("events 1, chains 1"), "{done:?}");
     drop(server);
 
@@ -173,4 +175,17 @@ async fn postgres_is_looked_at_too() {
     assert!(done.code == Some(1) && done.stdout.contains("synchronous_commit is off"), "{done:?}");
     let nobody = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
     assert!(nobody.code == Some(1) && nobody.stdout.contains("is database.url right?"), "{nobody:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_connections_than_descriptors_are_told_with_a_way_out() {
+    let home = Home::new().set("http.connections_max", "4000000000");
+    let done = home.run(&["check"]);
+    assert!(
+        done.said().contains("http.connections_max is 4000000000") && done.said().contains("ulimit -Hn"),
+        "{done:?}"
+    );
+    let done = home.run(&["doctor", "--json"]);
+    assert_eq!((done.code, state(&done, "descriptors")), (Some(0), "doubtful".to_owned()), "{done:?}");
+    assert!(!Home::new().set("http.connections_max", "10").run(&["check"]).said().contains("ulimit"));
 }

@@ -6,7 +6,7 @@ use domain::lane::Lane;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::schema;
+use crate::{form, schema};
 
 /// `GET /api/v1/consent`: one effective level for a computer, or all levels that were set, for an account without `machine_uuid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -53,15 +53,15 @@ pub struct ConsentRequest {
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
     /// Why; at most 256 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 256)]
     pub reason: Option<String>,
     /// For which computer; without it for every linked identity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: Option<MachineUuid>,
     /// In which lane; without it in all of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Lane)]
     pub lane: Option<Lane>,
 }

@@ -41,6 +41,15 @@ where
     Ok(objects.map(|objects| objects.into_iter().map(|Object(object)| object).collect()))
 }
 
+/// A member that may be left out and must not be `null`; for `#[serde(default, deserialize_with = …)]`.
+pub fn unless_absent<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// What is there, or what it is when nothing is, `null` being nothing; for `#[serde(deserialize_with = …)]`.
 pub fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where

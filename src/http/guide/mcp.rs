@@ -12,7 +12,6 @@
 use std::borrow::Cow;
 
 use axum::extract::State;
-use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use serde_json::value::RawValue;
@@ -21,7 +20,8 @@ use serde_json::{Value, json};
 use super::rpc::{self, Members, RpcError};
 use crate::house::House;
 use crate::http::body::RawBody;
-use crate::http::error::{Answer, ApiError, Code};
+use crate::http::error::{Answer, Code};
+use crate::http::origin;
 
 /// The one version that is spoken here.
 const PROTOCOL_VERSION: &str = "2025-06-18";
@@ -31,7 +31,9 @@ const TOOL: &str = "about_service";
 
 /// `POST /api/v1/mcp`
 pub async fn answer(State(house): State<House>, headers: HeaderMap, RawBody(body): RawBody) -> Answer {
-    own_origin(&headers, &house)?;
+    if !origin::allows_program(&headers, &house) {
+        return Err(Code::CrossSiteRequest.into());
+    }
     Ok(match read(&body) {
         Ok(Message::Request { id, method, params }) => {
             rpc::answer(id, respond(&method, params, version(&headers), &house))
@@ -115,12 +117,6 @@ fn read(body: &[u8]) -> Result<Message<'_>, (Option<&RawValue>, RpcError)> {
         (None, ..) if is_response => Ok(Message::Silent),
         (.., id) => Err((id, RpcError::INVALID_REQUEST)),
     }
-}
-
-/// A foreign page could otherwise make a browser on this network ask for it (DNS rebinding). Clients that are no browsers send none.
-fn own_origin(headers: &HeaderMap, house: &House) -> Result<(), ApiError> {
-    let own = headers.get_all(ORIGIN).iter().all(|origin| origin.as_bytes() == house.origin().as_bytes());
-    if own { Ok(()) } else { Err(Code::CrossSiteRequest.into()) }
 }
 
 /// What stands in `MCP-Protocol-Version`.

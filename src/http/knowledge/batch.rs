@@ -28,7 +28,8 @@ use crate::knowledge::Reader;
 /// `POST /v1/batch-add`: a stream of what becomes of each item, addresses first. The batch is committed before the first byte.
 pub async fn add(State(house): State<House>, Key(reader, _): Key<ToWrite>, request: Request) -> Answer {
     says_json(&request)?;
-    let body = large_body(request.into_body(), &reader.account, &house).await?;
+    let (parts, body) = request.into_parts();
+    let body = large_body(&parts, body, &reader.account, &house).await?;
     let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());

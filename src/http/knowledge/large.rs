@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
+use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use domain::ids::UserAccountId;
-use http_body_util::{BodyExt, Limited};
 
 use super::places::{Full, Place};
 use crate::house::House;
 use crate::http::BODY_BYTES_HARD_MAX;
-use crate::http::body::unread;
+use crate::http::body::{self, Limit};
 use crate::http::error::ApiError;
 
 /// When to come back for a place.
@@ -27,27 +27,27 @@ pub(crate) struct LargeBody {
 }
 
 /// Reads the body of a batch of this account.
-pub(crate) async fn large_body(body: Body, account: &UserAccountId, house: &House) -> Result<LargeBody, ApiError> {
+pub(crate) async fn large_body(
+    parts: &Parts,
+    body: Body,
+    account: &UserAccountId,
+    house: &House,
+) -> Result<LargeBody, ApiError> {
     let settings = &house.settings.knowledge.batch;
+    let limit = Limit { bytes_max: settings.body_bytes_max, deadline: settings.body_deadline };
     let is_large = |bytes: usize| bytes > BODY_BYTES_HARD_MAX;
     let says = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    let mut taken = if is_large(says) { Some(place(house, account)?) } else { None };
-    let mut body = Limited::new(body, settings.body_bytes_max);
-    let mut bytes = BytesMut::with_capacity(says.min(settings.body_bytes_max));
-    let reading = async {
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|error| unread(&*error, settings.body_bytes_max))?.into_data() else {
-                continue;
-            };
-            if taken.is_none() && is_large(bytes.len() + data.len()) {
-                taken = Some(place(house, account)?);
-            }
-            bytes.extend_from_slice(&data);
+    let is_possible = says <= limit.bytes_max;
+    let mut taken = if is_large(says) && is_possible { Some(place(house, account)?) } else { None };
+    let mut bytes = BytesMut::with_capacity(if is_possible { says } else { 0 });
+    body::read_pieces(parts, body, limit, &house.slow_bodies, |piece| {
+        if taken.is_none() && is_large(bytes.len() + piece.len()) {
+            taken = Some(place(house, account)?);
         }
+        bytes.extend_from_slice(&piece);
         Ok(())
-    };
-    let read = tokio::time::timeout(settings.body_deadline, reading).await;
-    read.unwrap_or_else(|_| Err(ApiError::unavailable("body_too_slow", SOON)))?;
+    })
+    .await?;
     Ok(LargeBody { bytes: bytes.freeze(), _place: taken })
 }
 

@@ -34,13 +34,13 @@ pub(super) fn operations() -> Vec<Operation> {
             .query("since", "From when on: RFC 3339, or milliseconds since 1970.", &json!({ "type": "string" }))
             .query("lane", "Only this lane.", &json!({ "$ref": "#/components/schemas/Lane" }))
             .answers::<ActivityPage>(200, "A page.", page)
-            .refuses(&[Code::InvalidLimit, Code::CursorTooLong, Code::LaneNotInEnum])
+            .refuses(&[Code::InvalidLimit, Code::CursorTooLong, Code::LaneNotInEnum, Code::InvalidRequest])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/verify", "auditProof", "The proof of an event")
             .says("`attache verify` checks it offline, against a key that you trust.")
             .query_required("event_id", "The event.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
             .answers::<Anything>(200, "The proof, as the statistics service gives it.", Value::Null)
-            .refuses(&[Code::MissingEventId, Code::InvalidEventId])
+            .refuses(&[Code::MissingEventId, Code::InvalidEventId, Code::InvalidRequest])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/checkpoint", "logCheckpoint", "The log's checkpoint")
             .answers_text("text/plain; charset=utf-8", 200, "The newest signed tree head, a C2SP signed note.")

@@ -1,8 +1,9 @@
 //! Signing in with an OpenID Connect provider (OpenID Connect Core 1.0, section 3.1; RFC 7636; decisions, section 3).
 //!
-//! 1. The browser is sent to the provider. It keeps what it has to bring back in a cookie: a state, the key of the code (PKCE), and a
-//!    nonce that will stand in the provider's answer.
-//! 2. It comes back with a code. The state must be the browser's own, so that nobody can slip their own sign-in under another person.
+//! 1. The browser is sent to the provider. It keeps what it has to bring back in a sealed cookie: a state, the key of the code (PKCE), and
+//!    a nonce that will stand in the provider's answer.
+//! 2. It comes back with a code. The state must be the browser's own, so that nobody can slip their own sign-in under another person. Each
+//!    errand is completed once: the store remembers it for as long as it could be taken.
 //! 3. We exchange the code for an identity token, signed by the provider for us and for this nonce.
 //! 4. The token says when the person signed in there: that must be recent.
 //! 5. Only an address that the provider says is verified signs anybody in.
@@ -15,13 +16,15 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use chrono::TimeDelta;
+use domain::Timestamp;
+use domain::secret::Secret;
 use domain::signin::{Next, Via};
 use serde::{Deserialize, Serialize};
 
 pub use self::provider::{Denial, Provider, Providers};
-use super::{OwnBrowser, Wish, entered, ours};
+use super::{OwnBrowser, Wish, entered, known, ours};
 use crate::house::House;
-use crate::http::auth::cookie;
 use crate::http::client::ClientAddress;
 use crate::http::named::Named;
 use crate::web::cookie::Cookie;
@@ -41,7 +44,12 @@ pub struct Errand {
     verifier: String,
     /// Where to go afterwards.
     next: Option<String>,
+    /// Until when it may be completed.
+    expires_at: Timestamp,
 }
+
+/// How long an errand may take. The browser keeps it for less; this is for whoever keeps it longer.
+const ERRAND_TAKES: TimeDelta = TimeDelta::hours(1);
 
 /// What the provider sends along.
 #[derive(Debug, Deserialize)]
@@ -69,6 +77,7 @@ pub async fn begin(
         nonce: random(),
         verifier: random(),
         next: next.as_ref().map(|next| next.as_str().to_owned()),
+        expires_at: house.clock.now() + ERRAND_TAKES,
     };
     let url = provider.authorize(&errand).await.map_err(refuse)?;
     let location = HeaderValue::from_str(&url).map_err(|_| refuse(Denial::Away))?;
@@ -92,6 +101,10 @@ pub async fn callback(
     let errand = errand(&headers, &house).filter(|errand| errand.provider == name);
     let own = errand.filter(|errand| returned.state.as_deref() == Some(&errand.state));
     let Some(errand) = own else { return Err(denied(&house, Denial::NotStartedHere)) };
+    // Good for one return only, whatever comes of it.
+    if !first_return(&errand, &house).await? {
+        return Err(done(&house, denied(&house, Denial::NotStartedHere)));
+    }
     let identified = match (returned.code, returned.error) {
         (Some(code), None) => provider.identify(code, &errand).await,
         (_, Some(error)) => {
@@ -100,18 +113,28 @@ pub async fn callback(
         }
         (None, None) => Err(Denial::NotStartedHere),
     };
-    // Good for one return only, whatever came of it.
     let next: Option<Next> = ours(errand.next.as_deref());
     let email = identified.map_err(|why| done(&house, refused(&house, why, next.as_ref())))?;
-    let session = house.signins.enter(email, Via::Oidc(name), browser).await.map_err(Trouble::of(&house))?;
+    let entering = house.signins.enter(email.clone(), Via::Oidc(name), browser).await;
+    let session = entering.map_err(Trouble::of(&house))?;
     let mut response = entered(&house, &session, next);
+    known::remember(&mut response, &headers, &email, &house);
     Cookie::Provider.clear(&mut response, &house);
     Ok(response)
 }
 
 fn errand(headers: &HeaderMap, house: &House) -> Option<Errand> {
-    let kept = cookie(headers, &house.settings.http.auth_name, Cookie::Provider.suffix())?;
-    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()
+    let kept = Cookie::Provider.read(headers, house)?;
+    let errand: Errand = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()?;
+    (errand.expires_at > house.clock.now()).then_some(errand)
+}
+
+/// Whether nobody came back with this errand before.
+async fn first_return(errand: &Errand, house: &House) -> Result<bool, Trouble> {
+    let (store, expires_at) = (house.store.clone(), errand.expires_at);
+    let hash = Secret::presented(&errand.state).hash();
+    let used = actors::detached(async move { store.signin_errand_use(&hash, expires_at).await }).await;
+    used.map_err(Trouble::of(house))?.map_err(Trouble::store(house))
 }
 
 /// A provider's word as it may stand in a log.

@@ -10,7 +10,7 @@ use domain::letter::Letter;
 use domain::{Chance, Timestamp};
 use store::Store;
 use store::account::{Person, Provision};
-use store::device::{Approval, Approver, AttachedDevice, DeviceStart, NewDeviceCode, Typed};
+use store::device::{Approval, Approver, AttachedDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
 use store::janitor::{PurgeSettings, Purged};
 use store::machine::{Attach, NewMachine, Register};
 use store::mail::QueuedLetter;
@@ -96,7 +96,8 @@ async fn attached_to(store: &Store, machine: MachineUuid) -> Option<UserAccountI
 
 async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId, at: Timestamp) -> Typed {
     let guess = world.chance.uuid_v7(at);
-    store.device_typed(sealed, person, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
+    let guesser = Guesser { person, by_agent: false };
+    store.device_typed(sealed, guesser, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
 }
 
 laws! {
@@ -449,6 +450,26 @@ laws! {
         assert_eq!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, Typed::Blocked);
     }
 
+    async fn guesses_of_agents_and_of_their_person_are_counted_apart(world: &World) {
+        let store = &world.store;
+        let ada = world.person("ada@example.com").await;
+        let (machine, identity, _) = world.machine().await;
+        let (code, sealed) = new_code(world, machine, &identity, now());
+        start(store, &code, sealed).await;
+        let guess = async |sealed: &[u8; 32], by_agent: bool| {
+            let guesser = Guesser { person: ada.id, by_agent };
+            let id = world.chance.uuid_v7(now());
+            store.device_typed(sealed, guesser, id, (GUESSES_MAX, GUESS_WINDOW), now()).await.unwrap()
+        };
+        for by_agent in [true, false] {
+            for _ in 0..GUESSES_MAX {
+                assert!(matches!(guess(&sealed, by_agent).await, Typed::Found(_)));
+                assert_eq!(guess(&world.chance.bytes(), by_agent).await, Typed::Wrong);
+            }
+            assert_eq!(guess(&sealed, by_agent).await, Typed::Blocked);
+        }
+    }
+
     async fn guesses_at_once_are_counted_exactly(world: &World) {
         let second = world.second().await;
         let ada = world.person("ada@example.com").await;
@@ -462,7 +483,8 @@ laws! {
             let guess = world.chance.uuid_v7(now());
             guessing.spawn(async move {
                 let limit = (GUESSES_MAX, GUESS_WINDOW);
-                (typed == sealed, store.device_typed(&typed, ada.id, guess, limit, now()).await.unwrap())
+                let guesser = Guesser { person: ada.id, by_agent: false };
+                (typed == sealed, store.device_typed(&typed, guesser, guess, limit, now()).await.unwrap())
             });
         }
         let outcomes = guessing.join_all().await;

@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::secret::SecretHash;
 use domain::signin::{CODE_SECONDS, TRIES_MAX, Ticket, TicketState};
+use store::janitor::PurgeSettings;
 use store::session::NewSession;
 use store::signin::{Asking, CodeLimits, TicketStart};
 use store::{Store, StoreError};
@@ -63,6 +64,24 @@ laws! {
             let refused = store.signin_start(&eve, &asking, &closed, now()).await.unwrap();
             assert_eq!(refused, TicketStart::TooMany { retry_after: HOUR });
         }
+    }
+
+    async fn an_errand_is_completed_once(world: &World) {
+        let second = world.second().await;
+        let errand = world.secret();
+        let mut returning = tokio::task::JoinSet::new();
+        for round in 0..8 {
+            let store = if round % 2 == 0 { &world.store } else { &second }.clone();
+            returning.spawn(async move { store.signin_errand_use(&errand, at(3600)).await.unwrap() });
+        }
+        assert_eq!(returning.join_all().await.into_iter().filter(|first| *first).count(), 1);
+        assert!(world.store.signin_errand_use(&world.secret(), at(3600)).await.unwrap(), "another errand");
+        // It is remembered for as long as it could be taken.
+        let settings = PurgeSettings::default();
+        world.store.purge(at(3600), &settings).await.unwrap();
+        assert!(!world.store.signin_errand_use(&errand, at(3600)).await.unwrap());
+        world.store.purge(at(3601), &settings).await.unwrap();
+        assert!(world.store.signin_errand_use(&errand, at(3600)).await.unwrap());
     }
 
     async fn codes_asked_for_at_once_are_all_counted(world: &World) {

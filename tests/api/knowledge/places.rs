@@ -202,6 +202,7 @@ async fn an_account_that_sends_large_bodies_slowly_is_in_nobodys_way() {
     let world = World::with(|settings| {
         settings.knowledge.batch.large_bodies_max = 3;
         settings.knowledge.batch.large_bodies_per_account_max = 2;
+        settings.http.body_rate_min = 0;
         settings.knowledge.embedding.provider = Provider::None;
     })
     .await;

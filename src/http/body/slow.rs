@@ -1,0 +1,117 @@
+//! Bodies that are awaited: what did not come together with its head.
+//!
+//! 1. The request gives its place in the gate back: a client that sends slowly, or nothing, keeps nobody else out.
+//! 2. It takes one of the places that its address has for such bodies, and what it sends is counted against the bytes of all of them.
+//! 3. It has to come with a minimal rate, and whole within a deadline.
+//! 4. When it is whole, the request takes a place in the gate again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::http::request::Parts;
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+
+use super::{Frame, Incoming};
+use crate::http::addresses::{Addresses, Taken};
+use crate::http::client::{ClientAddress, is_trusted};
+use crate::http::connection::Peer;
+use crate::http::error::ApiError;
+use crate::http::gate::Gate;
+use crate::http::settings::Settings;
+
+/// When to come back.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The bodies that are awaited.
+#[derive(Debug)]
+pub struct SlowBodies {
+    addresses: Arc<Addresses>,
+    /// Bytes of theirs that are in memory.
+    bytes: AtomicUsize,
+    settings: Settings,
+    gate: Arc<Gate>,
+}
+
+impl SlowBodies {
+    /// None is awaited yet. Their requests have no place in this gate.
+    pub fn new(settings: &Settings, gate: Arc<Gate>) -> Self {
+        let addresses = Addresses::new(settings.bodies_per_address_max);
+        Self { addresses, bytes: AtomicUsize::new(0), settings: settings.clone(), gate }
+    }
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct SlowBody<'b> {
+    bodies: &'b SlowBodies,
+    connection: Option<&'b Peer>,
+    begun: Instant,
+    deadline: Duration,
+    bytes: usize,
+    _place: Option<Taken>,
+}
+
+impl<'b> SlowBody<'b> {
+    /// Begins to wait for the rest of the body of this request, of which so many bytes came at once.
+    pub fn begin(parts: &'b Parts, came: usize, deadline: Duration, bodies: &'b SlowBodies) -> Result<Self, ApiError> {
+        let trusted = &bodies.settings.trusted_proxies;
+        let ClientAddress(address) = ClientAddress::of(parts, trusted);
+        let place = if is_trusted(address, trusted) {
+            None
+        } else {
+            Some(bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?)
+        };
+        let connection = parts.extensions.get::<Peer>();
+        let mut slow = Self { bodies, connection, begun: Instant::now(), deadline, bytes: 0, _place: place };
+        slow.count(came)?;
+        if let Some(Peer(connection)) = connection {
+            connection.step_out(&bodies.gate);
+        }
+        Ok(slow)
+    }
+
+    /// The next frame, if it comes in time.
+    pub async fn frame(&self, body: &mut Incoming) -> Result<Option<Frame>, ApiError> {
+        let next = tokio::time::timeout_at(self.until(), body.frame()).await;
+        next.map_err(|_| ApiError::unavailable("body_too_slow", SOON))
+    }
+
+    /// Until when the next frame has to come: every so many bytes earn a second.
+    fn until(&self) -> Instant {
+        let Settings { body_rate_min, body_rate_after, .. } = self.bodies.settings;
+        let earned = match body_rate_min {
+            0 => self.deadline,
+            rate => Duration::from_secs((self.bytes / rate) as u64),
+        };
+        self.begun + self.deadline.min(body_rate_after.saturating_add(earned))
+    }
+
+    /// Counts bytes that came.
+    pub fn count(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let bodies = self.bodies;
+        let before = bodies.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before.saturating_add(bytes) > bodies.settings.bodies_bytes_max {
+            return Err(ApiError::unavailable("overloaded", SOON));
+        }
+        Ok(())
+    }
+
+    /// The body is whole: the request goes on, if there is a place for it.
+    pub fn end(self) -> Result<(), ApiError> {
+        match self.connection {
+            Some(Peer(connection)) if !connection.step_in(&self.bodies.gate) => {
+                Err(ApiError::unavailable("overloaded", SOON))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for SlowBody<'_> {
+    fn drop(&mut self) {
+        self.bodies.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a connection and the request that is answered on it know of each other.
+//!
+//! HTTP/1.1 answers the requests of a connection one after the other, so the place of the request in progress is kept here: one object for
+//! each connection, nothing that all requests share but the [gate](super::gate).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::Request;
+
+use super::gate::Gate;
+
+/// A connection; a request finds it among its extensions, as [`Peer`].
+#[derive(Debug)]
+pub struct Connection {
+    peer: SocketAddr,
+    /// Whether its request has a place in the gate.
+    has_place: AtomicBool,
+    /// Whether a request is being answered.
+    is_busy: AtomicBool,
+    /// Whether the client may still be sending what nobody will read.
+    lingers: AtomicBool,
+}
+
+/// The connection of a request.
+#[derive(Debug, Clone)]
+pub struct Peer(pub Arc<Connection>);
+
+impl Peer {
+    /// That of this request.
+    pub fn of(request: &Request) -> Self {
+        let known = request.extensions().get::<Self>().cloned();
+        // Every listener of ours names it.
+        known.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
+    }
+}
+
+impl Connection {
+    /// From this address.
+    pub fn new(peer: SocketAddr) -> Self {
+        let no = || AtomicBool::new(false);
+        Self { peer, has_place: no(), is_busy: no(), lingers: no() }
+    }
+
+    /// The address at its other end.
+    pub fn address(&self) -> IpAddr {
+        self.peer.ip()
+    }
+
+    /// Whether a request is being answered.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
+    }
+
+    /// A request is being answered until the result is dropped.
+    pub fn busy(&self) -> Busy<'_> {
+        self.is_busy.store(true, Ordering::Relaxed);
+        Busy(self)
+    }
+
+    /// Whether the client may still be sending what nobody will read: closing at once would reset the connection, and the client would
+    /// lose the answer.
+    pub fn lingers(&self) -> bool {
+        self.lingers.load(Ordering::Relaxed)
+    }
+
+    /// The same for the answer that is being sent.
+    pub fn set_lingers(&self, lingers: bool) {
+        self.lingers.store(lingers, Ordering::Relaxed);
+    }
+
+    /// Takes a place for the request; `None`: all are taken.
+    pub fn enter<'g>(&'g self, gate: &'g Gate) -> Option<Place<'g>> {
+        self.step_in(gate).then_some(Place { connection: self, gate })
+    }
+
+    /// Takes the place again that [`step_out`](Self::step_out) gave back; `false`: all are taken.
+    pub fn step_in(&self, gate: &Gate) -> bool {
+        let entered = gate.enter();
+        self.has_place.store(entered, Ordering::Relaxed);
+        entered
+    }
+
+    /// Gives the place of the request back, while it waits for its client.
+    pub fn step_out(&self, gate: &Gate) {
+        if self.has_place.swap(false, Ordering::Relaxed) {
+            gate.leave();
+        }
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub struct Busy<'c>(&'c Connection);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.is_busy.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The place of a request, for as long as it has one.
+#[derive(Debug)]
+pub struct Place<'g> {
+    connection: &'g Connection,
+    gate: &'g Gate,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.connection.step_out(self.gate);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection() -> Connection {
+        Connection::new((Ipv4Addr::LOCALHOST, 1).into())
+    }
+
+    #[test]
+    fn a_full_gate_refuses_until_a_request_ends() {
+        let gate = Gate::new(2);
+        let [one, two, three] = [connection(), connection(), connection()];
+        let (first, second) = (one.enter(&gate).unwrap(), two.enter(&gate).unwrap());
+        for _ in 0..3 {
+            assert!(three.enter(&gate).is_none());
+        }
+        drop(first);
+        let third = three.enter(&gate).unwrap();
+        assert!(one.enter(&gate).is_none());
+        drop((second, third));
+        assert!(one.enter(&gate).is_some());
+    }
+
+    #[test]
+    fn a_request_that_waits_for_its_body_has_no_place_and_gives_none_back_twice() {
+        let gate = Gate::new(1);
+        let [waiting, other] = [connection(), connection()];
+        let place = waiting.enter(&gate).unwrap();
+        waiting.step_out(&gate);
+        let others = other.enter(&gate).unwrap();
+        assert!(!waiting.step_in(&gate), "the other one has it");
+        drop(place);
+        assert!(waiting.enter(&gate).is_none(), "nothing was given back");
+        drop(others);
+        assert!(waiting.enter(&gate).is_some());
+    }
+}

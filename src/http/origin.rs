@@ -1,0 +1,110 @@
+//! Whether what a browser sends comes from a page of ours.
+//!
+//! A browser sends cookies along with whatever a foreign page makes it do. It says where a request comes from in `Origin` and in
+//! `Sec-Fetch-Site`; a header that stands there twice, or is no text, says something foreign. Four policies:
+//!
+//! - [`allows_json`]: requests with JSON bodies, from browsers and from programs that send cookies. A program sends neither header, and has
+//!   no foreign pages.
+//! - [`allows_form`]: forms of our pages, which foreign pages can imitate. One of the headers has to be there.
+//! - [`allows_program`]: requests without credentials that are for programs alone, which send no origin.
+//! - [`allows_guess`]: links that look something up and count it. Where a person goes by themselves, the browser says `none`.
+
+use axum::http::header::{AsHeaderName, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+
+use super::head;
+use crate::house::House;
+
+/// What a header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said<'h> {
+    Nothing,
+    Once(&'h str),
+    /// More than once, or not in text.
+    Unclear,
+}
+
+impl<'h> Said<'h> {
+    fn of(headers: &'h HeaderMap, name: impl AsHeaderName) -> Self {
+        let mut values = headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Self::Nothing,
+            (Some(value), None) => value.to_str().map_or(Self::Unclear, Self::Once),
+            (Some(_), Some(_)) => Self::Unclear,
+        }
+    }
+}
+
+/// Where a request comes from.
+#[derive(Debug)]
+struct Source<'h> {
+    site: Said<'h>,
+    origin: Said<'h>,
+}
+
+impl<'h> Source<'h> {
+    fn of(headers: &'h HeaderMap) -> Self {
+        Self { site: Said::of(headers, "sec-fetch-site"), origin: Said::of(headers, ORIGIN) }
+    }
+}
+
+/// Whether a request with a cookie may change something by JSON. Requests that change nothing always may.
+pub fn allows_json(parts: &Parts, house: &House) -> bool {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return true;
+    }
+    let Source { site, origin } = Source::of(&parts.headers);
+    let is_ours = matches!(site, Said::Nothing | Said::Once("same-origin" | "none"))
+        && (origin == Said::Nothing || origin == Said::Once(house.origin()));
+    // A form of a foreign page can send three content types without asking first, and this is none of them.
+    let is_json = match Said::of(&parts.headers, CONTENT_TYPE) {
+        Said::Once(kind) => kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"),
+        Said::Nothing | Said::Unclear => false,
+    };
+    let has_no_body = parts.method == Method::DELETE;
+    is_ours && (is_json || has_no_body)
+}
+
+/// Whether a form was sent by a page of ours.
+pub fn allows_form(parts: &Parts, house: &House) -> bool {
+    let Source { site, origin } = Source::of(&parts.headers);
+    let site_fits = matches!(site, Said::Nothing | Said::Once("same-origin"));
+    let origin_fits = match origin {
+        Said::Nothing => true,
+        Said::Once(origin) => {
+            let host = Said::of(&parts.headers, HOST);
+            origin == house.origin()
+                || (house.settings.http.base_url.is_none() && is_where_it_was_sent(origin, host, house))
+        }
+        Said::Unclear => false,
+    };
+    site_fits && origin_fits && (site, origin) != (Said::Nothing, Said::Nothing)
+}
+
+/// Without a base URL people reach us under several names of one machine, and the browser says which one it used. A foreign name may lead
+/// here too, if its owner lets it (DNS rebinding). On loopback we know our names; elsewhere only `http.base_url` can tell them apart.
+fn is_where_it_was_sent(origin: &str, host: Said<'_>, house: &House) -> bool {
+    let Said::Once(host) = host else { return false };
+    let is_known =
+        !house.settings.http.bind.ip().to_canonical().is_loopback() || head::is_loopback(head::without_port(host));
+    is_known && origin.strip_prefix("http://") == Some(host)
+}
+
+/// Whether a request that only programs make comes from none but ours. A foreign page could otherwise make a browser on this network ask
+/// for it (DNS rebinding).
+pub fn allows_program(headers: &HeaderMap, house: &House) -> bool {
+    let origin = Said::of(headers, ORIGIN);
+    origin == Said::Nothing || origin == Said::Once(house.origin())
+}
+
+/// Whether a link that looks up a code was followed from a page of ours, or by a person themselves. Browsers say so over https and on this
+/// machine. Where they say nothing, the link has to carry what only our pages know: `is_signed`.
+pub fn allows_guess(headers: &HeaderMap, is_signed: bool) -> bool {
+    is_signed || matches!(Said::of(headers, "sec-fetch-site"), Said::Once("same-origin" | "none"))
+}
+
+/// Whether the browser says which site its requests come from; then it says so of what follows a redirect, too.
+pub fn is_told(headers: &HeaderMap) -> bool {
+    Said::of(headers, "sec-fetch-site") != Said::Nothing
+}

@@ -1,0 +1,226 @@
+//! Accepting connections and answering what comes on them.
+//!
+//! The accept loop is ours because hyper's own clocks are needed: without a timer a client that sends its head one byte a minute
+//! holds a connection for ever.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use ipnet::IpNet;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::AbortHandle;
+use tower::ServiceExt;
+
+use super::patience::{Patience, Patient};
+use crate::http::Front;
+use crate::http::addresses::{Addresses, Taken};
+use crate::http::client::is_trusted;
+use crate::http::connection::Connection;
+
+/// The service of a listener.
+#[derive(Debug, Clone)]
+pub enum Service {
+    /// One of the APIs.
+    Public(Front),
+    /// The operators' listener.
+    Admin(Router),
+}
+
+impl Service {
+    async fn answer(self, request: Request, connection: Arc<Connection>) -> Response {
+        match self {
+            Self::Public(front) => front.answer(request, connection).await,
+            Self::Admin(router) => {
+                let _busy = connection.busy();
+                router.oneshot(request).await.unwrap_or_else(|never| match never {})
+            }
+        }
+    }
+}
+
+/// How long each step of a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    /// A head.
+    pub head: Duration,
+    /// Writing and closing.
+    pub patience: Patience,
+    /// All connections together, when the listener stops.
+    pub drain: Duration,
+}
+
+/// Whose connections are taken.
+#[derive(Debug)]
+pub enum Door {
+    /// That of the public: with every place taken nobody is accepted, and clients wait in the kernel's queue, which is bounded too. One
+    /// address has only some of the places.
+    Public {
+        /// Places of all listeners of the public.
+        places: Arc<Semaphore>,
+        /// Those of each address.
+        addresses: Arc<Addresses>,
+        /// Addresses with as many as they like.
+        trusted: Vec<IpNet>,
+    },
+    /// That of operators: always open. When there are too many connections, the oldest that is idle makes room.
+    Operators {
+        /// Connections at a time.
+        connections_max: usize,
+        /// Those that there are, oldest first.
+        open: VecDeque<(Arc<Connection>, AbortHandle)>,
+    },
+}
+
+/// What a connection holds for as long as it is open.
+#[derive(Debug, Default)]
+struct Held {
+    _place: Option<OwnedSemaphorePermit>,
+    _address: Option<Taken>,
+}
+
+impl Door {
+    /// Waits until there is a place for one more connection, whoever it is.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        match self {
+            Self::Public { places, .. } => Arc::clone(places).acquire_owned().await.ok(),
+            Self::Operators { .. } => None,
+        }
+    }
+
+    /// Whether a connection from this address may stay.
+    fn admit(&mut self, place: Option<OwnedSemaphorePermit>, address: IpAddr) -> Option<Held> {
+        match self {
+            Self::Public { trusted, .. } if is_trusted(address, trusted) => {
+                Some(Held { _place: place, _address: None })
+            }
+            Self::Public { addresses, .. } => {
+                let taken = addresses.take(address)?;
+                Some(Held { _place: place, _address: Some(taken) })
+            }
+            Self::Operators { connections_max, open } => {
+                open.retain(|(_, task)| !task.is_finished());
+                if open.len() >= *connections_max {
+                    let idle = open.iter().position(|(connection, _)| !connection.is_busy())?;
+                    let (_, task) = open.remove(idle)?;
+                    task.abort();
+                }
+                Some(Held::default())
+            }
+        }
+    }
+
+    fn opened(&mut self, connection: Arc<Connection>, task: AbortHandle) {
+        if let Self::Operators { open, .. } = self {
+            open.push_back((connection, task));
+        }
+    }
+}
+
+/// Answers what comes to this listener until it is to stop.
+pub async fn accept(
+    listener: TcpListener,
+    service: Service,
+    mut door: Door,
+    deadlines: Deadlines,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = next(&listener, &door) => accepted,
+            () = stopped(&mut stopping) => break,
+        };
+        match accepted {
+            Ok((place, stream, peer)) => {
+                let Some(held) = door.admit(place, peer.ip()) else {
+                    turn_away(stream);
+                    continue;
+                };
+                let connection = Arc::new(Connection::new(peer));
+                let conversation =
+                    converse(stream, Arc::clone(&connection), service.clone(), deadlines, graceful.watcher());
+                let task = tokio::spawn(async move {
+                    // Clients break connections all the time; it is none of our errors.
+                    if let Err(error) = conversation.await {
+                        tracing::debug!(error = %error, "a connection ended early");
+                    }
+                    drop(held);
+                });
+                door.opened(connection, task.abort_handle());
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: trying again at once would only burn the processor.
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    if tokio::time::timeout(deadlines.drain, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some connections did not finish in time");
+    }
+}
+
+type Accepted = (Option<OwnedSemaphorePermit>, TcpStream, SocketAddr);
+
+/// The next connection, once there is a place for it.
+async fn next(listener: &TcpListener, door: &Door) -> std::io::Result<Accepted> {
+    let place = door.place().await;
+    let (stream, peer) = listener.accept().await?;
+    Ok((place, stream, peer))
+}
+
+/// Says why a connection is closed, as far as the socket takes that at once.
+fn turn_away(stream: TcpStream) {
+    const ANSWER: &[u8] =
+        b"HTTP/1.1 424 Failed Dependency\r\ncontent-type: application/json\r\ncontent-length: 84\r\nretry-after: 1\r\n\
+        cache-control: no-store\r\nconnection: close\r\n\r\n\
+        {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
+    tracing::debug!("an address has too many connections: one more was closed");
+    // Whoever floods may lose the answer. A socket that was just accepted has room for it, which the runtime does not know yet.
+    let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
+}
+
+/// Waits until the listener is to stop; for ever when nobody can say so any more.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    if stopping.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// One connection, from its first request to its last.
+async fn converse(
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    service: Service,
+    deadlines: Deadlines,
+    graceful: Watcher,
+) -> Result<(), hyper::Error> {
+    // Answers are small and asked for one by one: waiting for more to send only adds delay.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(error = %error, "TCP_NODELAY could not be set");
+    }
+    let stream = Patient::new(stream, deadlines.patience, Arc::clone(&connection));
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let (service, request) = (service.clone(), request.map(axum::body::Body::new));
+        let connection = Arc::clone(&connection);
+        async move { Ok::<_, Infallible>(service.answer(request, connection).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(deadlines.head)
+        .keep_alive(true)
+        .serve_connection(TokioIo::new(stream), service);
+    graceful.watch(connection).await
+}

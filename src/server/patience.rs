@@ -1,0 +1,173 @@
+//! The socket of a connection, with an end to waiting for its client.
+//!
+//! - A write of which the client takes nothing for `write_deadline` fails, which ends the connection. The timer exists only while a write
+//!   waits.
+//! - A connection that [lingers](Connection::lingers) reads on for a moment after its last answer, and throws away what comes: closing a
+//!   socket with unread bytes resets the connection, and the client would lose the answer.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use crate::http::connection::Connection;
+
+/// How long a socket waits for its client.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Until the client takes some of what is written.
+    pub write_deadline: Duration,
+    /// Until the client has read the last answer.
+    pub linger_deadline: Duration,
+}
+
+/// A socket that loses its patience.
+#[derive(Debug)]
+pub struct Patient<S> {
+    socket: S,
+    patience: Patience,
+    connection: Arc<Connection>,
+    /// While a write waits.
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// While it reads what nobody wants.
+    lingering: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Patient<S> {
+    /// Around the socket of this connection.
+    pub fn new(socket: S, patience: Patience, connection: Arc<Connection>) -> Self {
+        Self { socket, patience, connection, stalled: None, lingering: None }
+    }
+
+    /// What a write came to, unless it has waited too long.
+    fn in_time(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            if self.stalled.is_some() {
+                self.stalled = None;
+            }
+            return written;
+        }
+        let deadline = self.patience.write_deadline;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(deadline)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buf)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(context, buf);
+        self.in_time(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, bufs);
+        self.in_time(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.socket).poll_shutdown(context))?;
+            if !this.connection.lingers() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        let deadline = this.patience.linger_deadline;
+        let lingering = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(deadline)));
+        let mut unwanted = [0; 4096];
+        while lingering.as_mut().poll(context).is_pending() {
+            let mut buf = ReadBuf::new(&mut unwanted);
+            match ready!(Pin::new(&mut this.socket).poll_read(context, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => {}
+                // The client has closed its side too, or is gone.
+                _ => break,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const PATIENCE: Patience =
+        Patience { write_deadline: Duration::from_secs(30), linger_deadline: Duration::from_secs(1) };
+
+    fn pair() -> (Patient<DuplexStream>, DuplexStream, Arc<Connection>) {
+        let connection = Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
+        let (ours, theirs) = tokio::io::duplex(8);
+        (Patient::new(ours, PATIENCE, Arc::clone(&connection)), theirs, connection)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_ends_the_connection_and_a_slow_one_does_not() {
+        let (mut ours, mut theirs, _) = pair();
+        let begun = Instant::now();
+        let reading = tokio::spawn(async move {
+            let mut read = [0; 8];
+            for _ in 0..4 {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                theirs.read_exact(&mut read).await.unwrap();
+            }
+            theirs
+        });
+        ours.write_all(&[0; 40]).await.unwrap();
+        let _still_open = reading.await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::from_secs(80), "longer than the deadline, with progress");
+        let begun = Instant::now();
+        assert_eq!(ours.write_all(&[0; 40]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), PATIENCE.write_deadline);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_client_may_finish_and_an_endless_one_may_not() {
+        for (lingers, pieces, took) in
+            [(false, 0, Duration::ZERO), (true, 5, Duration::from_millis(500)), (true, 1000, PATIENCE.linger_deadline)]
+        {
+            let (mut ours, mut theirs, connection) = pair();
+            connection.set_lingers(lingers);
+            let sending = tokio::spawn(async move {
+                for _ in 0..pieces {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if theirs.write_all(&[0; 8]).await.is_err() {
+                        return;
+                    }
+                }
+            });
+            let begun = Instant::now();
+            ours.shutdown().await.unwrap();
+            assert_eq!(begun.elapsed(), took);
+            drop(ours);
+            sending.await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The attackers. Each goes on until it is stopped, and opens a connection again as soon as the server has closed one.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::raw::{begun, get};
+
+/// Where attacks come from.
+const FOE: [u8; 4] = [127, 0, 0, 66];
+
+/// Connections of an attack: more than the server has places for requests.
+const CONNECTIONS: usize = 1100;
+
+/// Clients that send all the time.
+const SENDERS: usize = 64;
+
+/// New connections come one after the other in this time.
+const PAUSE: Duration = Duration::from_millis(2);
+
+async fn connected(to: SocketAddr) -> Option<TcpStream> {
+    let socket = TcpSocket::new_v4().ok()?;
+    socket.bind(SocketAddr::from((FOE, 0))).ok()?;
+    socket.connect(to).await.ok()
+}
+
+/// Keeps so many connections, on each of which this was sent and nothing is read.
+async fn held(to: SocketAddr, connections: usize, text: String) {
+    let mut held: Vec<TcpStream> = Vec::new();
+    loop {
+        held.retain(is_open);
+        if held.len() < connections
+            && let Some(stream) = connected(to).await
+        {
+            // As much as the sockets take: whatever is left would have to wait for the server.
+            let _ = stream.try_write(text.as_bytes());
+            held.push(stream);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn is_open(stream: &TcpStream) -> bool {
+    // The server answers before it closes.
+    match stream.try_read(&mut [0; 512]) {
+        Ok(read) => read > 0,
+        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+    }
+}
+
+pub async fn half_sent_bodies(to: SocketAddr) {
+    held(to, CONNECTIONS, begun("/api/v1/mcp", 9999)).await;
+}
+
+pub async fn nearly_whole_bodies(to: SocketAddr) {
+    let mut text = begun("/api/v1/mcp", 900_000);
+    text.push_str(&"x".repeat(899_000));
+    held(to, CONNECTIONS, text).await;
+}
+
+pub async fn half_sent_heads(to: SocketAddr) {
+    held(to, CONNECTIONS, "GET /llms.txt HTTP/1.1\r\nHost: loc".to_owned()).await;
+}
+
+pub async fn slow_readers(to: SocketAddr) {
+    let many = get("/openapi.json").repeat(200);
+    let mut held: Vec<TcpStream> = Vec::new();
+    loop {
+        if held.len() < CONNECTIONS
+            && let Some(stream) = connected(to).await
+        {
+            let _ = stream.try_write(many.as_bytes());
+            held.push(stream);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Sends one request after the other on many connections, each as soon as the one before is answered.
+pub async fn flood(to: SocketAddr, request: String) {
+    let mut senders = tokio::task::JoinSet::new();
+    for _ in 0..SENDERS {
+        let request = request.clone();
+        senders.spawn(async move {
+            loop {
+                match connected(to).await {
+                    Some(stream) => send_all(stream, &request).await,
+                    None => tokio::time::sleep(PAUSE).await,
+                }
+            }
+        });
+    }
+    senders.join_all().await;
+}
+
+async fn send_all(mut stream: TcpStream, request: &str) {
+    let mut answer = [0; 16 * 1024];
+    while stream.write_all(request.as_bytes()).await.is_ok() {
+        if !stream.read(&mut answer).await.is_ok_and(|read| read > 0) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Attacks on the server as a whole, with honest clients beside them (`promises.md`, 28): no sender without a credential, and no single
+//! account, keeps others out.
+//!
+//! Each attack comes from an address of its own, honest clients from others. What honest clients see is measured twice on the same server,
+//! first in quiet and then under the attack: as good as all their requests have to be answered as they should be, and not much later.
+//! `ATTACHE_SOAK=1` makes the rounds long.
+
+#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+
+#[path = "../api/event.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod event;
+#[path = "../crash/process.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod process;
+#[path = "../api/raw.rs"]
+#[expect(dead_code, reason = "shared with tests that need more of it")]
+mod raw;
+
+mod descriptors;
+mod foe;
+mod honest;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::event::Machine;
+use crate::honest::Seen;
+use crate::process::Home;
+
+/// Honest requests that have to be answered as they should be.
+const ANSWERED: f64 = 0.99;
+
+/// How much later they may be answered than in quiet, at the 99th percentile.
+const SLOWER: u32 = 3;
+
+/// What is quick enough on a machine that is busy with the attack itself and with other tests.
+const QUICK: Duration = Duration::from_secs(2);
+
+/// Requests of each honest client in each of the two rounds.
+fn requests() -> usize {
+    if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") { 3000 } else { 100 }
+}
+
+/// Runs an attack on a server of its own.
+async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce(SocketAddr, Machine) -> A) {
+    // This process is all the attackers, and each of their connections takes a descriptor here too.
+    attache::server::descriptors::raise();
+    let home = Home::new();
+    let server = home.serve().await;
+    let to: SocketAddr = server.url.strip_prefix("http://").unwrap().parse().unwrap();
+    let mut honest = honest::clients(&server.url).await;
+    let machine = honest::registered(&reqwest::Client::new(), &server.url, 99).await;
+    let quiet = honest::round(&mut honest, requests()).await;
+    assert!(quiet.share() >= ANSWERED, "in quiet: {quiet:?}");
+    let attack = tokio::spawn(attack(to, machine));
+    // Until the attack has taken what it can.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let attacked = honest::round(&mut honest, requests()).await;
+    assert!(!attack.is_finished(), "the attack ended by itself");
+    attack.abort();
+    eprintln!("quiet {quiet:?}\nattacked {attacked:?}");
+    judge(&quiet, &attacked);
+    let health = reqwest::get(format!("{}/readyz", server.operator)).await.unwrap();
+    assert_eq!(health.status(), 200, "{}", health.text().await.unwrap());
+}
+
+fn judge(quiet: &Seen, attacked: &Seen) {
+    assert!(attacked.share() >= ANSWERED, "{attacked:?}");
+    let most = (quiet.percentile_99() * SLOWER).max(QUICK);
+    assert!(attacked.percentile_99() <= most, "{attacked:?}, and in quiet {quiet:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_bodies_that_never_come() {
+    withstands(|to, _| foe::half_sent_bodies(to)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_large_bodies_that_stop_before_their_end() {
+    withstands(|to, _| foe::nearly_whole_bodies(to)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_clients_that_read_nothing() {
+    withstands(|to, _| foe::slow_readers(to)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_heads_that_never_end() {
+    withstands(|to, _| foe::half_sent_heads(to)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_a_flood_of_requests_from_one_address() {
+    withstands(|to, _| foe::flood(to, raw::get("/api/v1/audit/checkpoint"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn soak_one_computer_that_takes_what_it_can() {
+    withstands(|to, machine| {
+        let body = "x".repeat(2000);
+        let event = format!(
+            "POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Length: {}\r\n\r\n{body}",
+            machine.secret,
+            body.len()
+        );
+        foe::flood(to, event)
+    })
+    .await;
+}
