@@ -69,12 +69,9 @@ impl Document {
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                 Event::End(TagEnd::Heading(_)) => {
                     let heading = heading.take().unwrap_or_default();
-                    let kept = heading.to_lowercase().chars().filter_map(|letter| match letter {
-                        ' ' => Some('-'),
-                        '-' | '_' => Some(letter),
-                        letter => letter.is_alphanumeric().then_some(letter),
-                    });
-                    document.anchors.insert(kept.collect());
+                    let lower = heading.to_lowercase();
+                    let kept = lower.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+                    document.anchors.insert(kept.collect::<String>().replace(' ', "-"));
                 }
                 Event::Text(part) | Event::Code(part) => {
                     if let Some(heading) = &mut heading {

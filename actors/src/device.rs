@@ -219,7 +219,7 @@ impl DeviceCodes {
 
     /// Somebody typed a user code in order to answer.
     async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<Look, Trouble> {
-        let by_agent = approver.via != "session";
+        let by_agent = approver.via.agent().is_some();
         self.typed(user_code, Guesser { person: approver.person, by_agent }).await
     }
 
