@@ -413,7 +413,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_whole_in_time_and_within_its_limit() {
-        let settings = Settings { body_rate_after: Duration::from_secs(60), ..Settings::default() };
+        let settings = Settings { body_rate_after: Duration::from_mins(1), ..Settings::default() };
         let code = async |body: Body| received(body, &settings).await;
         assert_eq!(code(Body::empty()).await.unwrap(), "");
         assert_eq!(code(Body::from("12345678")).await.unwrap(), "12345678");

@@ -25,7 +25,7 @@ use crate::http::origin;
 #[derive(Debug, Deserialize)]
 pub struct Link {
     user_code: Option<String>,
-    /// Shows that the link is of a page of ours; see [`mark`].
+    /// Shows that the link is of a page of ours.
     page: Option<String>,
 }
 
