@@ -9,15 +9,12 @@ use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
 use serde_json::{Value, json};
-use wire::consent::{ConsentAnswer, ConsentRecord, ConsentWritten};
+use wire::consent::{ConsentAnswer, ConsentRecord, ConsentWritten, REASON_CHARS_MAX};
 
 use super::auth::Caller;
 use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
-
-/// Characters of a `reason`.
-const REASON_MAX: usize = 256;
 
 /// How long the answer waits for the statistics service. A person is waiting too.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -189,8 +186,8 @@ impl Wanted {
             .parse()
             .map_err(|error: domain::consent::UnknownLevel| ApiError::invalid("level", error.to_string()))?;
         let reason = text("reason")?;
-        if reason.is_some_and(|reason| reason.chars().count() > REASON_MAX) {
-            return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_MAX} characters")));
+        if reason.is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+            return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_CHARS_MAX} characters")));
         }
         Ok(Self {
             level,
