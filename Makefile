@@ -22,7 +22,7 @@ test: tools
 	cargo test --locked --workspace --all-features --doc
 	cargo nextest run --locked --workspace --all-features
 
-# The tests whose names say soak, with rounds of minutes instead of seconds.
+# The tests whose names say soak, with rounds of minutes instead of seconds. ATTACHE_SOAK_MINUTES is how long each fuzzed parser has: 10.
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
 soak: tools

@@ -346,6 +346,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cookie_soak() {
+        let words = &["attache.session_token=", "__Secure-", "__Host-", ";", "; ", "=", "\"", ",", "\t", "\u{e9}"];
+        fuzz::run("cookie", words, |text| {
+            let Ok(value) = axum::http::HeaderValue::from_bytes(text) else { return };
+            let headers = HeaderMap::from_iter([(axum::http::header::COOKIE, value)]);
+            let Some(secret) = session_cookie(&headers, "attache") else { return };
+            let secret = secret.expose().as_bytes();
+            assert!(!secret.contains(&b';'), "a value of two cookies");
+            assert!(
+                secret.is_empty() || text.windows(secret.len()).any(|part| part == secret),
+                "a value that was not sent"
+            );
+        });
+    }
+
+    #[test]
     fn the_secure_cookie_wins() {
         let cookie = |text: &str| {
             let mut headers = HeaderMap::new();
