@@ -29,6 +29,7 @@ test: tools ## Everything that must hold before a change is merged.
 	cargo test --locked --workspace --all-features --doc
 	cargo nextest run --locked --workspace --all-features
 
+# ATTACHE_SOAK_MINUTES is how long each fuzzed parser has: 10.
 soak: export ATTACHE_TEST_REQUIRE_ALL = 1
 soak: export ATTACHE_SOAK = 1
 soak: tools ## The tests whose names contain soak, with rounds of minutes instead of seconds.

@@ -43,7 +43,7 @@ use store::{DatabaseSettings, Pool, Store};
 use tokio::sync::watch;
 
 use crate::cli::EXTRACT_WORKER;
-use crate::config::Settings;
+use crate::config::{KnowledgeSettings, Settings};
 use crate::http::body::slow::SlowBodies;
 use crate::http::discovery::Resources;
 use crate::http::gate::Gate;
@@ -442,13 +442,9 @@ impl Ground<'_> {
     fn pipeline(&self) -> Result<Pipeline, BuildError> {
         let knowledge = &self.settings.knowledge;
         let failed = |why: &dyn std::fmt::Display| BuildError::Knowledge(why.to_string());
-        let command = match &knowledge.worker {
-            Some(program) => WorkerCommand { program: program.clone(), args: vec![EXTRACT_WORKER.into()] },
-            None => WorkerCommand::of_this_program(&[EXTRACT_WORKER]).map_err(|error| failed(&error))?,
-        };
         Ok(Pipeline::new(Stations {
             fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
-            extractor: Extractor::new(command, knowledge.extract.clone()),
+            extractor: extractor(knowledge).map_err(|error| failed(&error))?,
             filter: Filter::new(&knowledge.llm).map_err(|error| failed(&error))?,
             chunk: knowledge.chunk.clone(),
             embedder: Embedder::new(&knowledge.embedding, self.chance).map_err(|error| failed(&error))?,
@@ -488,6 +484,15 @@ impl Ground<'_> {
             session_valid_for: self.settings.sessions.valid_for,
         })
     }
+}
+
+/// The way to the workers that read pages and PDFs.
+pub fn extractor(settings: &KnowledgeSettings) -> std::io::Result<Extractor> {
+    let command = match &settings.worker {
+        Some(program) => WorkerCommand { program: program.clone(), args: vec![EXTRACT_WORKER.into()] },
+        None => WorkerCommand::of_this_program(&[EXTRACT_WORKER])?,
+    };
+    Ok(Extractor::new(command, settings.extract.clone()))
 }
 
 impl Rooms {

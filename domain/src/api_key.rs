@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 use crate::ids::{ApiKeyId, SpaceId, UserAccountId};
-
-/// Characters of a key's name.
-pub const NAME_CHARS_MAX: usize = 100;
+use crate::space::NAME_CHARS_MAX;
 
 /// Spaces that one key may name.
 pub const SPACES_MAX: usize = 100;

@@ -156,6 +156,14 @@ impl Email {
     }
 }
 
+impl Email {
+    /// Whether mail can be sent to it. Mail servers and libraries take no quoted local parts (RFC 5321, section 4.1.2), in which an
+    /// address may look like another.
+    pub fn is_mailable(&self) -> bool {
+        !self.0.contains(['"', '\\', ' '])
+    }
+}
+
 impl FromStr for Email {
     type Err = InvalidId;
 
@@ -231,5 +239,9 @@ mod tests {
             assert!(wrong.parse::<Email>().is_err(), "{wrong}");
         }
         assert_eq!(format!("{plain:?}"), "Email(…)");
+        assert!(plain.is_mailable());
+        for quoted in ["\"victim@example.com\"@evil.com", "\"a b\"@x", "\"a\\\\b\"@x"] {
+            assert!(!quoted.parse::<Email>().unwrap().is_mailable(), "{quoted}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::Timestamp;
 use crate::confirm::ConfirmedVia;
+use crate::foreign::visible;
 use crate::ids::{Email, MachineUuid, RegistrationId, UserAccountId};
 use crate::signin::{CODE_SECONDS, SignInCode};
 
@@ -114,15 +115,8 @@ fn moment(at: Timestamp) -> String {
 
 /// Words that a stranger chose, as one short line of visible characters.
 fn foreign(text: &str) -> String {
-    let visible = |c: char| if c.is_control() || c.is_whitespace() { ' ' } else { c };
-    // Characters that change the direction of writing or are not seen at all let one text look like another.
-    let hidden = |c: &char| {
-        matches!(*c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-    };
-    let line: String = text.chars().filter(|c| !hidden(c)).map(visible).collect();
     // A link that a stranger chose must not be clickable in a letter of ours.
-    let line = line.split_whitespace().collect::<Vec<_>>().join(" ").replace("://", ":/ /").replace('"', "'");
+    let line = visible(text).split_whitespace().collect::<Vec<_>>().join(" ").replace("://", ":/ /").replace('"', "'");
     if line.chars().count() <= FOREIGN_CHARS_MAX {
         line
     } else {

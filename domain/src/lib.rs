@@ -46,6 +46,7 @@ pub mod digest;
 pub mod envelope;
 pub mod excerpt;
 pub mod filter;
+pub mod foreign;
 pub mod held;
 pub mod ids;
 pub mod item;

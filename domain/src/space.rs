@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 use crate::ids::{SpaceId, UserAccountId};
 
-/// Characters of a space's name.
+/// Characters of the name of a space or of a key.
 pub const NAME_CHARS_MAX: usize = 100;
 
 /// The name of the space that an account adds to when it names none.

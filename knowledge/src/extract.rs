@@ -4,14 +4,20 @@
 //! 2. `html` finds the main content of a page and writes it as Markdown; `pdf` reads the text of a PDF; `text` takes plain text and
 //!    Markdown as they are, JSON indented, and of XML what is between the tags.
 //! 3. [`worker`] does all of this to pages and PDFs in a process of its own, because their parsers may loop, eat memory or overflow the
-//!    stack on files that want them to. That is the way in for a server: [`Extractor`]. [`extract`] is what happens inside.
+//!    stack on files that want them to; [`sandbox`] is what that process gives up first. That is the way in for a server: [`Extractor`],
+//!    whose `shares` keep it fair between accounts. [`extract`] is what happens inside.
 
 mod charset;
 mod html;
 mod pdf;
+pub mod sandbox;
 mod settings;
+mod shares;
 mod text;
+mod tree;
 pub mod worker;
+
+use std::io;
 
 use domain::item::Fault;
 use domain::memory::{MemoryType, note_title, short_title};
@@ -44,6 +50,9 @@ pub enum ExtractError {
     /// More text than is kept of one item.
     #[error("its text has more than {0} bytes")]
     TooLarge(usize),
+    /// An element of the page with more attributes than are read.
+    #[error("it cannot be read: one of its elements has more than {0} attributes")]
+    TooManyAttributes(usize),
     /// It breaks the rules of its type, or breaks whoever reads it.
     #[error("it cannot be read: {0}")]
     Failed(String),
@@ -56,7 +65,7 @@ impl ExtractError {
             Self::Empty => Fault::EmptyContent,
             Self::Unsupported(_) => Fault::UnsupportedType,
             Self::TooLarge(_) => Fault::TooLarge,
-            Self::Failed(_) => Fault::ExtractFailed,
+            Self::TooManyAttributes(_) | Self::Failed(_) => Fault::ExtractFailed,
         }
     }
 }
@@ -111,6 +120,21 @@ pub fn extract(
     url: Option<&str>,
     settings: &ExtractSettings,
 ) -> Result<Extracted, ExtractError> {
+    let work = || extract_here(media_type, charset, body, url, settings);
+    match Format::of(media_type) {
+        Some(Format::Html) => on_large_stack(work).unwrap_or_else(|error| Err(ExtractError::Failed(error.to_string()))),
+        _ => work(),
+    }
+}
+
+/// The same on this thread, whose stack is large enough for a page.
+fn extract_here(
+    media_type: &str,
+    charset: Option<&str>,
+    body: &[u8],
+    url: Option<&str>,
+    settings: &ExtractSettings,
+) -> Result<Extracted, ExtractError> {
     let format = Format::of(media_type).ok_or_else(|| ExtractError::Unsupported(short(media_type)))?;
     let decoded = || charset::decode(body, charset, matches!(format, Format::Html | Format::Xml), url);
     let (title, markdown) = match format {
@@ -132,6 +156,17 @@ pub fn extract(
     let title = named.or_else(from_text).or_else(|| url.and_then(file_name));
     let kind = if format == Format::Html { MemoryType::Page } else { MemoryType::Document };
     Ok(Extracted { title, markdown, kind })
+}
+
+/// Runs `work` on a thread whose stack holds the tree of a page.
+fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    /// For trees of `depth_max` and one step of the parser more, in builds without optimisation too.
+    const STACK_BYTES: usize = 128 * 1024 * 1024;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("extract".to_owned()).stack_size(STACK_BYTES);
+        let running = thread.spawn_scoped(scope, work)?;
+        running.join().map_err(|_| io::Error::other("the reading thread panicked"))
+    })
 }
 
 /// The last part of the URL's path, for files that say nothing about themselves.
@@ -197,6 +232,7 @@ mod tests {
             ExtractError::Empty,
             ExtractError::Unsupported("a/b".into()),
             ExtractError::TooLarge(3),
+            ExtractError::TooManyAttributes(4),
             ExtractError::Failed("x".into()),
         ];
         for error in all {

@@ -60,7 +60,7 @@ impl Default for Settings {
 
 impl Settings {
     /// What cannot be meant.
-    pub fn problems(&self) -> Vec<String> {
+    pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         for (name, value) in [
             ("page_memories", self.page_memories),
@@ -68,7 +68,7 @@ impl Settings {
             ("threads_max", self.threads_max),
         ] {
             if value == 0 {
-                problems.push(format!("knowledge.search.index.{name} must be at least 1"));
+                problems.push((name.to_owned(), "must be at least 1".to_owned()));
             }
         }
         problems

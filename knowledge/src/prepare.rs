@@ -150,10 +150,10 @@ impl Pipeline {
         &self.0
     }
 
-    /// Prepares an item. Dropping the future gives up what has not begun.
-    pub async fn prepare(&self, item: &Item, wanted: &FilterSettings) -> Prepared {
+    /// Prepares an item of `account`. Dropping the future gives up what has not begun.
+    pub async fn prepare(&self, account: &UserAccountId, item: &Item, wanted: &FilterSettings) -> Prepared {
         let raw = match item {
-            Item::Url(url) => self.page(url).await,
+            Item::Url(url) => self.page(account, url).await,
             Item::Note { content, title, kind } => note(content, title.as_deref(), *kind),
         };
         match raw {
@@ -165,7 +165,7 @@ impl Pipeline {
         }
     }
 
-    async fn page(&self, url: &str) -> Result<Raw, Left> {
+    async fn page(&self, account: &UserAccountId, url: &str) -> Result<Raw, Left> {
         let fault = |fault: Fault, why: &dyn std::error::Error| Left::Fault(fault, why.to_string());
         let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
         let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
@@ -178,8 +178,8 @@ impl Pipeline {
             url: Some(fetched.url.as_str().to_owned()),
             body: fetched.body,
         };
-        let extracted = self.0.extractor.extract(source).await.map_err(|error| fault(error.fault(), &error))?;
-        let Extracted { title, markdown, kind } = extracted;
+        let extracted = self.0.extractor.extract(source, account).await;
+        let Extracted { title, markdown, kind } = extracted.map_err(|error| fault(error.fault(), &error))?;
         let canonical = url.canonical();
         Ok(Raw {
             kind,

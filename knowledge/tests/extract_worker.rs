@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::ids::UserAccountId;
 use domain::item::Fault;
 use knowledge::extract::{ExtractError, ExtractSettings, Extracted, Extractor, Source, WorkerCommand};
 
 fn extractor(settings: ExtractSettings) -> Extractor {
     let program = env!("CARGO_BIN_EXE_extract-worker").into();
     Extractor::new(WorkerCommand { program, args: vec![] }, settings)
+}
+
+#[expect(clippy::unwrap_used, reason = "it is an account")]
+fn account() -> UserAccountId {
+    "account".parse().unwrap()
 }
 
 async fn read(media_type: &str, body: impl Into<Bytes>, settings: ExtractSettings) -> Result<Extracted, ExtractError> {
@@ -18,7 +24,7 @@ async fn read(media_type: &str, body: impl Into<Bytes>, settings: ExtractSetting
         url: Some("https://example.com/boats".into()),
         body: body.into(),
     };
-    extractor(settings).extract(source).await
+    extractor(settings).extract(source, &account()).await
 }
 
 #[tokio::test]
@@ -49,6 +55,16 @@ async fn a_page_of_ten_mebibytes_ends_within_its_bounds() {
     let settings = ExtractSettings { timeout: Duration::from_mins(1), ..ExtractSettings::default() };
     let markdown = read("text/html", body, settings).await.unwrap().markdown;
     assert!(markdown.matches("Some words of a large page, **many** times.").count() > 9000);
+}
+
+#[tokio::test]
+async fn a_page_of_a_million_attributes_is_refused_and_costs_no_time() {
+    let attributes = (0..1_000_000).map(|number| format!(" a{number}=1")).collect::<Vec<_>>().concat();
+    let settings = ExtractSettings { timeout: Duration::from_mins(1), ..ExtractSettings::default() };
+    for page in [format!("<p{attributes}>words"), format!("<p>words</p{attributes}"), "<body a=1>".repeat(400_000)] {
+        let error = read("text/html", page, settings.clone()).await.err();
+        assert_eq!(error, Some(ExtractError::TooManyAttributes(settings.attributes_max)));
+    }
 }
 
 #[cfg(target_os = "linux")]

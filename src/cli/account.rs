@@ -1,5 +1,6 @@
 //! `attache account`: the account for which the agent acts, at a glance.
 
+use domain::foreign::visible;
 use wire::account::{AccountSummary, Agents};
 
 use super::remote::{As, Remote};
@@ -26,7 +27,7 @@ fn shown(summary: &AccountSummary) -> String {
             (None, None) => "nobody yet".to_owned(),
         };
         lines.push(format!("account    {}", terminal::styled(STRONG, &account.id)));
-        lines.push(format!("owner      {}", terminal::harmless(&owner)));
+        lines.push(format!("owner      {}", visible(&owner)));
     }
     if let Some(usage) = &sections.plan_and_usage {
         let (memory, retrospective) = (usage.memory.percent_left, usage.retrospective.percent_left);

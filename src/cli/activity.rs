@@ -73,7 +73,7 @@ async fn follow(client: &Client, mut query: ActivityQuery, page: &mut ActivityPa
 fn shown(page: &ActivityPage, is_filtered: bool) -> String {
     let Some(Value::Array(events)) = page.upstream.get("events") else {
         // Another statistics service has another shape, of which nothing is known here.
-        return format!("{:#}", json!(page.upstream));
+        return output::layout(&json!(page.upstream));
     };
     let mut parts = vec![if events.is_empty() {
         if is_filtered { "nothing that fits was recorded" } else { "nothing was recorded yet" }.to_owned()

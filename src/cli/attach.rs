@@ -80,7 +80,7 @@ pub async fn attach(arguments: Arguments) -> Done {
                 "verification_uri_complete": code.verification_uri_complete,
                 "until": date_time(pending.until),
             });
-            output::say(&format!("{known:#}"));
+            output::say_json(&known);
         }
         return Ok(());
     }

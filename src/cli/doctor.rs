@@ -3,6 +3,7 @@
 mod clock;
 mod data;
 mod database;
+mod extraction;
 mod server;
 mod upstream;
 
@@ -80,6 +81,7 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     findings.extend(database::look(settings, arguments.deep, &mut witnesses).await);
     findings.extend(upstream::look(settings, arguments.deep, &mut witnesses).await);
     findings.extend(server::look(settings).await);
+    findings.push(extraction::look(settings).await);
     findings.push(clock::judge(Clock::system().now(), &witnesses));
     let bad = findings.iter().filter(|finding| finding.state == State::Bad).count();
     let told = || findings.iter().map(Finding::told).collect::<Vec<_>>().join("\n");

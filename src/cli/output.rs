@@ -3,10 +3,9 @@
 use std::io::{self, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use domain::foreign::{escaped, visible};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-
-use super::terminal::harmless;
 
 /// Prints one line to standard output. A reader that went away is no reason to fail.
 pub fn say(line: &str) {
@@ -25,6 +24,21 @@ pub fn aside(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// Prints a JSON value over several lines.
+pub fn say_json(value: &Value) {
+    say(&layout(value));
+}
+
+/// Prints a JSON value in one line.
+pub fn say_json_line(value: &Value) {
+    say(&escaped(&value.to_string()));
+}
+
+/// JSON as it is printed: over several lines, with everything escaped that a terminal would obey.
+pub fn layout(value: &Value) -> String {
+    escaped(&format!("{value:#}"))
+}
+
 /// Prints to standard error.
 pub fn complain(reason: &str) {
     let _ = writeln!(io::stderr().lock(), "attache: {reason}");
@@ -32,7 +46,7 @@ pub fn complain(reason: &str) {
 
 /// Prints `value` as JSON, or `human` for a person.
 pub fn show(json: bool, value: &Value, human: impl FnOnce() -> String) {
-    if json { say(&format!("{value:#}")) } else { say(&human()) }
+    if json { say_json(value) } else { say(&human()) }
 }
 
 /// Tells what is going on: where a person reads, or beside the JSON.
@@ -47,7 +61,7 @@ pub fn tell(json: bool, line: &str) {
 /// Prints a list: as a JSON array, or as a table with the members of `columns`.
 pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     if json {
-        say(&format!("{:#}", Value::from(rows)));
+        say_json(&Value::from(rows));
     } else if rows.is_empty() {
         say("nothing there");
     } else {
@@ -58,7 +72,7 @@ pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
 
 /// Columns under their names; what does not fit the terminal is broken into lines.
 pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| harmless(cell)).collect()).collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     // An id that is broken over lines can be copied by nobody.
     let is_id = |text: &String| uuid::Uuid::try_parse(text).is_ok();
     let has_ids = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(is_id));
@@ -97,6 +111,12 @@ mod tests {
     fn what_others_wrote_does_nothing_to_the_terminal() {
         let rows = [vec!["a\u{1b}]0;owned\u{7}\nb\u{9b}2J".to_owned()]];
         assert_eq!(table(&["type"], rows), "type\na ]0;owned  b 2J");
+    }
+
+    #[test]
+    fn json_is_printed_without_what_a_terminal_obeys() {
+        let value = serde_json::json!({ "name": "\u{9b}2J\u{202e}" });
+        assert_eq!(layout(&value), "{\n  \"name\": \"\\u009b2J\\u202e\"\n}");
     }
 
     #[test]

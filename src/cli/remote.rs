@@ -3,13 +3,13 @@
 use chrono::TimeDelta;
 use clap::{Args, ValueEnum};
 use client::{Client, Credential, Error};
+use domain::foreign::visible;
 use domain::secret::{Secret, SecretKind};
 use domain::{Clock, Timestamp};
 use wire::agent_auth::TokenResult;
 
 use super::Failure;
 use super::profile::{Agent, Folder, Machine, Profile};
-use super::terminal::harmless;
 
 /// Where a server is when nobody says.
 const URL: &str = "http://127.0.0.1:8080";
@@ -347,7 +347,7 @@ pub fn failed(error: Error) -> Failure {
         }
     }
     // Partly the server's own words.
-    let text = harmless(&text);
+    let text = visible(&text);
     let advice = match (&error, error.code()) {
         (Error::Unreachable { .. }, _) => "is it running, and is --url right?",
         (Error::Unreadable { .. }, _) => "is --url that of an attache server?",

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use domain::excerpt::excerpt;
+use domain::foreign::visible;
 use domain::words;
 use serde_json::json;
 use wire::knowledge::{SearchRequest, SearchResult};
@@ -92,7 +93,7 @@ fn similarity(similarity: f64) -> String {
 
 /// In one line, without what a terminal would obey.
 fn words_of(text: &str) -> String {
-    terminal::harmless(text).split_whitespace().collect::<Vec<_>>().join(" ")
+    visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A passage often begins with the heading that is its title, which stands above it already.

@@ -2,6 +2,7 @@
 
 use clap::Subcommand;
 use client::Client;
+use domain::foreign::visible;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use wire::knowledge::Space;
@@ -35,11 +36,7 @@ pub async fn run(command: Command) -> Done {
         Command::Create { name, public, remote } => {
             let space = remote.open()?.with_key()?.space_create(&name, public).await.map_err(failed)?;
             output::show(remote.json, &json!(space), || {
-                format!(
-                    "space {} is made: {}",
-                    terminal::styled(terminal::STRONG, terminal::harmless(&space.name)),
-                    space.id
-                )
+                format!("space {} is made: {}", terminal::styled(terminal::STRONG, visible(&space.name)), space.id)
             });
         }
         Command::List { remote } => {
@@ -47,7 +44,7 @@ pub async fn run(command: Command) -> Done {
             let row = |space: &Space| {
                 let mut row = json!(space);
                 if !remote.json {
-                    row["name"] = json!(terminal::harmless(&space.name));
+                    row["name"] = json!(visible(&space.name));
                     row["access"] = row["accessType"].take();
                     row["public"] = json!(if space.is_public { "yes" } else { "no" });
                     row["created"] = row["createdAt"].take();

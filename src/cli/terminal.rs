@@ -50,16 +50,6 @@ pub fn styled(style: Style, words: impl std::fmt::Display) -> String {
     }
 }
 
-/// Words from elsewhere, without what a terminal would obey: control characters, and those that turn the direction of the words around
-/// them, so that a line reads otherwise than it is (Unicode Standard Annex 9, section 2).
-pub fn harmless(words: &str) -> String {
-    let obeyed = |character: char| {
-        character.is_control()
-            || matches!(character, '\u{061c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    words.chars().map(|character| if obeyed(character) { ' ' } else { character }).collect()
-}
-
 /// Turns on standard error until it is dropped or finished; invisible where no person looks.
 pub fn spinner(words: impl Into<String>) -> ProgressBar {
     let target = if has_bars() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -111,16 +101,4 @@ pub fn qr_code(link: &str) -> Option<String> {
         code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).quiet_zone(true).build();
     let lines: Vec<String> = picture.lines().map(|line| styled(PICTURE, line)).collect();
     Some(lines.join("\n"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_from_elsewhere_move_no_cursor_and_turn_no_line_around() {
-        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{9b}d"), "a [2Jb c d");
-        assert_eq!(harmless("txt.\u{202e}exe\u{2066}!\u{200f}"), "txt. exe ! ");
-        assert_eq!(harmless("Grüße, 世界, שלום"), "Grüße, 世界, שלום");
-    }
 }

@@ -85,7 +85,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
         Err(fault) => {
             let bad = json!({ "valid": false, "member": fault.member(), "fault": fault.to_string() });
             if json {
-                output::say(&format!("{bad:#}"));
+                output::say_json(&bad);
             }
             return Err(Failure::Refused(format!("the proof does not hold: {fault}")));
         }

@@ -43,9 +43,13 @@ pub struct ActorsSettings {
 }
 
 impl ActorsSettings {
-    /// The settings of one kind; of `[actors]` itself for a kind that has none of its own.
+    /// The settings of one of [`KINDS`]. Another kind is a mistake of this program: it has what `[actors]` says, and the log says so.
     pub fn of(&self, kind: &str) -> &ActorSettings {
-        self.kinds.get(kind).unwrap_or(&self.base)
+        self.kinds.get(kind).unwrap_or_else(|| {
+            debug_assert!(false, "\"{kind}\" is no kind of actor");
+            tracing::error!(actor.kind = kind, "an actor of an unknown kind has no settings of its own");
+            &self.base
+        })
     }
 
     pub(super) fn problems(&self) -> Vec<(String, String)> {
@@ -127,6 +131,12 @@ mod tests {
         assert_eq!(settings.of("intake").queue_max, 400);
         assert!((settings.of("intake").restart.jitter - 0.5).abs() < f64::EPSILON);
         assert_eq!(read(r#"{"claims": {"idle_after": "9s"}}"#).of("claims").idle_after, Duration::from_secs(9));
+    }
+
+    #[test]
+    #[should_panic(expected = "\"intakes\" is no kind of actor")]
+    fn a_kind_that_is_none_is_a_mistake() {
+        read("{}").of("intakes");
     }
 
     #[test]

@@ -71,17 +71,13 @@ impl KnowledgeSettings {
         fn below<F: ToString, R: ToString>(name: &str, found: Vec<(F, R)>) -> Vec<(String, String)> {
             found.into_iter().map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string())).collect()
         }
-        let search = self.search.problems().into_iter().filter_map(|problem| {
-            let (place, rule) = problem.strip_prefix("knowledge.")?.split_once(' ')?;
-            Some((place.to_owned(), rule.to_owned()))
-        });
         let mut found = below("batch", self.batch.problems());
         found.extend(below("fetch", self.fetch.problems()));
         found.extend(below("extract", self.extract.problems()));
         found.extend(below("llm", self.llm.problems()));
         found.extend(below("chunk", self.chunk.problems()));
         found.extend(below("embedding", self.embedding.problems()));
-        found.extend(search);
+        found.extend(below("search", self.search.problems()));
         if self.embed_missing_every.is_zero() {
             found.push(("embed_missing_every".to_owned(), "must be longer than 0s".to_owned()));
         }

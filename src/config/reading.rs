@@ -89,13 +89,29 @@ pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, S
             problems.push(Problem { place: value.place.clone(), path: value.path.join("."), reason });
         }
     }
-    let settings: Settings = serde_json::from_value(tree).unwrap_or_default();
+    let settings = match together(tree) {
+        Ok(settings) => settings,
+        Err(reason) => {
+            problems.push(Problem { place: name.to_owned(), path: String::new(), reason });
+            return Err(Problems(problems));
+        }
+    };
     for (path, reason) in settings.problems() {
-        let source = given.iter().rev().find(|value| path.starts_with(&value.path.join(".")));
+        let source = given.iter().rev().find(|value| is_within(&path, &value.path.join(".")));
         let place = source.map_or_else(|| name.to_owned(), |value| value.place.clone());
         problems.push(Problem { place, path, reason });
     }
     if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
+}
+
+/// Reads all values at once. Each of them fits by itself; what does not fit with the others must not be replaced by defaults in silence.
+fn together(tree: Value) -> Result<Settings, String> {
+    serde_json::from_value(tree).map_err(|error| format!("the values do not fit together: {error}"))
+}
+
+/// Whether `path` is `section`, or a knob in it.
+fn is_within(path: &str, section: &str) -> bool {
+    path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The default settings as a tree: what may be set, and what it is when it is not. Optional values are `null`.
@@ -289,6 +305,20 @@ mod tests {
         let wrong = [("ATTACHE_HTTP__BND".to_owned(), "x".to_owned())].into_iter();
         let problems = read("config.toml", "", wrong).unwrap_err();
         assert_eq!(problems.0[0].to_string(), "ATTACHE_HTTP__BND: http.bnd: is not a setting; did you mean http.bind?");
+    }
+
+    #[test]
+    fn a_mistake_is_blamed_on_the_knob_itself_and_not_on_one_whose_name_begins_alike() {
+        let environment = [("ATTACHE_SIGNIN__CODES_PER_HOUR".to_owned(), "5".to_owned())].into_iter();
+        let problems = read("config.toml", "[signin]\ncodes_per_hour_total = 0\n", environment).unwrap_err();
+        assert_eq!(problems.0[0].to_string(), "config.toml:2: signin.codes_per_hour_total: must be at least 1");
+        assert!(is_within("signin.oidc", "signin") && is_within("signin", "signin") && !is_within("sign", "signin"));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_together_are_no_defaults() {
+        let wrong = together(serde_json::json!({ "http": { "bind": 7 } })).unwrap_err();
+        assert!(wrong.starts_with("the values do not fit together: "), "{wrong}");
     }
 
     #[test]

@@ -9,16 +9,13 @@ use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten};
+use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten, REASON_CHARS_MAX};
 
 use super::auth::Caller;
 use super::body::{self, JsonBody};
 use super::error::{Answer, ApiError, Code};
 use super::query::ApiQuery;
 use crate::house::House;
-
-/// Characters of a `reason`.
-const REASON_MAX: usize = 256;
 
 /// How long the answer waits for the statistics service. A person is waiting too.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -187,8 +184,8 @@ fn wanted(body: Value) -> Result<ConsentRequest, ApiError> {
         lane(name)?;
     }
     let wanted: ConsentRequest = body::fitting(body)?;
-    if wanted.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX) {
-        return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_MAX} characters")));
+    if wanted.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
+        return Err(ApiError::invalid("reason", format!("must not be longer than {REASON_CHARS_MAX} characters")));
     }
     Ok(wanted)
 }

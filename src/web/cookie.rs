@@ -158,4 +158,22 @@ mod tests {
             assert_eq!(session(twice, secure), None);
         }
     }
+
+    #[test]
+    fn cookie_soak() {
+        let words = &["attache.session_token=", "__Secure-", "__Host-", ";", "; ", "=", "\"", ",", "\t", "\u{e9}"];
+        fuzz::run("cookie", words, |text| {
+            let Ok(value) = axum::http::HeaderValue::from_bytes(text) else { return };
+            let headers = HeaderMap::from_iter([(COOKIE, value)]);
+            for is_secure in [true, false] {
+                let Some(secret) = found(&headers, "__Secure-", "attache", "session_token", is_secure) else {
+                    continue;
+                };
+                let secret = secret.as_bytes();
+                assert!(!secret.contains(&b';'), "a value of two cookies");
+                let is_sent = secret.is_empty() || text.windows(secret.len()).any(|part| part == secret);
+                assert!(is_sent, "a value that was not sent");
+            }
+        });
+    }
 }

@@ -108,7 +108,7 @@ pub async fn ask(
 ) -> Answer {
     house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
     let next = ours(asked.next.as_deref());
-    let Ok(email) = asked.email.parse::<Email>() else {
+    let Some(email) = asked.email.parse::<Email>().ok().filter(Email::is_mailable) else {
         let fault = Some("This is not an e-mail address. It looks like name@example.com.");
         let shown = sign_in_page(&house, Frame::new(&house, visitor.as_ref()), asked.email, next, fault);
         return Ok(page(StatusCode::BAD_REQUEST, &shown));

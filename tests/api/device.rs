@@ -224,6 +224,32 @@ both! {
         assert_eq!(attached_to(&world, &machine).await, Some(account));
     }
 
+    async fn the_name_of_a_computer_turns_no_words_around_and_hides_none(world: World) {
+        let person = world.person("ada@example.com").await;
+        let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
+        let browser = Browser::new(&world);
+        browser.put("attache.session_token", pair.split_once('=').unwrap().1);
+        let uuid = world.chance().uuid_v7(world.clock().now()).to_string();
+        let name = "laptop\u{202e}gnp.exe\u{200b}!";
+        let body = json!({ "user_cuid": world.chance().cuid2(), "machine_uuid": uuid, "name": name });
+        let answer = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
+        let machine = Machine { user_cuid: text(&body, "user_cuid").into(), uuid, secret: text(&answer, "machine_secret").into() };
+        let (device_code, user_code) = asking(&world, &machine).await;
+        let shown = |page: &str| {
+            assert!(page.contains("laptopgnp.exe!"), "{page}");
+            assert!(!page.contains(['\u{202e}', '\u{200b}']), "{page}");
+        };
+        shown(browser.get(&format!("/device?user_code={user_code}")).await.page(200));
+        browser.submit("/device", &[("user_code", &user_code), ("decision", "approve")]).await;
+        world.device_token(&device_code).await.expect(200);
+        for path in ["/account", &format!("/account/computers/{}/detach", machine.uuid), "/account/consent"] {
+            shown(browser.get(path).await.page(200));
+        }
+        // Programs get the name as it was given.
+        let computers = world.get("/api/v1/account", &person.cookie).await.expect(200);
+        assert!(computers.to_string().contains(name), "{computers}");
+    }
+
     async fn pressing_the_button_twice_tells_what_became_of_it(world: World) {
         let person = world.person("ada@example.com").await;
         let Credential::Cookie(pair) = &person.cookie else { unreachable!() };

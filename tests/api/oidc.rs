@@ -6,7 +6,7 @@ use std::time::Duration;
 use attache::config::OidcSettings;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
+use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Forged, Provider};
 use reqwest::Url;
 use serde_json::{Value, json};
 
@@ -165,6 +165,32 @@ async fn an_errand_is_the_servers_and_is_completed_once() {
     let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
     world.advance(Duration::from_hours(1));
     back(&late, &returned).await.page(400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_another_client_or_from_the_future_signs_nobody_in() {
+    let own = Forged { authorized_party: Some(CLIENT_ID.into()), ..Forged::default() };
+    let clocks_differ = Forged { issued_in: Some(30), signed_in_in: Some(30), ..Forged::default() };
+    let other = Forged { authorized_party: Some("another-client".into()), ..Forged::default() };
+    let issued_later = Forged { issued_in: Some(600), ..Forged::default() };
+    let signed_in_later = Forged { signed_in_in: Some(600), ..Forged::default() };
+    for (forged, enters) in
+        [(own, true), (clocks_differ, true), (other, false), (issued_later, false), (signed_in_later, false)]
+    {
+        let accounts = [Account::verified("ada", "ada@example.com")];
+        let Some(provider) = Provider::forging(REDIRECT, &accounts, EmailClaims::IdToken, Some(&forged)) else {
+            return;
+        };
+        let world = with(&provider).await;
+        let browser = Browser::new(&world);
+        let returned = back(&browser, &provider.sign_in(&begin(&browser, "").await, "ada").await).await;
+        if enters {
+            returned.goes_to("/account");
+        } else {
+            assert!(returned.page(403).contains("You were not signed in"), "{forged:?}");
+        }
+        assert_eq!(browser.cookie(SESSION).is_some(), enters, "{forged:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -257,7 +257,14 @@ async fn where_accounts_are_made_by_operators_a_person_signs_in_without_one() {
 async fn what_is_no_address_is_told_where_it_was_typed() {
     let world = World::new().await;
     let browser = Browser::new(&world);
-    for wrong in ["", "ada", "<script>alert(1)</script>@example.com", "Ada <ada@example.com>"] {
+    for wrong in [
+        "",
+        "ada",
+        "<script>alert(1)</script>@example.com",
+        "Ada <ada@example.com>",
+        "\"victim@example.com\"@evil.com",
+        "\"a b\"@x",
+    ] {
         let answer = browser.submit("/signin", &[("email", wrong)]).await;
         let page = answer.page(400);
         assert!(page.contains("not an e-mail address") && page.contains("aria-invalid"), "{page}");

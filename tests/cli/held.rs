@@ -100,6 +100,24 @@ async fn a_resend_releases_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_sender_wrote_reaches_the_terminal_as_a_command() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = flow::machine(&home, &server).await;
+    let hostile = Chain::new(&machine).peek_with(|event| event["event_type"] = json!("a\u{9b}2J\u{202e}\u{200b}b"));
+    flow::event(&server, &machine, &hostile).await.held();
+    let obeyed = |text: &str| text.contains(['\u{9b}', '\u{202e}', '\u{200b}', '\u{1b}']);
+    let listed = home.run(&["admin", "held", "list", "--json"]);
+    let id = flow::text(&listed.json()[0], "id");
+    let shown = home.run(&["admin", "held", "show", &id, "--json"]);
+    let body: Value = serde_json::from_str(shown.json()["body"].as_str().unwrap()).unwrap();
+    assert_eq!(body["event_type"], hostile["event_type"], "escaped, and the same value");
+    for done in [listed, shown, home.run(&["admin", "held", "list"]), home.run(&["admin", "held", "show", &id])] {
+        assert!(!done.said().is_empty() && !obeyed(&done.stdout), "{done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_is_listed_shown_and_discarded() {
     let home = Home::new();
     let server = home.serve().await;

@@ -34,6 +34,8 @@ mod keys;
 mod manual;
 mod profile;
 mod proof;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod search;
 mod secrets;
 mod serve;

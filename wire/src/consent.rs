@@ -45,6 +45,9 @@ pub struct ConsentRecord {
     pub set_by: Author,
 }
 
+/// Characters of a `reason`. The attribute below wants a literal; a test compares it with this constant.
+pub const REASON_CHARS_MAX: usize = 256;
+
 /// The body of `POST /api/v1/consent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,4 +77,15 @@ pub struct ConsentWritten {
     pub level: ConsentLevel,
     /// Rows that changed.
     pub written: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_described_limit_of_a_reason_is_the_one_that_is_enforced() {
+        let schema = serde_json::to_value(<ConsentRequest as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["properties"]["reason"]["maxLength"], REASON_CHARS_MAX);
+    }
 }

@@ -96,6 +96,15 @@ pub struct Owner {
     pub last_name: String,
 }
 
+/// Bytes of a search's query. The attributes below want literals; a test compares them with these constants.
+pub const QUERY_BYTES_MAX: usize = 4096;
+/// Documents that one search may ask for.
+pub const SEARCH_LIMIT_MAX: u32 = 50;
+/// Documents when none are asked for.
+pub const SEARCH_LIMIT: u32 = 10;
+/// Spaces that one search may name.
+pub const SEARCH_SPACES_MAX: usize = 50;
+
 /// The body of `POST /v1/search`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchRequest {
@@ -303,4 +312,21 @@ pub struct Memory {
     /// Where it is, as far as the key reaches.
     #[schema(value_type = Vec<schema::UuidV7>)]
     pub spaces: Vec<SpaceId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_described_limits_of_a_search_are_those_that_are_enforced() {
+        let schema = serde_json::to_value(<SearchRequest as utoipa::PartialSchema>::schema()).unwrap();
+        let of = |member: &str, rule: &str| schema["properties"][member][rule].as_f64();
+        assert_eq!(of("query", "maxLength"), u32::try_from(QUERY_BYTES_MAX).ok().map(f64::from));
+        assert_eq!(
+            (of("limit", "maximum"), of("limit", "default")),
+            (Some(SEARCH_LIMIT_MAX.into()), Some(SEARCH_LIMIT.into()))
+        );
+        assert_eq!(of("spaces", "maxItems"), u32::try_from(SEARCH_SPACES_MAX).ok().map(f64::from));
+    }
 }

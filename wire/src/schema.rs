@@ -11,7 +11,7 @@ use domain::claim::RegistrationType;
 use domain::consent::{Author, ConsentLevel as Level};
 use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CHARS_MAX};
 use domain::memory::MemoryType as Kind;
-use domain::space::AccessType as Access;
+use domain::space::{AccessType as Access, NAME_CHARS_MAX};
 use domain::{lane, usage};
 use serde_json::Value;
 use utoipa::openapi::schema::{
@@ -198,10 +198,9 @@ pub(crate) fn name_or_null() -> Object {
 }
 
 fn named_by() -> ObjectBuilder {
-    const CHARS_MAX: usize = 100;
     let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
     let text = "1 to 100 characters on one line, not all of them blanks.";
-    let named = ObjectBuilder::new().pattern(Some(pattern)).min_length(Some(1)).max_length(Some(CHARS_MAX));
+    let named = ObjectBuilder::new().pattern(Some(pattern)).min_length(Some(1)).max_length(Some(NAME_CHARS_MAX));
     named.description(Some(text))
 }
 

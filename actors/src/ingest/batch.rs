@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use domain::batch::{End, Item, Journal, Outcome};
 use domain::filter::FilterSettings;
-use domain::ids::BatchId;
+use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use futures_util::FutureExt;
 use knowledge::Prepared;
@@ -206,10 +206,11 @@ impl BatchAdd {
             let Some(entry) = state.waiting.remove(at) else { break };
             let (wiring, myself) = (Arc::clone(&self.wiring), myself.clone());
             let (id, index, filter) = (state.batch.id, entry.0, Arc::clone(&filter));
+            let account = state.batch.account.clone();
             state.working.push(entry);
             state.tasks.spawn(async move {
                 let prepared = match wiring.store.batch_item(id, index).await {
-                    Ok(Some(item)) => Some(prepare(&wiring, &item, &filter).await),
+                    Ok(Some(item)) => Some(prepare(&wiring, &account, &item, &filter).await),
                     Ok(None) => None,
                     Err(error) => {
                         tracing::warn!(batch.id = %id, error = %error, "an item of a batch could not be read");
@@ -335,8 +336,8 @@ impl BatchState {
 }
 
 /// An item that makes its code panic is left out; the others must not wait for it for ever.
-async fn prepare(wiring: &Wiring, item: &Item, filter: &FilterSettings) -> Prepared {
-    let prepared = AssertUnwindSafe(wiring.pipeline.prepare(item, filter)).catch_unwind().await;
+async fn prepare(wiring: &Wiring, account: &UserAccountId, item: &Item, filter: &FilterSettings) -> Prepared {
+    let prepared = AssertUnwindSafe(wiring.pipeline.prepare(account, item, filter)).catch_unwind().await;
     prepared.unwrap_or_else(|_panic| {
         tracing::error!("preparing an item panicked");
         Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its content could not be read"))

@@ -1,11 +1,11 @@
 //! The main content of a page, as Markdown.
 //!
-//! 1. The page is parsed in small steps and left where it gets too deep or too large: parsers of HTML are quadratic in both.
+//! 1. `tree` parses the page as far as it stays within bounds.
 //! 2. `dom_smoothie` finds the main content. When it finds hardly anything, the whole body is taken: too much is found again, nothing is
 //!    not.
 //! 3. Links become absolute, those that lead nowhere lose their address; `htmd` writes Markdown.
 //!
-//! All of it runs on a thread with a large stack, because the writer of Markdown descends recursively.
+//! The writer of Markdown descends recursively: all of it needs a thread with a large stack.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,18 +13,9 @@ use dom_query::{Document, NodeRef, Selection};
 use dom_smoothie::{Config, Readability};
 use htmd::HtmlToMarkdown;
 use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
-use html5ever::tendril::{StrTendril, TendrilSink};
-use html5ever::tree_builder::TreeBuilderOpts;
-use html5ever::{ParseOpts, parse_document};
 use url::Url;
 
-use super::{ExtractError, ExtractSettings, short, text};
-
-/// Bytes that are parsed between two looks at the tree. Short start tags have three bytes, so it deepens by some 700 elements at most.
-const STEP_BYTES: usize = 2048;
-
-/// Stack for trees of `depth_max` and one step more, in builds without optimisation too.
-const STACK_BYTES: usize = 128 * 1024 * 1024;
+use super::{ExtractError, ExtractSettings, short, text, tree};
 
 /// Main content with fewer characters than this is not believed to be it, if the page has [`TIMES_MORE`] times as many.
 const MAIN_CHARS_MIN: usize = 250;
@@ -42,19 +33,14 @@ const ARTICLE: &str = "#readability-page-1";
 const SURROUNDINGS: &str =
     "nav, footer, aside, [role=navigation], [role=banner], [role=contentinfo], [hidden], [aria-hidden=true]";
 
-/// Title and Markdown.
+/// Title and Markdown. Runs on a thread with a large stack.
 pub(super) fn read(
     html: &str,
     url: Option<&str>,
     settings: &ExtractSettings,
 ) -> Result<(Option<String>, String), ExtractError> {
-    let work = || catch_unwind(AssertUnwindSafe(|| convert(html, url, settings)));
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("html".to_owned()).stack_size(STACK_BYTES);
-        let running = thread.spawn_scoped(scope, work).map_err(|error| ExtractError::Failed(error.to_string()))?;
-        let gave_up = || ExtractError::Failed("the HTML library gave up".to_owned());
-        running.join().map_err(|_| gave_up())?.map_err(|_| gave_up())?
-    })
+    catch_unwind(AssertUnwindSafe(|| convert(html, url, settings)))
+        .unwrap_or_else(|_| Err(ExtractError::Failed("the HTML library gave up".to_owned())))
 }
 
 fn convert(
@@ -62,7 +48,7 @@ fn convert(
     url: Option<&str>,
     settings: &ExtractSettings,
 ) -> Result<(Option<String>, String), ExtractError> {
-    let document = parse(html, settings);
+    let document = tree::parse(html, settings)?;
     let base = base(&document, url);
     let whole = document.clone();
     let mut readability = Readability::with_document(document, None, Some(Config::default()))
@@ -86,28 +72,6 @@ fn convert(
     let whole = markdown(&body, base.as_ref());
     let is_most = letters(&main) * TIMES_MORE >= letters(&whole);
     Ok((title, if is_most { main } else { whole }))
-}
-
-/// The page's tree, as far as it stays within bounds.
-fn parse(html: &str, settings: &ExtractSettings) -> Document {
-    let tree_builder = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
-    let mut parser = parse_document(Document::default(), ParseOpts { tree_builder, ..ParseOpts::default() });
-    let mut rest = html;
-    while !rest.is_empty() {
-        let (step, after) = rest.split_at(rest.floor_char_boundary(STEP_BYTES.min(rest.len())));
-        rest = after;
-        parser.process(StrTendril::from(step));
-        let tree = &parser.tokenizer.sink.sink.tree;
-        if tree.len() > settings.nodes_max || newest_depth(&tree.root()) > settings.depth_max {
-            break;
-        }
-    }
-    parser.finish()
-}
-
-/// How deep the parser is in the tree: what it works on is the last child of the last child.
-fn newest_depth(root: &NodeRef<'_>) -> usize {
-    std::iter::successors(root.last_child(), NodeRef::last_child).count()
 }
 
 /// What relative addresses of the page are relative to (HTML, section 4.2.3).
@@ -176,10 +140,12 @@ fn letters(markdown: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::on_large_stack;
     use super::*;
 
     fn read(html: &str) -> (Option<String>, String) {
-        super::read(html, Some("https://example.com/a/b?c#d"), &ExtractSettings::default()).unwrap()
+        let url = Some("https://example.com/a/b?c#d");
+        on_large_stack(|| super::read(html, url, &ExtractSettings::default())).unwrap().unwrap()
     }
 
     fn markdown_of(html: &str) -> String {
@@ -257,16 +223,5 @@ mod tests {
             let markdown = markdown_of(&format!("{words}{}", unit.repeat(count)));
             assert!(markdown.starts_with("Some words"), "{name}");
         }
-    }
-
-    #[test]
-    fn a_tree_stays_within_bounds() {
-        let settings = ExtractSettings { nodes_max: 1000, depth_max: 50, ..ExtractSettings::default() };
-        let wide = parse(&"<p>x".repeat(100_000), &settings);
-        assert!(wide.tree.len() < 1000 + STEP_BYTES);
-        let deep = parse(&"<i>".repeat(100_000), &settings);
-        assert!(newest_depth(&deep.tree.root()) < 50 + STEP_BYTES);
-        let whole = parse(&"<p>é</p>".repeat(100), &ExtractSettings::default());
-        assert_eq!(whole.text().chars().filter(|character| *character == 'é').count(), 100);
     }
 }

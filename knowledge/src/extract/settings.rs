@@ -21,6 +21,8 @@ pub struct ExtractSettings {
     pub nodes_max: usize,
     /// How deep the elements of a page may be nested; a page is read up to where it gets deeper.
     pub depth_max: usize,
+    /// How many attributes an element of a page may have; a page with one that has more is refused.
+    pub attributes_max: usize,
 }
 
 impl Default for ExtractSettings {
@@ -32,12 +34,16 @@ impl Default for ExtractSettings {
             markdown_bytes_max: 4 * 1024 * 1024,
             nodes_max: 500_000,
             depth_max: 512,
+            attributes_max: 1000,
         }
     }
 }
 
 /// Below this a process cannot even start.
 const MEMORY_BYTES_MIN: u64 = 128 * 1024 * 1024;
+
+/// Parsing an element takes time with the square of its attributes: above this, seconds.
+const ATTRIBUTES_MOST: usize = 20_000;
 
 /// Deeper trees than this could overflow the stack that extraction runs on.
 const DEPTH_MOST: usize = 2000;
@@ -52,6 +58,7 @@ impl ExtractSettings {
             (self.markdown_bytes_max == 0, "markdown_bytes_max", "must be at least 1"),
             (self.nodes_max == 0, "nodes_max", "must be at least 1"),
             (!(1..=DEPTH_MOST).contains(&self.depth_max), "depth_max", "must be 1 to 2000"),
+            (!(1..=ATTRIBUTES_MOST).contains(&self.attributes_max), "attributes_max", "must be 1 to 20000"),
         ];
         rules.into_iter().filter(|(broken, _, _)| *broken).map(|(_, field, rule)| (field, rule)).collect()
     }
@@ -71,7 +78,8 @@ mod tests {
             markdown_bytes_max: 0,
             nodes_max: 0,
             depth_max: 2001,
+            attributes_max: 20_001,
         };
-        assert_eq!(wrong.problems().len(), 6);
+        assert_eq!(wrong.problems().len(), 7);
     }
 }

@@ -1,9 +1,9 @@
 //! Extraction in a process that can be killed.
 //!
 //! 1. The server starts the program that [`WorkerCommand`] names: itself, with a hidden command that calls [`main`].
-//! 2. It writes one line of JSON, the head, and then the bytes; the worker answers with one line of JSON.
-//! 3. The worker limits its own memory and processor time before it reads a byte of the content; the server waits no longer than
-//!    `timeout`, reads no more than an honest answer has, and kills what has not ended by itself.
+//! 2. It writes a line of JSON with its settings, one with the head, and then the bytes; the worker answers with one line of JSON.
+//! 3. The worker enters its [`sandbox`] before it reads anything that is not the server's own, the head included; the server waits no
+//!    longer than `timeout`, reads no more than an honest answer has, and kills what has not ended by itself.
 //!
 //! A worker that dies, of whatever, is `extract_failed` for its own item and nothing else.
 
@@ -11,17 +11,17 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Once};
 
 use bytes::Bytes;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use domain::ids::UserAccountId;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use tokio::sync::Semaphore;
 
-use super::{ExtractError, ExtractSettings, Extracted, Format, extract, short};
+use super::sandbox::{self, Confinement};
+use super::shares::Shares;
+use super::{ExtractError, ExtractSettings, Extracted, Format, extract, extract_here, short};
 
 /// The program that extracts, and how it is told to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,22 +57,25 @@ pub struct Source {
 pub struct Extractor {
     command: WorkerCommand,
     settings: ExtractSettings,
-    permits: Arc<Semaphore>,
+    shares: Shares,
+    warned: Arc<Once>,
 }
 
 impl Extractor {
     /// An extractor that starts `command` for pages and PDFs.
     pub fn new(command: WorkerCommand, settings: ExtractSettings) -> Self {
-        let permits = Arc::new(Semaphore::new(settings.processes_max.max(1)));
-        Self { command, settings, permits }
+        let shares = Shares::new(settings.processes_max);
+        Self { command, settings, shares, warned: Arc::new(Once::new()) }
     }
 
-    /// Reads `source`, waiting for its turn first. Dropping the future ends the work.
-    pub async fn extract(&self, source: Source) -> Result<Extracted, ExtractError> {
-        let _permit = self.permits.acquire().await.map_err(|error| failed(&error))?;
+    /// Reads `source` for `account`, waiting for its turn first. Dropping the future ends the work.
+    pub async fn extract(&self, source: Source, account: &UserAccountId) -> Result<Extracted, ExtractError> {
+        let gone = || ExtractError::Failed("no worker gets free".to_owned());
+        let _share = self.shares.acquire(account).await.ok_or_else(gone)?;
         if Format::of(&source.media_type).is_some_and(Format::is_risky) {
-            let ended = tokio::time::timeout(self.settings.timeout, self.in_worker(&source)).await;
-            return ended.unwrap_or_else(|_| Err(ExtractError::Failed("it takes too long to read".to_owned())));
+            let answer = self.timed(&source).await?;
+            self.judge(answer.confinement);
+            return answer.result.into();
         }
         let settings = self.settings.clone();
         let here = move || {
@@ -82,22 +85,44 @@ impl Extractor {
         tokio::task::spawn_blocking(here).await.map_err(|error| failed(&error))?
     }
 
-    async fn in_worker(&self, source: &Source) -> Result<Extracted, ExtractError> {
-        let head = Head {
-            media_type: source.media_type.clone(),
-            charset: source.charset.clone(),
-            url: source.url.clone(),
-            settings: self.settings.clone(),
-        };
-        let mut line = serde_json::to_vec(&head).map_err(|error| failed(&error))?;
-        line.push(b'\n');
+    /// Has a worker read a page of one word, and returns what the kernel enforced for it.
+    pub async fn probe(&self) -> Result<Confinement, ExtractError> {
+        let body = Bytes::from_static(b"<p>word");
+        let page = Source { media_type: "text/html".to_owned(), charset: None, url: None, body };
+        let answer = self.timed(&page).await?;
+        Result::from(answer.result)?;
+        answer.confinement.ok_or_else(|| ExtractError::Failed("the worker does not say how it is confined".to_owned()))
+    }
+
+    /// Says once what the kernel does not enforce.
+    fn judge(&self, confinement: Option<Confinement>) {
+        let Some(confinement) = confinement.filter(|confinement| !confinement.is_complete()) else { return };
+        self.warned.call_once(|| {
+            tracing::warn!(
+                extract.confinement = %confinement,
+                "pages and PDFs are read without the full sandbox, because this system lacks a part of it"
+            );
+        });
+    }
+
+    async fn timed(&self, source: &Source) -> Result<Answer, ExtractError> {
+        let ended = tokio::time::timeout(self.settings.timeout, self.in_worker(source)).await;
+        ended.unwrap_or_else(|_| Err(ExtractError::Failed("it takes too long to read".to_owned())))
+    }
+
+    async fn in_worker(&self, source: &Source) -> Result<Answer, ExtractError> {
+        let Source { media_type, charset, url, .. } = source.clone();
+        let mut lines = serde_json::to_vec(&self.settings).map_err(|error| failed(&error))?;
+        lines.push(b'\n');
+        serde_json::to_writer(&mut lines, &Head { media_type, charset, url }).map_err(|error| failed(&error))?;
+        lines.push(b'\n');
         let mut child = self.start().map_err(|error| failed(&error))?;
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(ExtractError::Failed("the worker cannot be reached".to_owned()));
         };
         let write = async {
             // A worker that has stopped reading has its reason, and says it or is dead: what it answers decides.
-            let _ = stdin.write_all(&line).await;
+            let _ = stdin.write_all(&lines).await;
             let _ = stdin.write_all(&source.body).await;
             drop(stdin);
         };
@@ -114,8 +139,7 @@ impl Extractor {
         read.map_err(|error| failed(&error))?;
         let last = answer.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         match serde_json::from_slice(last) {
-            Ok(Answer::Extracted(extracted)) => Ok(extracted),
-            Ok(Answer::Refused(error)) => Err(error),
+            Ok(answer) => Ok(answer),
             Err(_) => Err(ExtractError::Failed(format!("the reading process ended: {}", end(&mut child).await))),
         }
     }
@@ -140,55 +164,76 @@ struct Head {
     media_type: String,
     charset: Option<String>,
     url: Option<String>,
-    settings: ExtractSettings,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Answer {
+    /// Not known where the sandbox was not entered.
+    confinement: Option<Confinement>,
+    #[serde(flatten)]
+    result: Outcome,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer {
+enum Outcome {
     Extracted(Extracted),
     Refused(ExtractError),
 }
 
-/// What the worker's process does: reads one head and one body, answers, and is done. `Err` when nobody listens.
-pub fn main(stdin: impl Read, mut stdout: impl Write) -> io::Result<()> {
-    /// A head without a URL of unusual length.
-    const HEAD_BYTES_MAX: u64 = 64 * 1024;
-    let mut input = io::BufReader::new(stdin);
-    let mut line = Vec::new();
-    input.by_ref().take(HEAD_BYTES_MAX).read_until(b'\n', &mut line)?;
-    let answer = match serde_json::from_slice::<Head>(&line) {
-        Ok(head) => {
-            limit(&head.settings);
-            let mut body = Vec::new();
-            input.read_to_end(&mut body)?;
-            let Head { media_type, charset, url, settings } = head;
-            match extract(&media_type, charset.as_deref(), &body, url.as_deref(), &settings) {
-                Ok(extracted) => Answer::Extracted(extracted),
-                Err(error) => Answer::Refused(error),
-            }
+impl From<Outcome> for Result<Extracted, ExtractError> {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Extracted(extracted) => Ok(extracted),
+            Outcome::Refused(error) => Err(error),
         }
-        Err(error) => Answer::Refused(failed(&error)),
-    };
-    // A library may have written to standard output without ending its line.
-    stdout.write_all(b"\n")?;
-    serde_json::to_writer(&mut stdout, &answer)?;
-    stdout.write_all(b"\n")?;
-    stdout.flush()
+    }
 }
 
-/// Bounds this process. Where the system refuses, the time that the server waits still is a bound.
-fn limit(settings: &ExtractSettings) {
-    let at_most = |bound: u64| Rlimit { current: Some(bound), maximum: Some(bound) };
-    let seconds = settings.timeout.saturating_add(Duration::from_secs(1)).as_secs();
-    for (resource, bound) in [
-        (Resource::Data, settings.memory_bytes_max),
-        (Resource::Cpu, seconds),
-        (Resource::Core, 0),
-        (Resource::Fsize, 0),
-    ] {
-        let _ = setrlimit(resource, at_most(bound));
+impl From<Result<Extracted, ExtractError>> for Outcome {
+    fn from(result: Result<Extracted, ExtractError>) -> Self {
+        result.map_or_else(Self::Refused, Self::Extracted)
     }
+}
+
+/// What the worker's process does: reads settings, one head and one body, answers, and is done. `Err` when nobody listens.
+pub fn main(stdin: impl Read + Send, mut stdout: impl Write + Send) -> io::Result<()> {
+    let mut input = io::BufReader::new(stdin);
+    match line::<ExtractSettings>(&mut input) {
+        Ok(settings) => sandbox::run(&settings, |confinement| {
+            let (confinement, result) = match confinement {
+                Ok(confinement) => (Some(confinement), read(&mut input, &settings)),
+                Err(error) => (None, Err(ExtractError::Failed(format!("its limits cannot be set: {error}")))),
+            };
+            answer(&mut stdout, &Answer { confinement, result: result.into() })
+        })?,
+        Err(error) => answer(&mut stdout, &Answer { confinement: None, result: Outcome::Refused(error) }),
+    }
+}
+
+/// One line of JSON.
+fn line<T: for<'de> Deserialize<'de>>(input: &mut impl BufRead) -> Result<T, ExtractError> {
+    /// A head without a URL of unusual length.
+    const LINE_BYTES_MAX: u64 = 64 * 1024;
+    let mut line = Vec::new();
+    input.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+    serde_json::from_slice(&line).map_err(|error| failed(&error))
+}
+
+/// The head, the body, and what is in it.
+fn read(input: &mut impl BufRead, settings: &ExtractSettings) -> Result<Extracted, ExtractError> {
+    let Head { media_type, charset, url } = line(input)?;
+    let mut body = Vec::new();
+    input.read_to_end(&mut body).map_err(|error| failed(&error))?;
+    extract_here(&media_type, charset.as_deref(), &body, url.as_deref(), settings)
+}
+
+fn answer(stdout: &mut impl Write, answer: &Answer) -> io::Result<()> {
+    // A library may have written to standard output without ending its line.
+    stdout.write_all(b"\n")?;
+    serde_json::to_writer(&mut *stdout, answer)?;
+    stdout.write_all(b"\n")?;
+    stdout.flush()
 }
 
 /// The longest honest answer: every byte of the Markdown escaped, and a title.
@@ -210,7 +255,14 @@ fn failed(error: &impl ToString) -> ExtractError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::sandbox::Degree;
     use super::*;
+
+    fn account() -> UserAccountId {
+        "account".parse().unwrap()
+    }
 
     fn shell(script: &str, settings: ExtractSettings) -> Extractor {
         let args = ["-c", script].map(OsString::from).to_vec();
@@ -221,29 +273,23 @@ mod tests {
         Source { media_type: media_type.into(), charset: None, url: None, body: Bytes::from_static(body) }
     }
 
-    fn answered(input: &[u8]) -> String {
-        let mut output = Vec::new();
-        main(input, &mut output).unwrap();
-        String::from_utf8(output).unwrap()
-    }
-
     #[tokio::test]
     async fn a_worker_that_misbehaves_fails_its_item_alone() {
         let settings = ExtractSettings { markdown_bytes_max: 1000, ..ExtractSettings::default() };
         for script in ["exit 3", "kill -9 $$", "echo nonsense", "cat /dev/zero", "cat", "exec 0<&-; echo {}"] {
             let extractor = shell(script, settings.clone());
             let big = Bytes::from(vec![b'x'; 1_000_000]);
-            let read = extractor.extract(Source { body: big, ..source("text/html", b"") }).await;
+            let read = extractor.extract(Source { body: big, ..source("text/html", b"") }, &account()).await;
             assert!(matches!(read, Err(ExtractError::Failed(_))), "{script}: {read:?}");
         }
         let missing = WorkerCommand { program: "/nowhere".into(), args: vec![] };
-        assert!(Extractor::new(missing, settings).extract(source("application/pdf", b"x")).await.is_err());
+        assert!(Extractor::new(missing, settings).extract(source("application/pdf", b"x"), &account()).await.is_err());
     }
 
     #[tokio::test]
     async fn a_worker_that_hangs_is_given_up() {
         let settings = ExtractSettings { timeout: Duration::from_millis(50), ..ExtractSettings::default() };
-        let read = shell("while :; do :; done", settings).extract(source("text/html", b"<p>x")).await;
+        let read = shell("while :; do :; done", settings).extract(source("text/html", b"<p>x"), &account()).await;
         assert_eq!(read, Err(ExtractError::Failed("it takes too long to read".into())));
     }
 
@@ -251,22 +297,71 @@ mod tests {
     async fn nothing_of_the_environment_reaches_the_worker() {
         let found = "printf '{\"extracted\":{\"title\":\"%s\",\"markdown\":\"x\",\"kind\":\"page\"}}' \"${CARGO_PKG_NAME-none}\"";
         assert!(std::env::var("CARGO_PKG_NAME").is_ok());
-        let read = shell(found, ExtractSettings::default()).extract(source("text/html", b"<p>x")).await.unwrap();
+        let read =
+            shell(found, ExtractSettings::default()).extract(source("text/html", b"<p>x"), &account()).await.unwrap();
         assert_eq!(read.title.as_deref(), Some("none"));
     }
 
     #[tokio::test]
     async fn harmless_types_need_no_process() {
         let extractor = shell("exit 1", ExtractSettings::default());
-        assert_eq!(extractor.extract(source("text/plain", b"words")).await.unwrap().markdown, "words");
-        let unknown = extractor.extract(source("image/png", b"x")).await.unwrap_err();
+        assert_eq!(extractor.extract(source("text/plain", b"words"), &account()).await.unwrap().markdown, "words");
+        let unknown = extractor.extract(source("image/png", b"x"), &account()).await.unwrap_err();
         assert_eq!(unknown, ExtractError::Unsupported("image/png".into()));
     }
 
     #[test]
     fn a_head_that_is_none_is_answered_too() {
         for input in [&b""[..], b"{}\n", b"no json\nbody"] {
-            assert!(answered(input).starts_with("\n{\"refused\":{\"error\":\"failed\""));
+            let refused = read(&mut &*input, &ExtractSettings::default());
+            assert!(matches!(refused, Err(ExtractError::Failed(_))), "{refused:?}");
+        }
+        // Settings that are none end before the sandbox of this very process.
+        let mut output = Vec::new();
+        main(&b"no json\n{}\n"[..], &mut output).unwrap();
+        let said = String::from_utf8(output).unwrap();
+        assert!(said.starts_with("\n{\"confinement\":null,\"refused\":{\"error\":\"failed\""), "{said}");
+    }
+
+    #[tokio::test]
+    async fn a_system_without_a_sandbox_is_said_once() {
+        let without = r#"echo '{"confinement":{"landlock":"none","seccomp":false},"extracted":{"title":"x","markdown":"x","kind":"page"}}'"#;
+        let extractor = shell(without, ExtractSettings::default());
+        let lines = Lines::default();
+        let subscriber = tracing_subscriber::fmt().with_writer({
+            let lines = lines.clone();
+            move || lines.clone()
+        });
+        let _guard = tracing::subscriber::set_default(subscriber.finish());
+        for _ in 0..3 {
+            extractor.clone().extract(source("text/html", b"<p>x"), &account()).await.unwrap();
+        }
+        let said = lines.text();
+        assert_eq!(said.matches("without the full sandbox").count(), 1, "{said}");
+        assert!(said.contains("no landlock, no seccomp"), "{said}");
+        let confinement = extractor.probe().await.unwrap();
+        assert_eq!(confinement, Confinement { landlock: Degree::None, seccomp: false });
+        assert!(!confinement.is_complete());
+    }
+
+    /// What is logged.
+    #[derive(Debug, Clone, Default)]
+    struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Lines {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
     }
 }

@@ -208,6 +208,43 @@ mod tests {
         assert_eq!(readable(b"Disallow: /a$"), b"Disallow: /a$");
     }
 
+    #[test]
+    fn robots_soak() {
+        let words = &[
+            "User-agent:",
+            "attache",
+            "*",
+            "$",
+            "Disallow:",
+            "Allow: /",
+            "Crawl-delay:",
+            "1e308",
+            "-1",
+            "\n",
+            "\r",
+            "\0",
+            "#",
+            "%",
+            "%2F",
+            "/*",
+            "?",
+            "\u{feff}",
+            "Sitemap:",
+            "[",
+            "\\",
+            "(",
+        ];
+        fuzz::run("robots", words, |text| {
+            assert!(readable(text).iter().filter(|byte| **byte == b'$').count() <= ANCHORED_RULES_MAX);
+            for url in
+                ["https://example.com/", "https://example.com/private/open?a=1&b", "https://example.com/%C3%BC/x.html"]
+            {
+                let ruling = ruling("attache", text, url);
+                assert!(ruling.crawl_delay_seconds.is_none_or(|seconds| !seconds.is_nan()), "{ruling:?}");
+            }
+        });
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_site_is_asked_once_until_its_time_is_over() {
         let settings = FetchSettings::default();

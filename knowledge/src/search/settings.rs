@@ -69,8 +69,9 @@ impl Settings {
     }
 
     /// What cannot be meant.
-    pub fn problems(&self) -> Vec<String> {
-        let mut problems = self.index.problems();
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let below = |(field, rule)| (format!("index.{field}"), rule);
+        let mut problems: Vec<(String, String)> = self.index.problems().into_iter().map(below).collect();
         for (name, least, value, most) in [
             ("candidates_per_document", 1, self.candidates_per_document, 100),
             ("candidates_max", CANDIDATES_MIN, self.candidates_max, 2_000),
@@ -82,11 +83,11 @@ impl Settings {
             ("content_max", 1, self.content_max as usize, 100_000),
         ] {
             if !(least..=most).contains(&value) {
-                problems.push(format!("knowledge.search.{name} must be between {least} and {most}"));
+                problems.push((name.to_owned(), format!("must be between {least} and {most}")));
             }
         }
         if !(0.0..=1.0).contains(&self.meaning_weight) {
-            problems.push("knowledge.search.meaning_weight must be between 0 and 1".into());
+            problems.push(("meaning_weight".to_owned(), "must be between 0 and 1".to_owned()));
         }
         problems
     }
@@ -98,8 +99,11 @@ mod tests {
 
     #[test]
     fn the_defaults_are_without_problems_and_nonsense_is_not() {
-        assert_eq!(Settings::default().problems(), Vec::<String>::new());
+        assert_eq!(Settings::default().problems(), []);
         let nonsense = Settings { meaning_weight: f64::NAN, chunks_shown: 0, ..Settings::default() };
         assert_eq!(nonsense.problems().len(), 2);
+        let index = index::Settings { threads_max: 0, ..index::Settings::default() };
+        let found = Settings { index, ..Settings::default() }.problems();
+        assert_eq!(found, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
     }
 }

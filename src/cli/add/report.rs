@@ -1,10 +1,11 @@
 //! What became of every item, in the end.
 
+use domain::foreign::visible;
 use domain::ids::{BatchId, MemoryId};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::terminal::{self, BAD, GOOD, WARNING, harmless, styled};
+use crate::cli::terminal::{self, BAD, GOOD, WARNING, styled};
 use crate::cli::{Done, Failure, output};
 
 /// Of all batches together.
@@ -58,7 +59,7 @@ pub struct Failed {
 impl Added {
     /// In a line, for a person.
     pub fn line(&self) -> String {
-        format!("{}    {}", styled(GOOD, "added"), harmless(&self.url))
+        format!("{}    {}", styled(GOOD, "added"), visible(&self.url))
     }
 }
 
@@ -66,7 +67,7 @@ impl Skipped {
     /// In a line, for a person.
     pub fn line(&self) -> String {
         let what = self.url.clone().unwrap_or_else(|| format!("item {}", self.index));
-        format!("{}  {}: {}", styled(WARNING, "skipped"), harmless(&what), harmless(&self.reason))
+        format!("{}  {}: {}", styled(WARNING, "skipped"), visible(&what), visible(&self.reason))
     }
 }
 
@@ -75,13 +76,7 @@ impl Failed {
     pub fn line(&self) -> String {
         let nameless = || self.index.map_or_else(|| "an item".to_owned(), |index| format!("item {index}"));
         let what = self.url.clone().or_else(|| self.title.clone()).unwrap_or_else(nameless);
-        format!(
-            "{}   {}: {}: {}",
-            styled(BAD, "failed"),
-            harmless(&what),
-            harmless(&self.error),
-            harmless(&self.message)
-        )
+        format!("{}   {}: {}: {}", styled(BAD, "failed"), visible(&what), visible(&self.error), visible(&self.message))
     }
 }
 
@@ -89,7 +84,7 @@ impl Report {
     /// The summary: sums, then what needs an eye.
     pub fn say(&self, is_json: bool) {
         if is_json {
-            return output::say(&format!("{:#}", json!(self)));
+            return output::say_json(&json!(self));
         }
         let Self { added, skipped, failed, .. } = self;
         let mut sums = vec![styled(GOOD, format!("{} added", added.len()))];

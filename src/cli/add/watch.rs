@@ -2,6 +2,7 @@
 
 use client::Error;
 use client::stream::BatchStream;
+use domain::foreign::visible;
 use indicatif::ProgressBar;
 use tokio::signal::unix::Signal;
 use wire::knowledge::BatchMessage;
@@ -105,7 +106,7 @@ impl Shown<'_> {
     fn item(&self, line: &str, name: &str, stays: bool) {
         match &self.bar {
             Some(bar) => {
-                bar.set_message(terminal::harmless(name));
+                bar.set_message(visible(name));
                 if stays {
                     bar.println(line);
                 }

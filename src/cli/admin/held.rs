@@ -3,6 +3,7 @@
 use actors::intake::Verdict;
 use bytes::Bytes;
 use clap::Subcommand;
+use domain::foreign::visible;
 use domain::held::HoldReason;
 use domain::ids::HeldId;
 use serde_json::{Value, json};
@@ -67,7 +68,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             let (entry, body) = known(office, id).await?;
             let mut shown = described(&entry);
             shown["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
-            output::show(format.json, &shown, || format!("{shown:#}"));
+            output::show(format.json, &shown, || output::layout(&shown));
             Ok(())
         }
         Command::Release { id, format } => Box::pin(release(office, id, format)).await,
@@ -113,7 +114,7 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
         Verdict::Held { warning } => Err(Failure::refused(format!("it is still held: {warning}"))),
         Verdict::Passed(answer) => {
             let body = String::from_utf8_lossy(&answer.body);
-            Err(Failure::refused(format!("the statistics service answered {}: {body}", answer.status)))
+            Err(Failure::refused(format!("the statistics service answered {}: {}", answer.status, visible(&body))))
         }
         Verdict::Unavailable { reason, .. } => {
             Err(Failure::refused(format!("it could not be sent: {reason}; try again")))

@@ -73,7 +73,7 @@ pub async fn claim(arguments: Arguments) -> Done {
                 "registration_id": pending.registration_id,
                 "claim": claim_shown(claim, &date_time(pending.until)),
             });
-            output::say(&format!("{known:#}"));
+            output::say_json(&known);
         }
         return Ok(());
     }

@@ -6,6 +6,7 @@ use client::{Client, Credential, Error};
 use domain::Timestamp;
 use domain::clock::date_time;
 use domain::envelope::AgentKinds;
+use domain::foreign::visible;
 use domain::ids::EventId;
 use domain::secret::Secret;
 use serde_json::{Map, Value, json};
@@ -25,7 +26,7 @@ use crate::cli::event::told::Voice;
 use crate::cli::machine::How;
 use crate::cli::profile::{Agent, Machine};
 use crate::cli::remote::{Connection, failed};
-use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, harmless, styled};
+use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
 use crate::cli::{Done, Failure, agent, key, machine, output, terminal};
 
 /// How long an event may take into the signed tree.
@@ -64,7 +65,7 @@ impl<'a> Tour<'a> {
         self.add(&key, pages).await?;
         self.search(&key).await?;
         if self.connection.json {
-            output::say(&format!("{:#}", Value::Object(std::mem::take(&mut self.seen))));
+            output::say_json(&Value::Object(std::mem::take(&mut self.seen)));
         }
         Ok(())
     }
@@ -114,7 +115,7 @@ impl<'a> Tour<'a> {
         let account = account.sections.account;
         self.connection.keep_tokens(tokens)?;
         let email = account.as_ref().and_then(|account| account.email.clone()).unwrap_or_else(|| "-".into());
-        self.good(&format!("claimed by {}: it has a token for that account now", harmless(&email)));
+        self.good(&format!("claimed by {}: it has a token for that account now", visible(&email)));
         self.seen.insert("registration_id".into(), json!(registration_id));
         self.seen.insert("user_account_id".into(), json!(account.map(|account| account.id)));
         Ok(())
@@ -207,7 +208,7 @@ impl<'a> Tour<'a> {
             verified.leaf_index,
             verified.checkpoint.size,
             verified.self_hash,
-            harmless(&key.vkey)
+            visible(&key.vkey)
         ));
         self.good("checked here, without asking the server: the proof holds");
         self.seen.insert("proven".into(), json!(verified.event_id));
@@ -284,7 +285,7 @@ impl<'a> Tour<'a> {
         let best = found.results.first().ok_or_else(|| Failure::refused("nothing was found"))?;
         let passage = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());
         self.tell(&format!("? {QUESTION}"));
-        self.good(&format!("{} ({:.2}): {}", self.strong(&harmless(&best.title)), best.similarity, harmless(passage)));
+        self.good(&format!("{} ({:.2}): {}", self.strong(&visible(&best.title)), best.similarity, visible(passage)));
         self.seen.insert("found".into(), json!({ "title": best.title, "similarity": best.similarity }));
         let page = format!("{}/account", self.connection.client.base_url());
         self.tell(&self.faint(&format!("\nThat is all. See what was recorded, and end it, at {page}")));

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use domain::envelope::AgentKinds;
+use domain::foreign::visible;
 use serde_json::{Value, json};
 
 use super::agent_id;
 use super::chain::Chain;
 use crate::cli::remote::Remote;
-use crate::cli::terminal::harmless;
 use crate::cli::{Done, output};
 
 /// On which chain, and what to do with it.
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Done {
         let Some((event_id, event_type)) = &known else {
             return "nothing waits on this chain".to_owned();
         };
-        let event = format!("event {event_id}, {}, for seq {}", harmless(event_type), position.seq);
+        let event = format!("event {event_id}, {}, for seq {}", visible(event_type), position.seq);
         if dropped {
             format!("{event}, is given up\n  if the server has it all the same, the next one goes behind it by itself")
         } else {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use client::{ActivityQuery, Client, Error};
 use domain::clock::date_time;
+use domain::foreign::visible;
 use domain::lane::Lane;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
 use crate::cli::remote::{As, Remote, Trouble};
-use crate::cli::terminal::harmless;
 use crate::cli::{Done, output, terminal};
 
 /// Between two looks.
@@ -142,28 +142,25 @@ impl Entry {
 
     fn say(&self, is_json: bool) {
         match self {
-            Self::Event(event) if is_json => output::say(&event.to_string()),
+            Self::Event(event) if is_json => output::say_json_line(event),
             Self::Held(held) if is_json => {
                 let mut value = json!(held);
                 value["held"] = json!(true);
-                output::say(&value.to_string());
+                output::say_json_line(&value);
             }
             Self::Event(event) => output::say(&format!(
                 "{}  {:<24}  {}  {}",
-                terminal::styled(terminal::FAINT, harmless(text(event, "received_at"))),
-                harmless(text(event, "event_type")),
-                harmless(text(event, "event_id")),
-                terminal::styled(
-                    terminal::FAINT,
-                    format!("{} seq {}", harmless(text(event, "agent_id")), event["seq"])
-                ),
+                terminal::styled(terminal::FAINT, visible(text(event, "received_at"))),
+                visible(text(event, "event_type")),
+                visible(text(event, "event_id")),
+                terminal::styled(terminal::FAINT, format!("{} seq {}", visible(text(event, "agent_id")), event["seq"])),
             )),
             Self::Held(held) => output::say(&format!(
                 "{}  {:<24}  {}  {}",
                 terminal::styled(terminal::FAINT, date_time(held.received_at)),
-                harmless(held.event_type.as_deref().unwrap_or("-")),
-                harmless(held.event_id.as_deref().unwrap_or("-")),
-                terminal::styled(terminal::WARNING, format!("held: {}", harmless(&held.reason))),
+                visible(held.event_type.as_deref().unwrap_or("-")),
+                visible(held.event_id.as_deref().unwrap_or("-")),
+                terminal::styled(terminal::WARNING, format!("held: {}", visible(&held.reason))),
             )),
         }
     }

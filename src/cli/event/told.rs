@@ -1,11 +1,11 @@
 //! What became of events, one by one and in sum.
 
 use domain::chain::Position;
+use domain::foreign::visible;
 use domain::ids::{EventId, ReceiptId};
 use serde_json::{Value, json};
 
 use super::chain::Pending;
-use crate::cli::terminal::harmless;
 use crate::cli::{Done, Failure, output, terminal};
 
 /// How it is told what became of each event.
@@ -103,7 +103,7 @@ impl Told<'_> {
             if let (Value::Object(outcome), Some(members)) = (outcome, value.as_object_mut()) {
                 members.extend(outcome);
             }
-            return output::say(&value.to_string());
+            return output::say_json_line(&value);
         }
         let is_sent = outcome.get("receipt_id").is_some();
         if self.moved {
@@ -117,6 +117,6 @@ impl Told<'_> {
         let word = terminal::styled(if is_sent { terminal::GOOD } else { terminal::WARNING }, word);
         let place = if is_sent { format!("  seq {seq}") } else { String::new() };
         let earlier = if self.own { "" } else { "  (of an earlier run)" };
-        output::say(&format!("{word}  {event_id}  {}{place}  {}{earlier}", harmless(event_type), harmless(words)));
+        output::say(&format!("{word}  {event_id}  {}{place}  {}{earlier}", visible(event_type), visible(words)));
     }
 }

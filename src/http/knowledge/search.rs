@@ -4,7 +4,10 @@ use axum::extract::State;
 use domain::ids::MemoryId;
 use knowledge::search::{Found, Highlight, Query};
 use uuid::Uuid;
-use wire::knowledge::{Chunk, SearchRequest, SearchResult, SearchResults};
+use wire::knowledge::{
+    Chunk, QUERY_BYTES_MAX, SEARCH_LIMIT, SEARCH_LIMIT_MAX, SEARCH_SPACES_MAX, SearchRequest, SearchResult,
+    SearchResults,
+};
 
 use super::error::Answer;
 use super::{Json, Key, ToSearch};
@@ -12,15 +15,6 @@ use crate::house::House;
 use crate::http::body;
 use crate::http::error::ApiError;
 use crate::knowledge::Reader;
-
-/// Bytes of a query.
-const QUERY_BYTES_MAX: usize = 4096;
-/// Documents that one search may ask for.
-const LIMIT_MAX: u32 = 50;
-/// Documents when none are asked for.
-const LIMIT: u32 = 10;
-/// Spaces that one search may name.
-const SPACES_MAX: usize = 50;
 
 /// `POST /v1/search`: `{results: […]}`, most similar first.
 pub async fn search(
@@ -61,8 +55,8 @@ pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Fo
     if !(0.0..=1.0).contains(&threshold) {
         return Err(ApiError::invalid("threshold", "must be a number from 0 to 1"));
     }
-    if asked.spaces.len() > SPACES_MAX {
-        return Err(ApiError::invalid("spaces", format!("must name at most {SPACES_MAX}")));
+    if asked.spaces.len() > SEARCH_SPACES_MAX {
+        return Err(ApiError::invalid("spaces", format!("must name at most {SEARCH_SPACES_MAX}")));
     }
     let limit = limit(asked.limit)?;
     let scope = reader.to_search(&asked.spaces, house).await?;
@@ -78,10 +72,10 @@ pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Fo
 
 /// A JSON number has no type: `10` and `10.0` are the same one.
 fn limit(asked: Option<f64>) -> Result<usize, ApiError> {
-    let asked = asked.unwrap_or(f64::from(LIMIT));
-    let allowed = (1..=LIMIT_MAX).find(|limit| (f64::from(*limit) - asked).abs() < f64::EPSILON);
-    let allowed =
-        allowed.ok_or_else(|| ApiError::invalid("limit", format!("must be an integer from 1 to {LIMIT_MAX}")))?;
+    let asked = asked.unwrap_or(f64::from(SEARCH_LIMIT));
+    let allowed = (1..=SEARCH_LIMIT_MAX).find(|limit| (f64::from(*limit) - asked).abs() < f64::EPSILON);
+    let allowed = allowed
+        .ok_or_else(|| ApiError::invalid("limit", format!("must be an integer from 1 to {SEARCH_LIMIT_MAX}")))?;
     Ok(allowed as usize)
 }
 

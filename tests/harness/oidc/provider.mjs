@@ -8,7 +8,7 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-const { packages, client, accounts, email_in_id_token } = JSON.parse(process.argv.at(-1));
+const { packages, client, accounts, email_in_id_token, forged } = JSON.parse(process.argv.at(-1));
 const { default: Provider } = await import(pathToFileURL(createRequire(`${packages}/`).resolve('oidc-provider')));
 
 // The package talks on standard output, where only the issuer is awaited.
@@ -49,6 +49,21 @@ const provider = new Provider(issuer, {
   },
   interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
 });
+
+// Claims that no honest provider puts into an ID token; moments are seconds from now.
+if (forged) {
+  const payload = provider.IdToken.prototype.payload;
+  const at = (seconds) => Math.floor(Date.now() / 1000) + seconds;
+  provider.IdToken.prototype.payload = async function forge() {
+    const { authorized_party, issued_in, signed_in_in } = forged;
+    return {
+      ...(await payload.call(this)),
+      ...(authorized_party !== null && { azp: authorized_party }),
+      ...(issued_in !== null && { iat: at(issued_in) }),
+      ...(signed_in_in !== null && { auth_time: at(signed_in_in) }),
+    };
+  };
+}
 
 server.on('request', (request, response) => {
   const served = new URL(request.url, issuer).pathname.startsWith('/interaction/')

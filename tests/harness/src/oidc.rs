@@ -55,6 +55,17 @@ pub enum EmailClaims {
     IdToken,
 }
 
+/// What a dishonest provider, or one whose clock is wrong, puts into its ID tokens instead.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forged {
+    /// `azp`.
+    pub authorized_party: Option<String>,
+    /// `iat`, in seconds from now.
+    pub issued_in: Option<i64>,
+    /// `auth_time`, in seconds from now.
+    pub signed_in_in: Option<i64>,
+}
+
 /// A running provider; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Provider {
@@ -70,8 +81,21 @@ impl Provider {
     ///
     /// # Panics
     /// When it does not start, or is not installed although it is [`crate::postgres::required`].
-    #[expect(clippy::expect_used, reason = "without its provider a test has nothing to show")]
     pub fn start(redirect_uri: &str, accounts: &[Account], email_claims: EmailClaims) -> Option<Self> {
+        Self::forging(redirect_uri, accounts, email_claims, None)
+    }
+
+    /// The same with claims that are not what they must be.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    #[expect(clippy::expect_used, reason = "without its provider a test has nothing to show")]
+    pub fn forging(
+        redirect_uri: &str,
+        accounts: &[Account],
+        email_claims: EmailClaims,
+        forged: Option<&Forged>,
+    ) -> Option<Self> {
         let setup = json!({
             "packages": npm::packages()?,
             "client": { "id": CLIENT_ID, "secret": CLIENT_SECRET, "redirect_uri": redirect_uri },
@@ -79,6 +103,10 @@ impl Provider {
                 "subject": account.subject, "email": account.email, "email_verified": account.email_verified,
             })).collect::<Vec<_>>(),
             "email_in_id_token": email_claims == EmailClaims::IdToken,
+            "forged": forged.map(|forged| json!({
+                "authorized_party": forged.authorized_party, "issued_in": forged.issued_in,
+                "signed_in_in": forged.signed_in_in,
+            })),
         });
         let mut process = Command::new("node")
             .args(["--input-type=module", "--eval", PROGRAM, "--"])

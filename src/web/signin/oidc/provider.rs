@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use domain::Clock;
 use domain::ids::Email;
+use domain::{Clock, Timestamp};
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreClientAuthMethod, CoreIdTokenClaims, CoreJwsSigningAlgorithm,
     CoreProviderMetadata, CoreUserInfoClaims,
@@ -31,7 +31,7 @@ const RENEW_AFTER: Duration = Duration::from_mins(1);
 /// A provider that was away is not asked again for this long: whoever comes meanwhile, or has waited for the same answer, is told at once.
 const AWAY_FOR: Duration = Duration::from_secs(5);
 
-/// By how much a provider's clock may be behind ours.
+/// By how much a provider's clock may be behind or before ours.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(60);
 
 /// Why nobody is signed in.
@@ -162,6 +162,7 @@ impl Provider {
             claims = self.verify(&metadata, id_token, &nonce);
         }
         let claims = claims.map_err(|error| self.refused("identity token", &error))?;
+        self.is_for_us(&claims)?;
         self.signed_in_lately(&claims)?;
         if let Some(email) = claims.email() {
             return self.address(email, claims.email_verified());
@@ -176,12 +177,25 @@ impl Provider {
         self.address(more.email().ok_or(Denial::Unverified)?, more.email_verified())
     }
 
+    /// OpenID Connect Core, section 3.1.3.7, step 5: a token that was issued to another client is not ours to use.
+    fn is_for_us(&self, claims: &CoreIdTokenClaims) -> Result<(), Denial> {
+        match claims.authorized_party() {
+            Some(party) if **party != self.settings.client_id => {
+                Err(self.refused("identity token", &"it was issued to another client"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// OpenID Connect Core, section 3.1.3.7: whoever sent `max_age` looks at `auth_time`.
     fn signed_in_lately(&self, claims: &CoreIdTokenClaims) -> Result<(), Denial> {
         let age_max = TimeDelta::from_std(self.max_age).unwrap_or(TimeDelta::MAX);
         let since =
             self.clock.now().checked_sub_signed(age_max).and_then(|since| since.checked_sub_signed(CLOCKS_DIFFER));
         match (claims.auth_time(), since) {
+            (Some(at), _) if is_ahead(at, self.clock.now()) => {
+                Err(self.refused("identity token", &"the person signed in there in the future: do the clocks differ?"))
+            }
             (Some(at), Some(since)) if at < since => {
                 Err(self.refused("identity token", &"the person signed in there too long ago"))
             }
@@ -220,7 +234,16 @@ impl Provider {
             )
         });
         let client = self.client(metadata);
-        let verifier = client.id_token_verifier().set_allowed_algs(algorithms).set_time_fn(move || clock.now());
+        let now = clock.now();
+        let issued = move |at| {
+            if is_ahead(at, now) {
+                Err("it was issued in the future: do the clocks differ?".to_owned())
+            } else {
+                Ok(())
+            }
+        };
+        let verifier = client.id_token_verifier().set_allowed_algs(algorithms);
+        let verifier = verifier.set_time_fn(move || clock.now()).set_issue_time_verifier_fn(issued);
         token.claims(&verifier, nonce).cloned()
     }
 
@@ -281,6 +304,11 @@ impl Provider {
         tracing::warn!(oidc.provider = self.settings.name, oidc.step = step, error = %error, "an OpenID provider's answer confirms nobody");
         Denial::Refused
     }
+}
+
+/// Whether a moment that a provider names lies further in the future than clocks may differ.
+fn is_ahead(at: Timestamp, now: Timestamp) -> bool {
+    at.signed_duration_since(now) > CLOCKS_DIFFER
 }
 
 /// Whoever waits has waited long enough then.

@@ -1,0 +1,89 @@
+//! Words that a stranger chose, such as the name of a computer or the title of a page, made harmless before they are shown.
+//!
+//! Control characters are obeyed by terminals. Characters that turn the direction of the words around them, and those that are not seen at
+//! all, let one text look like another (Unicode Standard Annex 9, section 2; Unicode Technical Report 36, section 2.1).
+
+use std::fmt::Write;
+
+/// Whether a character turns the direction of writing or is not seen.
+fn is_hidden(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Whether a character moves a cursor or begins a line.
+fn is_control(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+}
+
+/// The text as one line of visible characters: hidden ones are left out, and each control character is a space.
+pub fn visible(text: &str) -> String {
+    let shown = |character| if is_control(character) { ' ' } else { character };
+    text.chars().filter(|character| !is_hidden(*character)).map(shown).collect()
+}
+
+/// JSON text of the same value in which every such character is escaped (RFC 8259, section 7). Lines stay lines.
+pub fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        // In JSON these stand between strings only, where they are layout.
+        if character != '\n' && (is_control(character) || is_hidden(character)) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn words_move_no_cursor_and_turn_no_line_around() {
+        assert_eq!(visible("a\u{1b}[2Jb\nc\u{9b}d\u{2028}e"), "a [2Jb c d e");
+        assert_eq!(visible("txt.\u{202e}exe\u{2066}!\u{200f}\u{200b}\u{e0041}"), "txt.exe!");
+        assert_eq!(visible("Grüße, 世界, שלום"), "Grüße, 世界, שלום");
+    }
+
+    #[test]
+    fn json_is_escaped_and_not_changed() {
+        let value = json!({ "na\u{202e}me": "a\u{1b}\u{9b}\u{7f}\u{e0041}\n\u{2028}é" });
+        let shown = escaped(&format!("{value:#}"));
+        assert_eq!(shown, "{\n  \"na\\u202eme\": \"a\\u001b\\u009b\\u007f\\udb40\\udc41\\n\\u2028é\"\n}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+    }
+
+    proptest! {
+        #[test]
+        fn escaping_keeps_every_value_and_leaves_nothing_hidden(text: String, hidden in "[\u{0}-\u{9f}\u{2000}-\u{20ff}\u{fe00}-\u{ffff}\u{e0000}-\u{e00ff}]{0,20}") {
+            let value = json!([text, hidden]);
+            let shown = escaped(&value.to_string());
+            prop_assert!(!shown.chars().any(|character| is_control(character) || is_hidden(character)));
+            prop_assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+            prop_assert!(!visible(&hidden).chars().any(|character| is_control(character) || is_hidden(character)));
+        }
+    }
+}
