@@ -1,6 +1,6 @@
 //! The command line: one binary, one file per command.
 //!
-//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 70 supervision gave up, 78 configuration. What a person asked for goes to
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the log of a server was rolled back or replaced, 70 supervision gave up, 78 configuration. What a person asked for goes to
 //! standard output, everything else to standard error.
 
 mod account;
@@ -54,7 +54,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server (the default)
-    Serve,
+    Serve(serve::Arguments),
     /// Check the configuration and show every mistake at once
     Check,
     /// Look at everything that the server stands on: data folder, disk, database, statistics, clock
@@ -136,6 +136,12 @@ impl Failure {
     fn refused(reason: impl std::fmt::Display) -> Self {
         Self::Refused(reason.to_string())
     }
+
+    /// With every cause of the error.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    fn caused(error: impl std::error::Error + 'static) -> Self {
+        Self::Refused(domain::reasons(&error))
+    }
 }
 
 type Done = Result<(), Failure>;
@@ -145,8 +151,8 @@ pub fn main() -> ExitCode {
     let Arguments { config, command } = Arguments::parse();
     let settings =
         || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
-    let done = match command.unwrap_or(Command::Serve) {
-        Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
+    let done = match command.unwrap_or(Command::Serve(serve::Arguments::default())) {
+        Command::Serve(arguments) => settings().and_then(|settings| run(serve::serve(settings, arguments))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
         Command::Doctor(arguments) => {
@@ -207,5 +213,5 @@ fn run(work: impl Future<Output = Done>) -> Done {
 
 /// Opens the main database beside a server that may be running.
 async fn open_store(settings: &Settings) -> Result<store::Store, Failure> {
-    crate::house::open_store(settings).await.map_err(Failure::refused)
+    crate::installation::open_facts(settings).await.map_err(Failure::caused)
 }

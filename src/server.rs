@@ -25,6 +25,7 @@ use tower::ServiceExt;
 use crate::config::Settings;
 use crate::house::{BuildError, House, Urls};
 use crate::http::Front;
+use crate::installation::LogStart;
 
 /// A server that answers.
 #[derive(Debug)]
@@ -63,6 +64,16 @@ pub enum StartError {
 impl Server {
     /// Binds, builds the house, and begins to answer.
     pub async fn start(settings: Settings, clock: Clock, chance: Chance) -> Result<Self, StartError> {
+        Self::start_with(settings, clock, chance, LogStart::Continue).await
+    }
+
+    /// The same, and what to do with the event log.
+    pub async fn start_with(
+        settings: Settings,
+        clock: Clock,
+        chance: Chance,
+        log: LogStart,
+    ) -> Result<Self, StartError> {
         crate::telemetry::begin_counting();
         let public = listen(settings.http.bind, "http.bind")?;
         let admin = listen(settings.admin.bind, "admin.bind")?;
@@ -73,7 +84,7 @@ impl Server {
         let knowledge_address = own_address.unwrap_or(address);
         let urls = Urls::configured(&settings, address, own_address);
         let (stop, stopping) = watch::channel(false);
-        let house = Box::pin(House::build(settings, urls, clock, chance, stopping.clone())).await?;
+        let house = Box::pin(House::build(settings, urls, (clock, chance), log, stopping.clone())).await?;
         let limits = Limits {
             connections: Arc::new(Semaphore::new(house.settings.http.connections_max.min(Semaphore::MAX_PERMITS))),
             head_deadline: house.settings.http.head_deadline,

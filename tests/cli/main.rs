@@ -30,6 +30,7 @@ mod event_send;
 mod event_tail;
 mod flow;
 mod held;
+mod installation;
 mod keys;
 mod manual;
 mod profile;
