@@ -9,6 +9,7 @@ mod add;
 mod admin;
 mod agent;
 mod attach;
+mod audit;
 mod backup;
 mod check;
 mod consent;
@@ -32,6 +33,7 @@ mod space;
 mod terminal;
 mod usage;
 mod verify;
+mod witness;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -91,6 +93,9 @@ enum Command {
     Activity(activity::Arguments),
     /// Check an audit proof against a key that you trust: one in a file offline, that of an event after fetching it
     Verify(verify::Arguments),
+    /// The server's log: watch that it only grows
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Events: send them on this computer's chain, follow those that come in
     #[command(subcommand)]
     Event(event::Command),
@@ -126,6 +131,8 @@ pub const EXTRACT_WORKER: &str = "extract-worker";
 enum Failure {
     /// Exit 1.
     Refused(String),
+    /// Exit 3.
+    LogViolated(String),
     /// Exit 78.
     Configuration(String),
     /// Exit 70.
@@ -177,6 +184,7 @@ pub fn main() -> ExitCode {
         Command::Consent(command) => run(consent::run(command)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
+        Command::Audit(command) => run(audit::run(command)),
         Command::Event(command) => run(event::run(command)),
         Command::Space(command) => run(space::run(command)),
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
@@ -199,6 +207,7 @@ pub fn main() -> ExitCode {
     let (code, reason) = match done {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Refused(reason)) => (1, reason),
+        Err(Failure::LogViolated(reason)) => (3, reason),
         Err(Failure::GaveUp(reason)) => (70, reason),
         Err(Failure::Configuration(reason)) => (78, reason),
     };

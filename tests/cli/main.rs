@@ -21,6 +21,7 @@ mod add;
 mod admin;
 mod agent;
 mod attach;
+mod audit;
 mod backup;
 mod configuration;
 mod demo;
