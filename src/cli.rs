@@ -1,6 +1,6 @@
 //! The command line: one binary, one file per command.
 //!
-//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 70 supervision gave up, 78 configuration. What a person asked for goes to
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the log of a server was rolled back or replaced, 70 supervision gave up, 78 configuration. What a person asked for goes to
 //! standard output, everything else to standard error.
 
 mod account;
@@ -9,6 +9,7 @@ mod add;
 mod admin;
 mod agent;
 mod attach;
+mod audit;
 mod backup;
 mod check;
 mod consent;
@@ -32,6 +33,7 @@ mod space;
 mod terminal;
 mod usage;
 mod verify;
+mod witness;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +56,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server (the default)
-    Serve,
+    Serve(serve::Arguments),
     /// Check the configuration and show every mistake at once
     Check,
     /// Look at everything that the server stands on: data folder, disk, database, statistics, clock
@@ -91,6 +93,9 @@ enum Command {
     Activity(activity::Arguments),
     /// Check an audit proof against a key that you trust: one in a file offline, that of an event after fetching it
     Verify(verify::Arguments),
+    /// The server's log: watch that it only grows
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Events: send them on this computer's chain, follow those that come in
     #[command(subcommand)]
     Event(event::Command),
@@ -126,6 +131,8 @@ pub const EXTRACT_WORKER: &str = "extract-worker";
 enum Failure {
     /// Exit 1.
     Refused(String),
+    /// Exit 3.
+    LogViolated(String),
     /// Exit 78.
     Configuration(String),
     /// Exit 70.
@@ -136,6 +143,12 @@ impl Failure {
     fn refused(reason: impl std::fmt::Display) -> Self {
         Self::Refused(reason.to_string())
     }
+
+    /// With every cause of the error.
+    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+    fn caused(error: impl std::error::Error + 'static) -> Self {
+        Self::Refused(domain::reasons(&error))
+    }
 }
 
 type Done = Result<(), Failure>;
@@ -145,8 +158,8 @@ pub fn main() -> ExitCode {
     let Arguments { config, command } = Arguments::parse();
     let settings =
         || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
-    let done = match command.unwrap_or(Command::Serve) {
-        Command::Serve => settings().and_then(|settings| run(serve::serve(settings))),
+    let done = match command.unwrap_or(Command::Serve(serve::Arguments::default())) {
+        Command::Serve(arguments) => settings().and_then(|settings| run(serve::serve(settings, arguments))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
         Command::Doctor(arguments) => {
@@ -171,6 +184,7 @@ pub fn main() -> ExitCode {
         Command::Consent(command) => run(consent::run(command)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
+        Command::Audit(command) => run(audit::run(command)),
         Command::Event(command) => run(event::run(command)),
         Command::Space(command) => run(space::run(command)),
         Command::Add(arguments) => run(async move { add::run(&arguments).await }),
@@ -193,6 +207,7 @@ pub fn main() -> ExitCode {
     let (code, reason) = match done {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Refused(reason)) => (1, reason),
+        Err(Failure::LogViolated(reason)) => (3, reason),
         Err(Failure::GaveUp(reason)) => (70, reason),
         Err(Failure::Configuration(reason)) => (78, reason),
     };
@@ -207,5 +222,5 @@ fn run(work: impl Future<Output = Done>) -> Done {
 
 /// Opens the main database beside a server that may be running.
 async fn open_store(settings: &Settings) -> Result<store::Store, Failure> {
-    crate::house::open_store(settings).await.map_err(Failure::refused)
+    crate::installation::open_facts(settings).await.map_err(Failure::caused)
 }

@@ -162,6 +162,9 @@ pub struct LogSettings {
     pub checkpoint_every: Duration,
     /// How many events one such pass takes at most.
     pub sequence_max: u32,
+    /// How often the main database remembers the newest checkpoint, while the log grows.
+    #[serde(with = "humantime_serde")]
+    pub remember_every: Duration,
     /// SQLite: how many chains have their heads in memory.
     pub chains_max: usize,
     /// SQLite: size of a page of a log file that is created, in bytes; a power of two from 512 to 65,536.
@@ -196,6 +199,7 @@ impl Default for LogSettings {
             batch_max: WriterSettings::default().group_max,
             checkpoint_every: Duration::from_millis(500),
             sequence_max: 20_000,
+            remember_every: Duration::from_secs(5),
             chains_max: WriterSettings::default().chains_max,
             page_bytes: 16_384,
             wal_bytes: WriterSettings::default().wal_bytes,
@@ -380,6 +384,16 @@ impl Settings {
             (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&self.log.checkpoint_every),
             "log.checkpoint_every",
             "must be from 10ms to 1s: checkpoints are promised at least every second",
+        );
+        rule(
+            (Duration::from_secs(1)..=Duration::from_mins(1)).contains(&self.log.remember_every),
+            "log.remember_every",
+            "must be from 1s to 1m",
+        );
+        rule(
+            statistics::checkpoint::base_of(&self.log.origin) == self.log.origin,
+            "log.origin",
+            "must not contain '/epoch-', with which epochs of the log are named",
         );
         rule(
             statistics::checkpoint::SignerKey::from_seed(&self.log.origin, &[0; 32]).is_ok(),

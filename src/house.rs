@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actors::anchor::Anchor;
 use actors::append::Appender;
 use actors::backfill::Backfill;
 use actors::claim::{self, Claims, Keyring};
@@ -16,7 +17,7 @@ use actors::lookup::{Lookup, SecretLedger};
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::{Usage, UsageMeter};
 use actors::outbox::Outbox;
-use actors::periodic::{Pass, Periodic, Rhythm};
+use actors::periodic::{Pass, PassError, Periodic, Rhythm};
 use actors::presence::{Presence, PresenceKeeper};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
@@ -37,9 +38,7 @@ use knowledge::index::database::PrepareError;
 use knowledge::prepare::Stations;
 use knowledge::search::Search;
 use serde_json::Value;
-use statistics::client::Client;
-use statistics::log::Log;
-use store::{DatabaseSettings, Pool, Store};
+use store::Store;
 use tokio::sync::watch;
 
 use crate::cli::EXTRACT_WORKER;
@@ -52,6 +51,7 @@ use crate::http::knowledge::places::Places;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
 use crate::http::seal::Seal;
+use crate::installation::{self, LogStart, Refusal};
 use crate::telemetry::Requests;
 use crate::web::signin::oidc::Providers;
 
@@ -92,6 +92,8 @@ pub struct Rooms {
     pub outbox: Outbox,
     /// The statistics service.
     pub upstream: Upstream,
+    /// Remembers the embedded log in the facts.
+    pub anchor: Option<Anchor>,
     /// What was used.
     pub usage: Usage,
     /// Who showed themselves.
@@ -150,6 +152,12 @@ pub enum BuildError {
     /// The client of an external statistics service.
     #[error("the external statistics service: {0}")]
     Client(#[from] statistics::client::ClientError),
+    /// Facts and log that do not belong together.
+    #[error(transparent)]
+    Installation(#[from] Refusal),
+    /// A new epoch of the log.
+    #[error("a new epoch of the event log cannot begin: {0}")]
+    Epoch(String),
     /// Signing keys.
     #[error("the signing keys: {0}")]
     Keys(#[from] domain::token::KeyError),
@@ -173,37 +181,16 @@ pub enum BuildError {
     Actors(String),
 }
 
-/// Opens the main database and brings it to the newest schema.
-pub async fn open_store(settings: &Settings) -> Result<Store, BuildError> {
-    let store = Store::open(&settings.database, &settings.data.facts()).await?;
-    store.migrate().await?;
-    Ok(store)
-}
-
-/// Opens the embedded log, or makes the client of the external service; the log's writer is not running yet.
-pub async fn open_upstream(settings: &Settings, clock: &Clock, chance: &Chance) -> Result<Upstream, BuildError> {
-    if settings.upstream.url.is_some() {
-        return Ok(Upstream::External(Client::new(&settings.upstream, chance)?));
-    }
-    let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
-    let pool = Pool::open(&database, &settings.data.log(), Some("statistics")).await?;
-    let log = Log::open_with(pool, &settings.log.origin, clock, chance, &settings.log.writer()).await?;
-    let log = log.with_tiles_cache(settings.log.tiles_cache_bytes);
-    let append = Handle::new("append", settings.actors.of("append"));
-    Ok(Upstream::Embedded { append, log })
-}
-
 impl House {
     /// Builds every room and starts everything that lives.
     pub async fn build(
         settings: Settings,
         Urls { base: base_url, rag: rag_url }: Urls,
-        clock: Clock,
-        chance: Chance,
+        (clock, chance): (Clock, Chance),
+        start: LogStart,
         closing: watch::Receiver<bool>,
     ) -> Result<Self, BuildError> {
-        let store = open_store(&settings).await?;
-        let upstream = open_upstream(&settings, &clock, &chance).await?;
+        let (store, upstream) = installation::open(&settings, &clock, &chance, start).await?;
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let keep_retired_for = settings.claims.keep_keys_for();
         store.assertion_keys_ensure(clock.now(), &chance).await?;
@@ -240,7 +227,8 @@ impl House {
         let mut children = Vec::new();
         let (lookup, grouped) = lookup(&store, &settings);
         children.extend(grouped);
-        children.extend(embedded(&upstream, &settings, &chance));
+        let anchor = installation::anchor_of(&store, &upstream, &clock);
+        children.extend(embedded(&upstream, anchor.as_ref(), &settings, &chance));
         let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
@@ -291,6 +279,7 @@ impl House {
             intake,
             outbox,
             upstream,
+            anchor,
             usage,
             presence,
             ingestion: library.ingestion,
@@ -330,6 +319,9 @@ impl Urls {
     }
 }
 
+/// The folder in the data folder where letters go without a mail server.
+pub const OUTBOX: &str = "outbox";
+
 /// The pause of those that only look after what changed.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -341,13 +333,14 @@ fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Sett
 }
 
 /// What lives in the embedded statistics service, where that is the one that is asked.
-fn embedded(upstream: &Upstream, settings: &Settings, chance: &Chance) -> Vec<ChildSpec> {
-    let Upstream::Embedded { append, log } = upstream else { return Vec::new() };
+fn embedded(upstream: &Upstream, anchor: Option<&Anchor>, settings: &Settings, chance: &Chance) -> Vec<ChildSpec> {
+    let (Upstream::Embedded { append, log }, Some(anchor)) = (upstream, anchor) else { return Vec::new() };
     let appender = Appender::new(log.clone(), settings.log.batch_max);
     let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
     vec![
         ChildSpec::singleton(append, move || (appender.clone(), ())),
         keeper("sequence", sequence, settings.log.checkpoint_every, settings, chance),
+        keeper("anchor", anchor.clone(), settings.log.remember_every, settings, chance),
     ]
 }
 
@@ -384,7 +377,7 @@ struct Ground<'g> {
 impl Ground<'_> {
     /// The way to people, and the actor behind it.
     fn letters(&self) -> Result<(Mail, Mailer), BuildError> {
-        let outbox = self.settings.data.dir.join("outbox");
+        let outbox = self.settings.data.dir.join(OUTBOX);
         let mailer = Mailer::new(mail::Wiring {
             store: self.store.clone(),
             clock: self.clock.clone(),
@@ -498,12 +491,19 @@ pub fn extractor(settings: &KnowledgeSettings) -> std::io::Result<Extractor> {
 impl Rooms {
     /// Writes what is only in memory and closes the databases, after everything that lives has ended.
     pub async fn close(&self) {
-        let settle = async { self.usage.finish().await.and(self.presence.settle().await) };
+        let settle = async {
+            let counts = self.usage.finish().await.and(self.presence.settle().await);
+            let remembered = match &self.anchor {
+                Some(anchor) => anchor.settle().await.map_err(PassError::from),
+                None => Ok(()),
+            };
+            counts.and(remembered)
+        };
         let settled = tokio::time::timeout(Duration::from_secs(2), settle).await;
         if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
             tracing::warn!(
                 error = domain::reasons(&*error),
-                "the last counts of usage, or who was seen last, could not be written"
+                "the last counts of usage, who was seen last, or the newest checkpoint could not be written"
             );
         }
         self.store.close().await;

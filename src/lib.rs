@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod house;
 pub mod http;
+pub mod installation;
 pub mod knowledge;
 pub mod server;
 pub mod telemetry;

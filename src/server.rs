@@ -21,6 +21,7 @@ use self::patience::Patience;
 use crate::config::Settings;
 use crate::house::{BuildError, House, Urls};
 use crate::http::addresses::Addresses;
+use crate::installation::LogStart;
 
 /// A server that answers.
 #[derive(Debug)]
@@ -59,6 +60,16 @@ pub enum StartError {
 impl Server {
     /// Binds, builds the house, and begins to answer.
     pub async fn start(settings: Settings, clock: Clock, chance: Chance) -> Result<Self, StartError> {
+        Self::start_with(settings, clock, chance, LogStart::Continue).await
+    }
+
+    /// The same, and what to do with the event log.
+    pub async fn start_with(
+        settings: Settings,
+        clock: Clock,
+        chance: Chance,
+        log: LogStart,
+    ) -> Result<Self, StartError> {
         crate::telemetry::begin_counting();
         descriptors::raise();
         if let Some(warning) = descriptors::warning(&settings.http) {
@@ -73,7 +84,7 @@ impl Server {
         let knowledge_address = own_address.unwrap_or(address);
         let urls = Urls::configured(&settings, address, own_address);
         let (stop, stopping) = watch::channel(false);
-        let house = Box::pin(House::build(settings, urls, clock, chance, stopping.clone())).await?;
+        let house = Box::pin(House::build(settings, urls, (clock, chance), log, stopping.clone())).await?;
         let http = &house.settings.http;
         let deadlines = Deadlines {
             head: http.head_deadline,

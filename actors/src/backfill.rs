@@ -10,7 +10,7 @@ use knowledge::index::database::Upkeep;
 use store::Store;
 use tokio::task::JoinHandle;
 
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 
 /// Passages of one pass.
 const PASSAGES_MAX: usize = 64;
@@ -30,7 +30,7 @@ impl Pass for Backfill {
     /// Whoever makes the index of a large account, which takes longer than a pass may.
     type Memory = Option<JoinHandle<()>>;
 
-    async fn run(&self, making: &mut Self::Memory) -> Result<bool, PassError> {
+    async fn run(&self, making: &mut Self::Memory) -> Result<Next, PassError> {
         let upkeep = self.index.keep_up(self.embedder.model()).await?;
         if let (Upkeep::GraphMissing(shelf), Some(model)) = (upkeep, self.embedder.model())
             && making.as_ref().is_none_or(JoinHandle::is_finished)
@@ -38,16 +38,16 @@ impl Pass for Backfill {
             let (index, model) = (self.index.clone(), model.clone());
             *making = Some(tokio::spawn(async move {
                 if let Err(error) = index.make_graph(shelf, &model).await {
-                    tracing::warn!(shelf, %error, "the index of a large account was not made");
+                    tracing::warn!(shelf, error = domain::reasons(&error), "the index of a large account was not made");
                 }
             }));
         }
         match step(&self.store, &self.embedder, PASSAGES_MAX).await? {
             Step::Embedded(passages) => {
                 tracing::info!(passages, "passages got their vectors");
-                Ok(true)
+                Ok(Next::AtOnce)
             }
-            Step::Done => Ok(upkeep == Upkeep::Copying),
+            Step::Done => Ok(Next::at_once_if(upkeep == Upkeep::Copying)),
         }
     }
 }

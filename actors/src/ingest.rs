@@ -29,7 +29,7 @@ pub use self::feed::Feed;
 pub use self::settings::BatchSettings;
 use crate::directory::{AskError, Directory};
 use crate::handle::Reply;
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 use crate::settings::ActorSettings;
 use crate::trouble::Trouble;
 
@@ -175,7 +175,7 @@ const ADRIFT_MAX: usize = 256;
 impl Pass for Drift {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         let Ingestion { wiring, batches, .. } = &self.0;
         let adrift = wiring.store.batches_adrift(wiring.clock.now(), ADRIFT_MAX).await?;
         for id in adrift {
@@ -183,9 +183,11 @@ impl Pass for Drift {
             let told = batches.tell(&id, || self.0.load(id), wake, batches.settings().ask_deadline).await;
             match told {
                 Ok(()) | Err(AskError::Unknown) => {}
-                Err(error) => tracing::warn!(batch.id = %id, error = %error, "a batch could not be taken up again"),
+                Err(error) => {
+                    tracing::warn!(batch.id = %id, error = domain::reasons(&error), "a batch could not be taken up again");
+                }
             }
         }
-        Ok(false)
+        Ok(Next::AfterPause)
     }
 }

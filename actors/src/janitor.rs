@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::Store;
 use store::janitor::PurgeSettings;
 
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 
 /// `[janitor]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,10 +42,10 @@ pub struct Janitor {
 impl Pass for Janitor {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("janitor.pass");
         let purged = self.store.purge(self.clock.now(), &self.settings).await?;
         tracing::debug!(?purged, "a round of cleaning up is done");
-        Ok(false)
+        Ok(Next::AfterPause)
     }
 }

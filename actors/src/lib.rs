@@ -12,6 +12,7 @@
 //!
 //! Whoever cannot be answered gets an [`Unavailable`] that says why and when to come back.
 
+pub mod anchor;
 pub mod append;
 pub mod backfill;
 pub mod claim;

@@ -24,10 +24,10 @@ impl Ledger for SecretLedger {
 
     async fn commit(&self, items: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, CommitError> {
         domain::failpoint!("lookup.read");
-        self.0
-            .machines_by_secret(items)
-            .await
-            .map_err(|error: StoreError| CommitError { unavailable: error.is_unavailable(), detail: error.to_string() })
+        self.0.machines_by_secret(items).await.map_err(|error: StoreError| CommitError {
+            unavailable: error.is_unavailable(),
+            detail: domain::reasons(&error),
+        })
     }
 }
 

@@ -157,7 +157,10 @@ impl Mailer {
             let (wiring, in_flight) = (Arc::clone(&self.wiring), Arc::clone(&self.in_flight));
             state.drain = Some(tokio::spawn(async move {
                 if let Err(error) = drain(&wiring, &in_flight).await {
-                    tracing::warn!(error = %error, "notices to send could not be read and will be looked for again");
+                    tracing::warn!(
+                        error = domain::reasons(&error),
+                        "notices to send could not be read and will be looked for again"
+                    );
                 }
             }));
         }

@@ -23,7 +23,7 @@ use store::Store;
 use store::usage::UsageDay;
 use tokio::sync::RwLock;
 
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 use crate::trouble::Trouble;
 use crate::upstream::Upstream;
 
@@ -73,7 +73,7 @@ impl Usage {
             Source::Log(log) => {
                 let counted = self.store.usage_of(identities, window).await?;
                 let beyond = log.usage_beyond(counted.leaves, identities, window, BEYOND_MAX).await;
-                let beyond = beyond.map_err(|error| Trouble::Internal(error.to_string()))?;
+                let beyond = beyond.map_err(|error| Trouble::Internal(domain::reasons(&error)))?;
                 Ok(counted.used + beyond)
             }
             Source::Tally(tally) => {
@@ -123,9 +123,9 @@ pub struct UsageMeter(pub Usage);
 impl Pass for UsageMeter {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("meter.pass");
-        self.0.settle().await
+        self.0.settle().await.map(Next::at_once_if)
     }
 }
 

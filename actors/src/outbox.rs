@@ -22,7 +22,7 @@ use store::{Store, StoreError};
 
 use crate::detached::detached;
 use crate::handle::Unavailable;
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 use crate::upstream::Upstream;
 
 /// Events of one identity that are read at once.
@@ -172,7 +172,7 @@ fn next_epoch(body: &[u8]) -> u64 {
 impl Pass for Outbox {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("outbox.pass");
         let identities = self.store.outbox_identities(IDENTITIES_MAX).await?;
         let mut failed = None;
@@ -183,7 +183,7 @@ impl Pass for Outbox {
         }
         match failed {
             Some(error) => Err(format!("changes of consent are not reported yet: {error}").into()),
-            None => Ok(identities.len() == IDENTITIES_MAX),
+            None => Ok(Next::at_once_if(identities.len() == IDENTITIES_MAX)),
         }
     }
 }

@@ -9,14 +9,13 @@
 mod passes;
 
 use std::error::Error;
-use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use domain::Chance;
 use ractor::{ActorProcessingErr, ActorRef};
 
-use crate::handle::{Handle, Reply};
+use crate::handle::Handle;
 use crate::settings::ActorSettings;
 pub use passes::{FailingPasses, Passes};
 
@@ -28,8 +27,24 @@ pub trait Pass: Clone + Send + Sync + 'static {
     /// What one pass carries over to the next; lost in a crash.
     type Memory: Default + Send + 'static;
 
-    /// Does it once. `Ok(true)`: there is more to do right now.
-    fn run(&self, memory: &mut Self::Memory) -> impl Future<Output = Result<bool, PassError>> + Send;
+    /// Does it once.
+    fn run(&self, memory: &mut Self::Memory) -> impl Future<Output = Result<Next, PassError>> + Send;
+}
+
+/// When the next pass begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// At once: this pass left work behind.
+    AtOnce,
+    /// After the pause.
+    AfterPause,
+}
+
+impl Next {
+    /// At once if there is more to do.
+    pub fn at_once_if(is_more: bool) -> Self {
+        if is_more { Self::AtOnce } else { Self::AfterPause }
+    }
 }
 
 /// When it is done.
@@ -41,24 +56,11 @@ pub struct Rhythm {
     pub deadline: Duration,
 }
 
-/// Sent by the actor's own timer, and by whoever wants a pass right now.
+/// Sent by the actor's own timer.
+#[derive(Debug)]
 pub enum PeriodicMessage {
     /// Time for a pass.
     Tick,
-    /// A pass now; answered when it is over, with its error if it failed.
-    Now {
-        /// How it went.
-        reply: Reply<Result<(), String>>,
-    },
-}
-
-impl fmt::Debug for PeriodicMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tick => "Tick",
-            Self::Now { .. } => "Now",
-        })
-    }
 }
 
 /// The actor.
@@ -86,14 +88,19 @@ impl<P: Pass> Periodic<P> {
         Handle::new(kind, settings)
     }
 
-    async fn pass(&self, memory: &mut P::Memory) -> Result<bool, String> {
+    /// One pass, and its place in the record. A pass that failed is retried after the pause.
+    async fn pass(&self, memory: &mut P::Memory) -> Next {
         let run = tokio::time::timeout(self.rhythm.deadline, self.pass.run(memory)).await;
-        let outcome = run.unwrap_or_else(|_| Err(format!("cut off after {:?}", self.rhythm.deadline).into()));
-        outcome.inspect(|_| self.passes.succeeded()).map_err(|error| {
-            let error = domain::reasons(&*error);
-            self.passes.failed(&error);
-            error
-        })
+        match run.unwrap_or_else(|_| Err(format!("cut off after {:?}", self.rhythm.deadline).into())) {
+            Ok(next) => {
+                self.passes.succeeded();
+                next
+            }
+            Err(error) => {
+                self.passes.failed(&domain::reasons(&*error));
+                Next::AfterPause
+            }
+        }
     }
 
     fn pause(&self) -> Duration {
@@ -110,17 +117,11 @@ impl<P: Pass> Periodic<P> {
 
     #[ractor::message(PeriodicMessage::Tick)]
     async fn tick(&self, myself: ActorRef<PeriodicMessage>, memory: &mut P::Memory) -> Result<(), ActorProcessingErr> {
-        if self.pass(memory).await.unwrap_or(false) {
-            myself.cast(PeriodicMessage::Tick)?;
-        } else {
+        match self.pass(memory).await {
+            Next::AtOnce => myself.cast(PeriodicMessage::Tick)?,
             // The timer's task ends by itself when the actor does.
-            drop(myself.send_after(self.pause(), || PeriodicMessage::Tick));
+            Next::AfterPause => drop(myself.send_after(self.pause(), || PeriodicMessage::Tick)),
         }
         Ok(())
-    }
-
-    #[ractor::message(PeriodicMessage::Now { reply })]
-    async fn now(&self, reply: Reply<Result<(), String>>, memory: &mut P::Memory) {
-        reply.send(self.pass(memory).await.map(drop));
     }
 }

@@ -14,7 +14,7 @@ use domain::Timestamp;
 use domain::ids::MachineUuid;
 use store::Store;
 
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 
 /// How seldom a computer is written.
 const SPARING: TimeDelta = TimeDelta::minutes(1);
@@ -63,8 +63,8 @@ pub struct PresenceKeeper(pub Presence);
 impl Pass for PresenceKeeper {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("presence.pass");
-        self.0.settle().await.map(|()| false)
+        self.0.settle().await.map(|()| Next::AfterPause)
     }
 }

@@ -4,7 +4,7 @@
 
 use statistics::log::Log;
 
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 
 /// One pass over the events that are not in the tree yet.
 #[derive(Debug, Clone)]
@@ -18,12 +18,12 @@ pub struct Sequence {
 impl Pass for Sequence {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("sequence.pass");
         let sequenced = self.log.sequence(self.events_max).await?;
         metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
         metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));
-        Ok(sequenced.added >= self.events_max)
+        Ok(Next::at_once_if(sequenced.added >= self.events_max))
     }
 }
 

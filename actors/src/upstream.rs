@@ -40,7 +40,7 @@ impl Upstream {
                 let deadline = append.settings().ask_deadline;
                 Ok(match append.ask(|reply| AppendMessage::Add { event, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
-                    Err(error) => Outcome::Unavailable(contract::Unavailable::Log(error.to_string())),
+                    Err(error) => Outcome::Unavailable(contract::Unavailable::Log(domain::reasons(&*error))),
                 })
             }
         }
@@ -111,5 +111,5 @@ impl Upstream {
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` takes")]
 fn unreachable(error: statistics::log::LogError) -> contract::Unavailable {
-    contract::Unavailable::Log(error.to_string())
+    contract::Unavailable::Log(domain::reasons(&error))
 }

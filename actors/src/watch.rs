@@ -14,7 +14,7 @@ use store::Store;
 
 use crate::claim::Claims;
 use crate::device::DeviceCodes;
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 
 /// How far each pass looks back beyond the last one: longer than clocks of nodes may differ and than a transaction may take to be
 /// seen.
@@ -75,7 +75,7 @@ impl Looked {
 impl Pass for Watch {
     type Memory = Seen;
 
-    async fn run(&self, seen: &mut Seen) -> Result<bool, PassError> {
+    async fn run(&self, seen: &mut Seen) -> Result<Next, PassError> {
         domain::failpoint!("watch.pass");
         let now = self.clock.now();
         let since = seen.registrations.since(now);
@@ -102,7 +102,7 @@ impl Pass for Watch {
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
         self.claims.keyring().replace(&keys)?;
-        Ok(more_registrations || more_devices)
+        Ok(Next::at_once_if(more_registrations || more_devices))
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use domain::ids::EventId;
 use domain::lane::Lane;
 use serde::Serialize;
-use wire::activity::{ActivityPage, LogKeys};
+use wire::activity::{ActivityPage, ConsistencyProof, LogKeys};
 
 use crate::exchange::{Ask, unreadable};
 use crate::{Client, Error};
@@ -42,6 +42,11 @@ impl Client {
     /// `GET /api/v1/audit/keys`
     pub async fn log_keys(&self) -> Result<LogKeys, Error> {
         self.ask(Ask::get(self.base("/api/v1/audit/keys"))).await
+    }
+
+    /// `GET /api/v1/audit/consistency`
+    pub async fn consistency(&self, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
+        self.ask(Ask::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
     }
 
     /// `GET /api/v1/audit/checkpoint`: a C2SP note.

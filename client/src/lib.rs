@@ -21,6 +21,7 @@
 //!   cannot have been done. `Retry-After` is obeyed, and otherwise delays grow and vary ([`RetrySettings`]).
 //! - **Polls** keep the interval that the server names and slow down when it says so ([`Client::attached`], [`Client::claimed`]).
 //! - **Streams** are joined again where they broke off ([`stream::BatchStream`]).
+//! - **The log** has to continue the checkpoint that was seen before ([`witness::Witness`]).
 //! - Bodies are those of [`wire`]; what opens something is a [`Secret`], and errors never show one.
 
 mod account;
@@ -35,6 +36,7 @@ mod knowledge;
 mod poll;
 mod settings;
 pub mod stream;
+pub mod witness;
 
 use std::sync::Arc;
 
@@ -43,6 +45,7 @@ use domain::secret::Secret;
 pub use activity::ActivityQuery;
 pub use error::{Error, Refusal};
 pub use settings::{RetrySettings, Settings};
+pub use witness::{Observed, Violation, Witness, WitnessError};
 
 /// Connects to one server. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]

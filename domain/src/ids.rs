@@ -66,6 +66,8 @@ macro_rules! uuid_v7_ids {
 }
 
 uuid_v7_ids! {
+    /// An installation: the facts and the log that belong together.
+    InstallationId;
     /// A computer.
     MachineUuid;
     /// An event, chosen by its sender.

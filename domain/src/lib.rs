@@ -10,6 +10,9 @@
 //! | [`lane`] | the six lanes |
 //! | [`envelope`] | the event envelope and its seal |
 //! | [`chain`] | the position law of hash chains |
+//! | [`checkpoint`] | signed checkpoints of a log, its keys and origins |
+//! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
+//! | [`epoch`] | the record with which the log begins an epoch |
 //! | [`registry`] | event types, lanes, payload schemas |
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | forward or hold: the one order of checks |
@@ -37,6 +40,7 @@ pub mod batch;
 pub mod canonical;
 pub mod chain;
 pub mod chance;
+pub mod checkpoint;
 pub mod claim;
 pub mod clock;
 pub mod confirm;
@@ -44,6 +48,7 @@ pub mod consent;
 pub mod device;
 pub mod digest;
 pub mod envelope;
+pub mod epoch;
 pub mod excerpt;
 pub mod filter;
 pub mod foreign;
@@ -53,6 +58,7 @@ pub mod item;
 pub mod lane;
 pub mod letter;
 pub mod memory;
+pub mod merkle;
 mod reasons;
 pub mod registry;
 pub mod retry_after;

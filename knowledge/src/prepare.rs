@@ -236,7 +236,7 @@ impl Pipeline {
             Ok(vectors) => (Some(model.clone()), texts.into_iter().zip(vectors.into_iter().map(Some)).collect()),
             Err(error) => {
                 if !matches!(error, EmbedError::Off) {
-                    tracing::warn!(error = %error, "passages are kept without vectors for now");
+                    tracing::warn!(error = domain::reasons(&error), "passages are kept without vectors for now");
                 }
                 (None, without(texts))
             }

@@ -93,7 +93,7 @@ impl Office<'_> {
         match (&which.account, &which.email) {
             (Some(account), _) => Ok(account.clone()),
             (None, Some(email)) => {
-                let found = self.store.account_by_email(email).await.map_err(Failure::refused)?;
+                let found = self.store.account_by_email(email).await.map_err(Failure::caused)?;
                 found.ok_or_else(no_account)
             }
             (None, None) => Err(no_account()),

@@ -1,8 +1,12 @@
 //! `attache backup`: a copy of everything that the embedded databases hold, made beside the living server, and the way back.
 //!
 //! A backup is a folder: the databases, each as it was at one moment, and a manifest with their digests. The facts are copied before the
-//! log: what the facts know to be forwarded is then in the log, and what the log took in between is found there again by its id. PostgreSQL
-//! has tools of its own, and is left to them.
+//! log: what the facts know to be forwarded is then in the log, and what the log took in between is found there again by its id. For the same
+//! reason the log continues the checkpoint that the facts remember: it was signed before the facts were copied. PostgreSQL has tools of its
+//! own, and is left to them.
+//!
+//! A restored backup is an earlier state of the log. If the log has signed anything since, its clients report that it was rolled back, unless
+//! the restored log begins an epoch (`attache serve --new-log`).
 
 mod content;
 mod folder;
@@ -20,6 +24,7 @@ use self::content::Content;
 use self::folder::{FACTS, Folder, LOG, Manifest, Staging};
 use super::{Done, Failure, output};
 use crate::config::Settings;
+use crate::installation::{Facts, Mismatch, Refusal};
 
 /// What to do with one.
 #[derive(Debug, Subcommand)]
@@ -60,6 +65,9 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
             settings.data.dir.display()
         )));
     }
+    if settings.upstream.url.is_none() && !settings.data.dir.join(LOG).exists() {
+        the_log_was_never_there(settings).await?;
+    }
     let folder = Folder::begin(path)?;
     let mut names = vec![FACTS];
     // With a statistics service outside there is no log here.
@@ -68,10 +76,10 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     }
     for name in &names {
         let pool =
-            Pool::open(&settings.database, &settings.data.dir.join(name), None).await.map_err(Failure::refused)?;
+            Pool::open(&settings.database, &settings.data.dir.join(name), None).await.map_err(Failure::caused)?;
         let copied = pool.copy_to(&folder.place().join(name)).await;
         pool.close().await;
-        copied.map_err(Failure::refused)?;
+        copied.map_err(Failure::caused)?;
     }
     let manifest = folder.finish(&names, Clock::system().now())?;
     let shown = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
@@ -85,6 +93,20 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
         )
     });
     Ok(())
+}
+
+/// A backup without a log that the facts remember would be one that no server starts from.
+async fn the_log_was_never_there(settings: &Settings) -> Done {
+    let store = Store::open(&settings.database, &settings.data.facts()).await.map_err(Failure::caused)?;
+    let facts = if store.check_schema().await.is_ok() { Facts::read(&store).await.ok() } else { None };
+    store.close().await;
+    match facts {
+        Some(facts) if facts.know_a_log() => {
+            let mismatch = Mismatch::LogMissing { remembered: facts.events_min() };
+            Err(Failure::caused(Refusal::of(settings, mismatch)))
+        }
+        _ => Ok(()),
+    }
 }
 
 async fn verify(path: &Path, json: bool) -> Done {
@@ -114,7 +136,8 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     staging.settle()?;
     output::show(json, &content.shown(&manifest), || {
         format!(
-            "{} is restored into {}\n{}\n  next: `attache serve`; computers whose chains were longer go on where this log ends",
+            "{} is restored into {}\n{}\n  next: `attache serve`; computers whose chains were longer go on where this log ends\n  \
+             if the log took events after this backup was made: `attache serve --new-log` once, since its clients would report a rollback",
             path.display(),
             into.display(),
             content.told(&manifest)
@@ -125,14 +148,14 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
 
 /// A backup of an older version gets the tables of this one.
 async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings) -> Done {
-    let store = Store::open(&settings.database, &place.join(FACTS)).await.map_err(Failure::refused)?;
+    let store = Store::open(&settings.database, &place.join(FACTS)).await.map_err(Failure::caused)?;
     let migrated = store.migrate().await;
     store.close().await;
-    migrated.map_err(Failure::refused)?;
+    migrated.map_err(Failure::caused)?;
     if manifest.has(LOG) {
-        let pool = Pool::open(&settings.database, &place.join(LOG), None).await.map_err(Failure::refused)?;
+        let pool = Pool::open(&settings.database, &place.join(LOG), None).await.map_err(Failure::caused)?;
         let log = Log::open(pool, &settings.log.origin, &Clock::system(), &Chance::system()).await;
-        log.map_err(Failure::refused)?.close().await;
+        log.map_err(Failure::caused)?.close().await;
     }
     Ok(())
 }

@@ -95,7 +95,7 @@ impl Operator<'_> {
 
     async fn sign_in_at(&self, store: &Store, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {
         let configured = self.settings.http.base_url.as_deref().map(|base| base.trim_end_matches('/'));
-        let is_known = store.registration_by_id(registered).await.map_err(Failure::refused)?.is_some();
+        let is_known = store.registration_by_id(registered).await.map_err(Failure::caused)?.is_some();
         if !is_known || !(configured == Some(url) || is_here(url)) {
             return Err(Failure::refused(format!(
                 "{url} is not the server of this configuration, so no person is signed in for it\n  \

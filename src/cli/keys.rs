@@ -29,11 +29,11 @@ pub enum Command {
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let store = open_store(settings).await?;
     let (clock, chance) = (Clock::system(), Chance::system());
-    store.assertion_keys_ensure(clock.now(), &chance).await.map_err(Failure::refused)?;
+    store.assertion_keys_ensure(clock.now(), &chance).await.map_err(Failure::caused)?;
     match command {
         Command::List { json } => {
             let keep_for = settings.claims.keep_keys_for();
-            let keys = store.assertion_keys(clock.now(), keep_for).await.map_err(Failure::refused)?;
+            let keys = store.assertion_keys(clock.now(), keep_for).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = keys
                 .iter()
                 .map(|key| {
@@ -49,7 +49,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
             output::list(json, &rows, &["kid", "state", "created_at", "activated_at", "retired_at"]);
         }
         Command::Rotate { json } => {
-            let kid = store.assertion_keys_rotate(clock.now(), &chance).await.map_err(Failure::refused)?;
+            let kid = store.assertion_keys_rotate(clock.now(), &chance).await.map_err(Failure::caused)?;
             let kid = kid.ok_or_else(|| Failure::refused("another process rotated the keys at this very moment"))?;
             output::show(json, &json!({ "active": kid }), || format!("{kid} signs from now on"));
         }

@@ -2,14 +2,15 @@
 
 use domain::{Chance, Clock};
 
-use super::{Done, Failure, open_store, output};
+use super::{Done, Failure, output};
 use crate::config::Settings;
-use crate::house::open_upstream;
+use crate::installation::{self, LogStart};
 
 /// Migrates both databases.
 pub async fn migrate(settings: &Settings) -> Done {
-    open_store(settings).await?.close().await;
-    let upstream = open_upstream(settings, &Clock::system(), &Chance::system()).await.map_err(Failure::refused)?;
+    let opened = installation::open(settings, &Clock::system(), &Chance::system(), LogStart::Continue).await;
+    let (store, upstream) = opened.map_err(Failure::caused)?;
+    store.close().await;
     upstream.close().await;
     output::say("the databases have the newest schema");
     Ok(())

@@ -1,16 +1,27 @@
 //! `attache serve`: runs until SIGTERM or SIGINT, then drains; a second signal ends it at once.
 
 use actors::Outcome;
+use clap::Args;
 use domain::{Chance, Clock};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Done, Failure, output};
 use crate::config::Settings;
+use crate::installation::LogStart;
 use crate::server::Server;
 use crate::telemetry;
 
+/// How to start.
+#[derive(Debug, Default, Args)]
+pub struct Arguments {
+    /// Begin a new epoch of the event log, with a new key and a new origin: after the log was lost, or an older backup was restored. Use it
+    /// for one start only, not in a service file: every start with it begins another epoch
+    #[arg(long)]
+    new_log: bool,
+}
+
 /// Runs the server.
-pub async fn serve(settings: Settings) -> Done {
+pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done {
     telemetry::begin(&settings.telemetry);
     // Reads FAILPOINTS; the points stay set for as long as this value lives.
     #[cfg(feature = "failpoints")]
@@ -19,7 +30,8 @@ pub async fn serve(settings: Settings) -> Done {
     let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
 
-    let server = Server::start(settings, Clock::system(), Chance::system()).await.map_err(Failure::refused)?;
+    let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
+    let server = Server::start_with(settings, Clock::system(), Chance::system(), log).await.map_err(Failure::caused)?;
     output::say(&format!("attache is ready at {} (operator: http://{})", server.house.base_url, server.admin_address));
     tokio::select! {
         _ = terminate.recv() => {}

@@ -1,5 +1,6 @@
 //! `attache verify`: checks an audit proof against a key that the verifier trusts. A proof in a file is checked offline, and nothing is asked
-//! of any server; the proof of an event that is named by its id is fetched first.
+//! of any server; the proof of an event that is named by its id is fetched first, and the
+//! log has to continue what the profile has seen of it.
 
 mod fetch;
 
@@ -11,16 +12,18 @@ use clap::Args;
 use domain::clock::date_time;
 use domain::ids::EventId;
 use serde_json::json;
-use statistics::checkpoint::VerifierKey;
+use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
 use super::remote::{As, Connection, Remote};
+use super::witness::{NotObserved, compare_offline, observe_with};
 use super::{Done, Failure, output};
 
 /// A proof and a key.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad..."
+    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad...\n\nThe proof of an event is also compared with the largest checkpoint that the profile has seen (log.json in its folder): exit code 3 says that \
+                  the log was rolled back, forked or replaced since. `attache audit watch` watches for that."
 )]
 pub struct Arguments {
     /// File with the proof, as `GET /api/v1/audit/verify` gave it; `-` for standard input; or the id of an event, whose proof is fetched
@@ -93,9 +96,32 @@ pub async fn verify(arguments: &Arguments) -> Done {
     if event.is_some_and(|event| event != verified.event_id) {
         return Err(Failure::refused(format!("the proof holds, but for another event: {}", verified.event_id)));
     }
+    if let Some(connection) = &connection
+        && let Err(why) = compare(connection, event.is_some(), &pinned, &verified.checkpoint).await
+    {
+        if let (true, NotObserved::Violation(violation)) = (json, &why) {
+            let bad = json!({ "valid": false, "member": "checkpoint", "fault": violation.to_string(), "log": violation.code() });
+            output::say(&format!("{bad:#}"));
+        }
+        return Err(why.into());
+    }
     let kept = keep_key(arguments, connection.as_mut(), event.is_some(), &key, trust)?;
     tell(json, &verified, trust, kept.as_deref());
     Ok(())
+}
+
+/// The log has to continue what the profile has seen of it. A proof in a file is compared offline.
+async fn compare(
+    connection: &Connection,
+    was_asked: bool,
+    key: &VerifierKey,
+    proven: &Checkpoint,
+) -> Result<(), NotObserved> {
+    if was_asked {
+        observe_with(&connection.folder, &connection.client, key, proven).await.map(drop)
+    } else {
+        compare_offline(&connection.folder, key, proven)
+    }
 }
 
 /// The key is kept once a proof holds against it; says so.

@@ -96,7 +96,7 @@ fn kept<T>(name: &str, section: Result<T, Missing>, errors: &mut BTreeMap<String
         Ok(section) => return Some(section),
         Err(reason) => reason,
     };
-    tracing::warn!(section = name, error = %reason, "a section of an account summary is left out");
+    tracing::warn!(section = name, error = domain::reasons(&reason), "a section of an account summary is left out");
     errors.insert(name.to_owned(), reason.code().to_owned());
     None
 }

@@ -127,7 +127,10 @@ pub async fn set(
     }
     let flushed = house.outbox.flush(changed, PATIENCE).await;
     if let Err(error) = &flushed {
-        tracing::warn!(%error, "a change of consent is written, and its report waits in the outbox");
+        tracing::warn!(
+            error = domain::reasons(error),
+            "a change of consent is written, and its report waits in the outbox"
+        );
     }
     Ok(Set { written, forwarded: flushed.is_ok() })
 }

@@ -230,7 +230,7 @@ impl From<Unavailable> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(error = %error, "the store could not answer a request");
+        tracing::error!(error = domain::reasons(&error), "the store could not answer a request");
         Self::unavailable("store_unavailable", Duration::from_secs(1))
     }
 }

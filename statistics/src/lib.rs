@@ -9,10 +9,11 @@
 //! | [`proof`] | the audit proof, and checking one offline |
 
 pub mod breaker;
-pub mod checkpoint;
 pub mod client;
 pub mod contract;
 pub mod leaf;
 pub mod log;
 pub mod merkle;
 pub mod proof;
+
+pub use domain::checkpoint;

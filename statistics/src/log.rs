@@ -12,6 +12,7 @@
 
 mod append;
 mod audit;
+mod epoch;
 mod health;
 mod postgres;
 mod read;
@@ -33,10 +34,11 @@ use uuid::Uuid;
 
 pub use append::{Answer, Append, AppendOutcome};
 pub use audit::{AuditFault, Audited};
+pub use epoch::{Continuity, LogHead};
 pub use health::Standing;
 pub use sequence::Sequenced;
 
-use crate::checkpoint::{NotAName, SignerKey};
+use crate::checkpoint::{NotAName, SignerKey, base_of};
 use crate::merkle::{self, TreeFault};
 use health::Appends;
 use recent::Recent;
@@ -229,7 +231,8 @@ impl Log {
         Self::open_with(pool, origin, clock, chance, &WriterSettings::default()).await
     }
 
-    /// Opens the log in `pool`: creates or upgrades its tables, and its key when it begins. `origin` is its name from then on.
+    /// Opens the log in `pool`: creates or upgrades its tables, and its key when it begins. `origin` is its name from then on; an epoch that
+    /// begins later has another origin that names the same log.
     pub async fn open_with(
         pool: Pool,
         origin: &str,
@@ -300,7 +303,12 @@ impl Log {
             sqlx::query_scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
         })
         .during("begin the log")?;
-        if begun == origin { Ok(()) } else { Err(LogError::OtherOrigin { begun, asked: origin.to_owned() }) }
+        // Whichever epoch it is in.
+        if base_of(&begun) == base_of(origin) {
+            Ok(())
+        } else {
+            Err(LogError::OtherOrigin { begun, asked: origin.to_owned() })
+        }
     }
 
     /// The connections, for metrics.

@@ -27,6 +27,7 @@
 //! | [`held`] | events that could not be forwarded |
 //! | [`usage`] | what was used, day by day |
 //! | [`janitor`] | what may be forgotten |
+//! | [`installation`] | which installation this is, and what is remembered of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`pool`] | one way to either database |
 
@@ -44,6 +45,7 @@ pub mod device;
 pub mod error;
 pub mod filter;
 pub mod held;
+pub mod installation;
 pub mod inventory;
 pub mod janitor;
 pub mod key;

@@ -96,6 +96,24 @@ impl Pool {
         }
     }
 
+    /// Closes the database and moves it out of the way as it is, under a name with `mark` in it: the SQLite file, or the PostgreSQL
+    /// `schema`. Returns the new name.
+    pub async fn set_aside(self, schema: &'static str, mark: &str) -> Result<String, StoreError> {
+        match &self {
+            Self::Sqlite { file, .. } => {
+                // The last connection that is closed removes the write-ahead log beside the file.
+                self.close().await;
+                sqlite::set_file_aside(file.path(), mark)
+            }
+            Self::Postgres(pool) => {
+                let name = format!("{schema}_{}", mark.to_lowercase());
+                postgres::set_schema_aside(pool, schema, &name).await?;
+                self.close().await;
+                Ok(format!("the schema {name}"))
+            }
+        }
+    }
+
     /// What it is, and the settings that keep what it acknowledges, for an operator.
     pub async fn describe(&self) -> Result<Vec<String>, StoreError> {
         match self {

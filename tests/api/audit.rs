@@ -1,7 +1,7 @@
 //! Audit proofs: that each event was recorded can be checked by anyone, offline (decisions, section 9).
 
 use serde_json::Value;
-use statistics::checkpoint::VerifierKey;
+use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, verify};
 
 use crate::event::Chain;
@@ -74,6 +74,54 @@ both! {
         for wrong in ["", "?from=2&to=1", "?from=x&to=1", "?from=1&to=1000000"] {
             let answer = world.get(&format!("/api/v1/audit/consistency{wrong}"), &Credential::None).await;
             assert_eq!(answer.status, 400, "{wrong}");
+        }
+    }
+
+    async fn the_typed_client_follows_an_honest_log_and_notices_another(world: World) {
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let key = vkey(&world).await;
+        let client = ::client::Client::new(&::client::Settings::of(&world.url)).unwrap();
+        let mut witness = ::client::Witness::default();
+        let first = client.observe(&mut witness, &key).await.unwrap();
+        assert_eq!((first.seen, first.checkpoint.size), (None, 0));
+        for events in [1, 4] {
+            for _ in 0..events {
+                let event = chain.next();
+                world.event(&machine, &event).await.receipt();
+                world.included(&machine, event["event_id"].as_str().unwrap()).await;
+            }
+            let before = witness.seen(&key).unwrap();
+            let observed = client.observe(&mut witness, &key).await.unwrap();
+            assert_eq!(observed.seen, before);
+            assert!(observed.checkpoint.size > before.unwrap().size);
+            assert_eq!(witness.seen(&key).unwrap(), Some(observed.checkpoint));
+        }
+        // What is stored and read again is the same.
+        let stored = serde_json::to_string(&witness).unwrap();
+        assert_eq!(serde_json::from_str::<::client::Witness>(&stored).unwrap(), witness);
+        let newest = witness.seen(&key).unwrap().unwrap();
+        let root = domain::Digest::of(b"another history");
+        for (older, code) in [
+            (Checkpoint { size: newest.size + 1, ..newest.clone() }, "rolled_back"),
+            (Checkpoint { root, ..newest.clone() }, "forked"),
+            (Checkpoint { size: 3, root, ..newest.clone() }, "forked"),
+        ] {
+            match client.prove_growth(&older, &newest).await {
+                Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), code),
+                other => panic!("{code}: {other:?}"),
+            }
+        }
+        // A server that cannot show the larger tree proves nothing.
+        let beyond = Checkpoint { size: newest.size + 9, ..newest.clone() };
+        match client.prove_growth(&newest, &beyond).await {
+            Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "unproven"),
+            other => panic!("{other:?}"),
+        }
+        let stranger = statistics::checkpoint::SignerKey::draw(key.name(), &domain::Chance::system()).unwrap();
+        match client.observe(&mut witness, stranger.verifier()).await {
+            Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "other_key"),
+            other => panic!("{other:?}"),
         }
     }
 

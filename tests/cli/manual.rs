@@ -26,7 +26,7 @@ fn the_manual_has_every_command_and_its_examples() {
     let done = home.run(&["manual"]);
     let page = done.said();
     assert!(page.contains(".TH attache 1"), "{}", &page[..200]);
-    for section in ["ATTACH", "CONSENT SET", "AGENT TOKEN", "VERIFY", "ADMIN HELD RELEASE", "SERVE"] {
+    for section in ["ATTACH", "CONSENT SET", "AGENT TOKEN", "VERIFY", "AUDIT WATCH", "ADMIN HELD RELEASE", "SERVE"] {
         assert!(page.contains(&format!(".SH \"ATTACHE {section}\"")), "{section}");
     }
     assert!(page.contains("attache consent set off"), "examples are in it");
@@ -38,9 +38,19 @@ fn the_manual_has_every_command_and_its_examples() {
 fn every_command_has_help_and_a_wrong_one_is_usage() {
     let home = Home::new();
     let help = home.run(&["--help"]);
-    for command in
-        ["attach", "agent", "usage", "consent", "activity", "verify", "profile", "key", "completions", "manual"]
-    {
+    for command in [
+        "attach",
+        "agent",
+        "usage",
+        "consent",
+        "activity",
+        "verify",
+        "audit",
+        "profile",
+        "key",
+        "completions",
+        "manual",
+    ] {
         assert!(help.said().contains(&format!("\n  {command} ")), "{command}: {help:?}");
         assert!(home.run(&[command, "--help"]).said().contains("Usage: attache"), "{command}");
     }

@@ -49,6 +49,34 @@ async fn an_address_in_use_is_named_with_its_knob() {
     }
 }
 
+#[test]
+fn a_database_that_cannot_be_reached_is_refused_with_its_cause() {
+    let home = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none");
+    for command in [&["serve"][..], &["migrate"], &["admin", "account", "list"], &["keys", "list"]] {
+        home.run(command).refused(1, &["cannot be opened", "Connection refused"]);
+    }
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.stdout.contains("Connection refused") && doctor.code == Some(1), "{doctor:?}");
+    assert!(!doctor.stdout.contains("attache migrate"), "nothing is to be migrated: {doctor:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_the_store_cannot_answer_leaves_a_line_with_the_cause() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let machine = flow::machine(&home, &server).await;
+    flow::change_tables(&home.data().join("attache.db"), "ALTER TABLE machines RENAME TO gone").await;
+    let answer = Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await;
+    answer.refused(424, "temporarily_unavailable");
+    eventually("the cause is in the log", async || {
+        let lines = server.process.stderr.text();
+        let line = lines.lines().find(|line| line.contains("the store could not answer a request"))?;
+        assert!(line.contains("no such table"), "{line}");
+        Some(())
+    })
+    .await;
+}
+
 /// A server over a statistics service that was asked and has not answered yet.
 struct Busy {
     home: Home,

@@ -271,3 +271,27 @@ async fn after_a_change_of_consent_was_committed_and_before_it_was_told() {
     assert_eq!(client.try_send(post(&server.url)).await.unwrap().expect(200)["written"], 0);
     assert_eq!(told().await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_was_not_finished_is_refused_and_begun_again() {
+    for place in ["epoch.begun", "epoch.recorded"] {
+        let home = Home::new();
+        let server = home.serve().await;
+        let machine = flow::machine(&home, &server).await;
+        let event = Chain::new(&machine).next();
+        flow::event(&server, &machine, &event).await.receipt();
+        let id = flow::text(&event, "event_id");
+        flow::proof(&server, &machine, &id).await;
+        drop(server);
+        let mut dying = home.command(&["serve", "--new-log"]);
+        let died = dying.env("FAILPOINTS", format!("{place}=return")).output().unwrap();
+        assert!(!died.status.success(), "{place}: {died:?}");
+        home.run(&["serve"]).refused(1, &["signed by another key", "attache serve --new-log"]);
+        let mut process = home.start(&["serve", "--new-log"]);
+        process.ready_line().await;
+        process.signal("TERM");
+        assert_eq!(process.exit().await.code(), Some(0));
+        let server = home.serve().await;
+        assert!(flow::text(&flow::proof(&server, &machine, &id).await, "vkey").starts_with("attache/log/epoch-"));
+    }
+}

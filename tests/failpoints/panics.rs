@@ -144,6 +144,12 @@ async fn the_meter_comes_back_and_counts_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_anchor_comes_back() {
+    let (_home, server, _) = world("anchor.pass=2*panic").await;
+    restarted(&server, "anchor", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn presence_and_outbox_come_back() {
     let (_home, server, machine) = world("presence.pass=1*panic;outbox.pass=1*panic").await;
     restarted(&server, "presence", 1).await;

@@ -1,6 +1,6 @@
 //! Activity and audit (specification, *Activity and audit*). The bodies are the statistics service's; these are the shapes of the embedded one.
 
-use domain::Timestamp;
+use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -66,4 +66,17 @@ pub struct LogKey {
     #[serde(default, with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub retired_at: Option<Timestamp>,
+}
+
+/// `GET /api/v1/audit/consistency`: that the tree of `from` leaves is the beginning of the tree of `to` leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConsistencyProof {
+    /// Leaves of the smaller tree.
+    pub from: u64,
+    /// Leaves of the larger tree.
+    pub to: u64,
+    /// The hashes of RFC 6962, section 2.1.2.
+    pub proof: Vec<Digest>,
+    /// The newest checkpoint, a signed note.
+    pub checkpoint: String,
 }

@@ -260,7 +260,7 @@ impl ClaimCeremony {
 
     async fn refresh(&self, state: &mut CeremonyState) {
         if let Err(error) = self.reload(state).await {
-            tracing::warn!(registration.id = %state.registration.id, error = %error, "a changed registration could not be read");
+            tracing::warn!(registration.id = %state.registration.id, error = domain::reasons(&error), "a changed registration could not be read");
         }
     }
 

@@ -188,7 +188,7 @@ impl DevicePoller {
 
     async fn refresh(&self, state: &mut PollerState) {
         if let Err(error) = self.reload(state).await {
-            tracing::warn!(machine.uuid = %state.code.machine, error = %error, "a changed device code could not be read");
+            tracing::warn!(machine.uuid = %state.code.machine, error = domain::reasons(&error), "a changed device code could not be read");
         }
     }
 

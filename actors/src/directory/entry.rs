@@ -80,7 +80,7 @@ impl<A: KeyedActor> Entry<A> {
                 turn.state = Some(Box::new(state));
                 return Some(turn);
             }
-            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Ok(Err(error))) => domain::reasons(&*error),
             Ok(Err(panic)) => words(&*panic),
             Err(_elapsed) => format!("it did not start within {deadline:?}"),
         };
@@ -367,7 +367,7 @@ async fn work<A: KeyedActor>(mut turn: Turn<A>, message: A::Message) {
         let handled = AssertUnwindSafe(myself.0.actor.handle(myself, message, state)).catch_unwind().await;
         turn.crash = match handled {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Err(error)) => Some(domain::reasons(&*error)),
             Err(panic) => Some(words(&*panic)),
         };
         if turn.crash.is_some() {

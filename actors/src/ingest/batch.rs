@@ -167,7 +167,7 @@ impl BatchAdd {
     /// Ends the actor with its batch, and tells of trouble.
     fn settle(myself: &Myself<Self>, done: Result<(), StoreError>, state: &BatchState) {
         if let Err(error) = done {
-            tracing::warn!(batch.id = %state.batch.id, error = %error, "a batch will be tried again");
+            tracing::warn!(batch.id = %state.batch.id, error = domain::reasons(&error), "a batch will be tried again");
         }
         if state.told.borrow().has_ended() {
             myself.leave();
@@ -213,7 +213,7 @@ impl BatchAdd {
                     Ok(Some(item)) => Some(prepare(&wiring, &account, &item, &filter).await),
                     Ok(None) => None,
                     Err(error) => {
-                        tracing::warn!(batch.id = %id, error = %error, "an item of a batch could not be read");
+                        tracing::warn!(batch.id = %id, error = domain::reasons(&error), "an item of a batch could not be read");
                         None
                     }
                 };

@@ -121,7 +121,7 @@ impl Desk {
         let standing = match self.standing(sender, &opened).await {
             Ok(standing) => standing,
             Err(error) => {
-                tracing::warn!(error = %error, "the computer of an event could not be looked up");
+                tracing::warn!(error = domain::reasons(&error), "the computer of an event could not be looked up");
                 return Verdict::STORE_UNAVAILABLE;
             }
         };
@@ -231,7 +231,10 @@ impl Desk {
         let is_kept = match self.may_keep(standing, opened).await {
             Ok(is_kept) => is_kept,
             Err(error) => {
-                tracing::warn!(error = %error, "what is allowed to the sender of an event could not be looked up");
+                tracing::warn!(
+                    error = domain::reasons(&error),
+                    "what is allowed to the sender of an event could not be looked up"
+                );
                 return Verdict::STORE_UNAVAILABLE;
             }
         };
@@ -314,12 +317,12 @@ impl Desk {
 /// the next resend settles.
 async fn heal(store: &Store, scope: &HeldScope, event_id: EventId, receipt: ReceiptId, now: Timestamp) {
     if let Err(error) = store.held_mark_released(event_id, scope, receipt, now).await {
-        tracing::warn!(event.id = %event_id, error = %error, "a held entry could not be marked as released");
+        tracing::warn!(event.id = %event_id, error = domain::reasons(&error), "a held entry could not be marked as released");
     }
 }
 
 fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> Verdict {
-    tracing::warn!(event.id = %event_id, error = %why, "an event could not be forwarded");
+    tracing::warn!(event.id = %event_id, error = domain::reasons(why), "an event could not be forwarded");
     Verdict::Unavailable { reason: "upstream_unavailable", retry_after: pause(why, now) }
 }
 

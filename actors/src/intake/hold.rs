@@ -22,7 +22,9 @@ impl Ledger for HeldLedger {
         domain::failpoint!("hold.before");
         let committed = self.store.held_insert(items, &self.quotas).await;
         domain::failpoint!("hold.after");
-        committed
-            .map_err(|error: StoreError| CommitError { unavailable: error.is_unavailable(), detail: error.to_string() })
+        committed.map_err(|error: StoreError| CommitError {
+            unavailable: error.is_unavailable(),
+            detail: domain::reasons(&error),
+        })
     }
 }

@@ -128,7 +128,11 @@ fn smtp_trouble(error: &smtp::Error) -> Undelivered {
 
 /// Writes the file whole or not at all, so that whoever watches the folder never reads half a letter.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-    fs::create_dir_all(folder)?;
+    let mut private = fs::DirBuilder::new();
+    private.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+    private.create(folder)?;
     let (hidden, path) = (folder.join(format!(".{name}.tmp")), folder.join(format!("{name}.eml")));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

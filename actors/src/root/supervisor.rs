@@ -206,7 +206,7 @@ impl Supervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         let (actor, error) = match event {
-            SupervisionEvent::ActorFailed(actor, error) => (actor, error.to_string()),
+            SupervisionEvent::ActorFailed(actor, error) => (actor, domain::reasons(&*error)),
             SupervisionEvent::ActorTerminated(actor, _, reason) => {
                 (actor, reason.unwrap_or_else(|| "it stopped by itself".to_owned()))
             }
@@ -246,7 +246,7 @@ impl Supervisor {
         let myself = myself.clone();
         tokio::spawn(async move {
             let result = match starting.await {
-                Ok(Ok(started)) => started.map_err(|error| error.to_string()),
+                Ok(Ok(started)) => started.map_err(|error| domain::reasons(&error)),
                 Ok(Err(_elapsed)) => Err(format!("it did not start within {deadline:?}")),
                 Err(panicked) => Err(panicked.to_string()),
             };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use actors::periodic::{FailingPasses, Pass, PassError, Periodic, Rhythm};
+use actors::periodic::{FailingPasses, Next, Pass, PassError, Periodic, Rhythm};
 use actors::{ChildSpec, Root};
 use domain::Chance;
 use metrics::with_local_recorder;
@@ -27,10 +27,10 @@ struct CannotWrite(#[source] std::io::Error);
 impl Pass for Work {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         self.passes.fetch_add(1, Ordering::SeqCst);
         let full = || CannotWrite(std::io::Error::other("disk full"));
-        if self.is_full.load(Ordering::SeqCst) { Err(full().into()) } else { Ok(false) }
+        if self.is_full.load(Ordering::SeqCst) { Err(full().into()) } else { Ok(Next::AfterPause) }
     }
 }
 

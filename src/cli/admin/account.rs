@@ -37,7 +37,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
         Command::Create { user_cuid, email, name, format } => {
             let made =
                 store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), chance);
-            match made.await.map_err(Failure::refused)? {
+            match made.await.map_err(Failure::caused)? {
                 Provision::Created(id) => {
                     output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is made"));
                     Ok(())
@@ -47,7 +47,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             }
         }
         Command::List(listing) => {
-            let accounts = store.accounts(listing.limit).await.map_err(Failure::refused)?;
+            let accounts = store.accounts(listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = accounts
                 .iter()
                 .map(|account| {

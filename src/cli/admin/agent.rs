@@ -27,7 +27,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     let Office { store, clock, .. } = office;
     match command {
         Command::List(listing) => {
-            let agents = store.agents(listing.limit).await.map_err(Failure::refused)?;
+            let agents = store.agents(listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = agents
                 .iter()
                 .map(|agent| {
@@ -56,7 +56,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             Ok(())
         }
         Command::Revoke { id, format } => {
-            if store.registration_revoke(id, None, clock.now()).await.map_err(Failure::refused)? {
+            if store.registration_revoke(id, None, clock.now()).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "revoked": id }), || format!("agent {id} is revoked"));
                 Ok(())
             } else {

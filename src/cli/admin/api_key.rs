@@ -49,10 +49,10 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     match command {
         Command::Create { email, name, scope, space, format } => {
             let person = store.person_sign_in(&email, settings.signin.create_account, now, chance).await;
-            let account = person.map_err(Failure::refused)?.account;
+            let account = person.map_err(Failure::caused)?.account;
             let account = account
                 .ok_or_else(|| Failure::refused("this person has no account: make one with admin account create"))?;
-            if let Some(at) = first_unreadable(store, &account, &space).await.map_err(Failure::refused)? {
+            if let Some(at) = first_unreadable(store, &account, &space).await.map_err(Failure::caused)? {
                 return Err(Failure::refused(format!("the account may not read the space {}", space[at])));
             }
             let secret = Secret::mint(SecretKind::ApiKey, chance);
@@ -68,7 +68,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
                 revoked_at: None,
             };
             let made = store.api_key_create(&key, &secret.hash(), settings.api_keys.per_account_max).await;
-            if made.map_err(Failure::refused)? != KeyCreate::Created {
+            if made.map_err(Failure::caused)? != KeyCreate::Created {
                 return Err(Failure::refused("the account has as many keys as it may have: revoke one first"));
             }
             let mut value = json!(described(&key));
@@ -76,7 +76,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             output::show(format.json, &value, || secret.expose().to_owned());
         }
         Command::List(listing) => {
-            let keys = store.api_keys(listing.limit).await.map_err(Failure::refused)?;
+            let keys = store.api_keys(listing.limit).await.map_err(Failure::caused)?;
             let row = |key: &ApiKey| {
                 let mut value = json!(described(key));
                 value["user_account_id"] = json!(key.account);
@@ -91,7 +91,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             output::list(listing.format.json, &rows, &columns);
         }
         Command::Revoke { id, format } => {
-            if !store.api_key_revoke(id, None, now).await.map_err(Failure::refused)? {
+            if !store.api_key_revoke(id, None, now).await.map_err(Failure::caused)? {
                 return Err(Failure::refused("there is no such key, or it is revoked already"));
             }
             output::show(format.json, &json!({ "revoked": id }), || format!("key {id} is revoked"));

@@ -44,7 +44,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             }
             let account = office.account(&which).await?;
             let added = store.balance_add(&account, cents, reason, clock.now(), chance).await;
-            match added.map_err(Failure::refused)? {
+            match added.map_err(Failure::caused)? {
                 BalanceAdd::Added(balance) => {
                     let answer = json!({ "user_account_id": account, "cents": cents, "balance_cents": balance });
                     output::show(format.json, &answer, || format!("the balance of {account} is {balance} cents now"));
@@ -56,10 +56,10 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
         }
         Command::List { which, listing } => {
             let account = office.account(&which).await?;
-            if store.account_by_id(&account).await.map_err(Failure::refused)?.is_none() {
+            if store.account_by_id(&account).await.map_err(Failure::caused)?.is_none() {
                 return Err(no_account());
             }
-            let entries = store.balance_entries(&account, listing.limit).await.map_err(Failure::refused)?;
+            let entries = store.balance_entries(&account, listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = entries
                 .iter()
                 .map(|entry| {

@@ -12,6 +12,7 @@ use store::held::{HeldEntry, HeldFilter, HeldState};
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
 use crate::house::{House, Urls};
+use crate::installation::LogStart;
 use domain::clock::date_time;
 
 /// What to do with them.
@@ -58,7 +59,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
         Command::List { reason, all, listing } => {
             let state = (!all).then_some(HeldState::Held);
             let filter = HeldFilter { state, reason, ..HeldFilter::default() };
-            let entries = store.held_list(&filter, listing.limit).await.map_err(Failure::refused)?;
+            let entries = store.held_list(&filter, listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = entries.iter().map(described).collect();
             let columns = ["id", "reason", "sender", "event_type", "event_id", "received_at", "state"];
             output::list(listing.format.json, &rows, &columns);
@@ -73,7 +74,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
         }
         Command::Release { id, format } => Box::pin(release(office, id, format)).await,
         Command::Discard { id, format } => {
-            if store.held_discard(id, clock.now()).await.map_err(Failure::refused)? {
+            if store.held_discard(id, clock.now()).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));
                 Ok(())
             } else {
@@ -99,12 +100,13 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
     let urls = Urls { rag: base_url.clone(), base: base_url };
     // Nobody is told anything here, so nobody has to hear that it ends.
     let (_open, closing) = tokio::sync::watch::channel(false);
-    let house = House::build(settings, urls, office.clock.clone(), office.chance.clone(), closing).await;
-    let house = house.map_err(Failure::refused)?;
+    let time_and_chance = (office.clock.clone(), office.chance.clone());
+    let house = House::build(settings, urls, time_and_chance, LogStart::Continue, closing).await;
+    let house = house.map_err(Failure::caused)?;
     let verdict = house.intake.release(&entry, Bytes::from(body)).await;
     house.root.drain(drain_deadline).await;
     house.close().await;
-    match verdict.map_err(Failure::refused)? {
+    match verdict.map_err(Failure::caused)? {
         Verdict::Forwarded(receipt) => {
             output::show(format.json, &json!({ "released": id, "receipt_id": receipt }), || {
                 format!("{id} is released, receipt {receipt}")
@@ -123,7 +125,7 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
 }
 
 async fn known(office: &Office<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
-    let found = office.store.held_show(id).await.map_err(Failure::refused)?;
+    let found = office.store.held_show(id).await.map_err(Failure::caused)?;
     found.ok_or_else(|| Failure::refused("no such event is held"))
 }
 

@@ -56,7 +56,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
         Command::Add { user_cuid, machine_uuid, name, format } => {
             let secret = Secret::mint(SecretKind::Machine, chance);
             let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
-            match store.machine_register(&new, clock.now()).await.map_err(Failure::refused)? {
+            match store.machine_register(&new, clock.now()).await.map_err(Failure::caused)? {
                 Register::Registered => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_cuid": user_cuid, "machine_secret": secret.expose() });
                     output::show(format.json, &value, || secret.expose().to_owned());
@@ -66,7 +66,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             }
         }
         Command::Attach { machine_uuid, account, format } => {
-            match store.machine_attach(machine_uuid, &account, clock.now()).await.map_err(Failure::refused)? {
+            match store.machine_attach(machine_uuid, &account, clock.now()).await.map_err(Failure::caused)? {
                 Attach::Attached => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_account_id": account });
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
@@ -81,7 +81,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             }
         }
         Command::List(listing) => {
-            let machines = store.machines(listing.limit).await.map_err(Failure::refused)?;
+            let machines = store.machines(listing.limit).await.map_err(Failure::caused)?;
             let rows: Vec<Value> = machines
                 .iter()
                 .map(|machine| {
@@ -100,7 +100,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
             Ok(())
         }
         Command::Remove { machine_uuid, format } => {
-            if store.machine_remove(machine_uuid).await.map_err(Failure::refused)? {
+            if store.machine_remove(machine_uuid).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "removed": machine_uuid }), || format!("{machine_uuid} is removed"));
                 Ok(())
             } else {

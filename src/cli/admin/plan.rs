@@ -26,7 +26,7 @@ pub enum Command {
 pub async fn run(command: Command, office: &Office<'_>) -> Done {
     let Command::Set { which, plan, format } = command;
     let account = office.account(&which).await?;
-    if !office.store.account_plan_set(&account, plan).await.map_err(Failure::refused)? {
+    if !office.store.account_plan_set(&account, plan).await.map_err(Failure::caused)? {
         return Err(no_account());
     }
     let answer = json!({ "user_account_id": account, "plan": plan });

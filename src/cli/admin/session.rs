@@ -66,7 +66,7 @@ pub async fn sign_in(
 ) -> Result<SignedIn, Failure> {
     let now = clock.now();
     let person = store.person_sign_in(email, settings.signin.create_account, now, chance).await;
-    let person = person.map_err(Failure::refused)?;
+    let person = person.map_err(Failure::caused)?;
     let secret = Secret::mint(SecretKind::Session, chance);
     let expires_at = now + chrono::TimeDelta::from_std(settings.sessions.valid_for).unwrap_or_default();
     let new = NewSession {
@@ -78,7 +78,7 @@ pub async fn sign_in(
         user_agent: None,
         expires_at,
     };
-    store.session_create(&new, None, now).await.map_err(Failure::refused)?;
+    store.session_create(&new, None, now).await.map_err(Failure::caused)?;
     // Over https browsers refuse to let plain http set or send this name.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use domain::clock::date_time;
-use domain::{Chance, Clock};
+use domain::{Chance, Clock, reasons};
 use serde_json::{Value, json};
 use statistics::log::{Audited, Log};
 use store::inventory::Inventory;
@@ -11,6 +11,7 @@ use store::{Pool, Store, StoreError};
 
 use super::folder::{FACTS, LOG, Manifest};
 use crate::cli::Failure;
+use crate::installation::compare;
 
 /// What was found.
 #[derive(Debug)]
@@ -32,17 +33,20 @@ impl Content {
         })?;
         whole(FACTS, store.pool()).await?;
         let inventory = store.inventory().await.map_err(of(FACTS))?;
-        store.close().await;
         let log = if manifest.has(LOG) {
             let pool = Pool::open_copy(&folder.join(LOG)).await.map_err(of(LOG))?;
             whole(LOG, &pool).await?;
             let log = Log::open_copy(pool.clone(), &Clock::system(), &Chance::system()).await.map_err(of(LOG))?;
             let audited = log.audit().await.map_err(of(LOG))?;
+            if let Err(mismatch) = compare(&store, &log).await.map_err(Failure::caused)? {
+                return Err(Failure::refused(format!("{FACTS} and {LOG} are not of one backup: {mismatch}")));
+            }
             pool.close().await;
             Some(audited)
         } else {
             None
         };
+        store.close().await;
         Ok(Self { inventory, log })
     }
 
@@ -90,6 +94,6 @@ async fn whole(name: &'static str, pool: &Pool) -> Result<(), Failure> {
     if faults.is_empty() { Ok(()) } else { Err(Failure::refused(format!("{name}: {}", faults.join("; ")))) }
 }
 
-fn of<E: std::fmt::Display>(name: &'static str) -> impl Fn(E) -> Failure {
-    move |error| Failure::refused(format!("{name}: {error}"))
+fn of<E: std::error::Error + 'static>(name: &'static str) -> impl Fn(E) -> Failure {
+    move |error| Failure::refused(format!("{name}: {}", reasons(&error)))
 }

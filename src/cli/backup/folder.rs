@@ -167,7 +167,9 @@ impl Staging {
     /// Copies the files beside where they are to be, for their owner alone.
     pub fn copy(folder: &Path, manifest: &Manifest, into: &Path) -> Result<Self, Failure> {
         let path = into.join("restoring");
-        fs::create_dir_all(into).map_err(at(into))?;
+        let mut private = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(private.recursive(true), 0o700);
+        private.create(into).map_err(at(into))?;
         private_folder(&path)?;
         let names = manifest.files.iter().map(|entry| entry.name.clone()).collect();
         let staging = Self { path, into: into.to_owned(), names };

@@ -10,6 +10,7 @@ use super::Finding;
 use crate::config::Settings;
 
 const FOLDER: &str = "data folder";
+const OUTBOX: &str = "outbox";
 const DISK: &str = "disk";
 
 /// Below this an operator should look.
@@ -33,21 +34,33 @@ pub(super) fn look(settings: &Settings) -> Vec<Finding> {
         let found = format!("{} is not there yet", folder.display());
         return vec![Finding::doubtful(FOLDER, found, "`attache serve` makes it; is data.dir right?")];
     }
-    vec![access(folder), room(folder), synced(folder)]
+    let mut findings = vec![access(FOLDER, folder), room(folder), synced(folder)];
+    let outbox = folder.join(crate::house::OUTBOX);
+    if outbox.exists() {
+        findings.push(access(OUTBOX, &outbox));
+    }
+    findings
 }
 
-fn access(folder: &Path) -> Finding {
+/// The server makes its folders for its own user alone. The rights of a folder that exists are left to the operator, who may have given a
+/// group access on purpose.
+fn access(about: &'static str, folder: &Path) -> Finding {
     let shown = folder.display();
     let mode = match fs::metadata(folder) {
         Ok(about) if about.is_dir() => about.permissions().mode() & 0o777,
-        Ok(_) => return Finding::bad(FOLDER, format!("{shown} is no folder"), "set data.dir to one"),
-        Err(error) => return Finding::bad(FOLDER, format!("{shown}: {error}"), "let the server's user read it"),
+        Ok(_) => return Finding::bad(about, format!("{shown} is no folder"), "set data.dir to one"),
+        Err(error) => return Finding::bad(about, format!("{shown}: {error}"), "let the server's user read it"),
     };
-    if mode & 0o022 == 0 {
-        return Finding::good(FOLDER, format!("{shown}, mode {mode:03o}"));
+    if mode & 0o022 != 0 {
+        let found = format!("{shown} can be changed by other users (mode {mode:03o})");
+        let advice = format!("`chmod go-w {shown}`: a user who can replace files in it controls the server");
+        return Finding::doubtful(about, found, advice);
     }
-    let found = format!("{shown} can be changed by other users (mode {mode:03o})");
-    Finding::doubtful(FOLDER, found, format!("`chmod go-w {shown}`: whoever can replace files in it owns the server"))
+    if mode & 0o077 != 0 {
+        let found = format!("{shown} can be listed by other users (mode {mode:03o})");
+        return Finding::doubtful(about, found, format!("`chmod go-rwx {shown}`, unless that is meant"));
+    }
+    Finding::good(about, format!("{shown}, mode {mode:03o}"))
 }
 
 fn room(folder: &Path) -> Finding {

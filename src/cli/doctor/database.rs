@@ -6,11 +6,15 @@ use store::{Pool, Store, StoreError};
 use super::Finding;
 use super::clock::Witness;
 use crate::config::Settings;
+use crate::installation::{Mismatch, is_lone_log};
 
 const DATABASE: &str = "database";
 
 pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
     let path = settings.data.facts();
+    if settings.upstream.url.is_none() && is_lone_log(settings) {
+        return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
+    }
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} is not there yet", path.display());
         return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` makes it")];

@@ -6,16 +6,18 @@ use domain::clock::date_time;
 use domain::{Chance, Clock, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, Scope};
-use statistics::log::{Audited, Log, Standing};
-use store::Pool;
+use statistics::log::{Audited, Log, LogError, Standing};
+use store::{Pool, Store, StoreError};
 
 use super::Finding;
 use super::clock::Witness;
 use super::database::read_through;
 use crate::config::Settings;
+use crate::installation::{self, Facts, Mismatch, SCHEMA};
 
 const STATISTICS: &str = "statistics";
 const LOG: &str = "log";
+const INSTALLATION: &str = "installation";
 
 /// A living server signs at least every second.
 const SIGNED_WITHIN_SECONDS: i64 = 10;
@@ -68,20 +70,66 @@ fn signed(Standing { tree_size, signed_at, unplaced, .. }: Standing, now: Timest
     Finding::doubtful(STATISTICS, found, advice)
 }
 
+/// A log that is not there although the facts remember one.
+async fn lost(settings: &Settings) -> Option<Finding> {
+    let (store, facts) = facts(settings).await?;
+    store.close().await;
+    let mismatch = Mismatch::LogMissing { remembered: facts.events_min() };
+    facts.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
+}
+
+/// Whether the log belongs to the facts; nothing while the facts cannot be read, which is a finding of its own.
+async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
+    let (store, _) = facts(settings).await?;
+    let compared = installation::compare(&store, log).await;
+    store.close().await;
+    Some(match compared {
+        Ok(Ok(())) => Finding::good(INSTALLATION, "the log continues what the main database remembers of it"),
+        Ok(Err(mismatch)) => Finding::bad(INSTALLATION, mismatch, Mismatch::advice()),
+        Err(error) => Finding::bad(INSTALLATION, reasons(&error), "look into the database's log"),
+    })
+}
+
+/// The facts, as far as they have the tables of this version.
+async fn facts(settings: &Settings) -> Option<(Store, Facts)> {
+    let path = settings.data.facts();
+    if settings.database.url.is_none() && !path.exists() {
+        return None;
+    }
+    let store = Store::open(&settings.database, &path).await.ok()?;
+    store.check_schema().await.ok()?;
+    let facts = Facts::read(&store).await.ok()?;
+    Some((store, facts))
+}
+
+fn advice(error: &LogError) -> &'static str {
+    match error {
+        LogError::Store(StoreError::SchemaTooOld { .. }) => "`attache migrate` brings it up to date",
+        LogError::Store(StoreError::SchemaTooNew { .. }) => "run the version that made it, or a newer one",
+        LogError::Store(StoreError::Unsafe { .. }) => "change it in the database's own configuration",
+        LogError::Store(StoreError::Open { .. }) => "is the database running, and are database.url and data.dir right?",
+        _ => "look into the database's log",
+    }
+}
+
 async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
     let path = settings.data.log();
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} is not there yet", path.display());
-        return vec![Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` makes it")];
+        let never = Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` makes it");
+        return vec![lost(settings).await.unwrap_or(never)];
     }
     let opened = async {
-        let pool = Pool::open(&settings.database, &path, Some("statistics")).await.map_err(|error| reasons(&error))?;
-        let log = Log::open_copy(pool, &Clock::system(), &Chance::system()).await;
-        log.map_err(|error| reasons(&error))
+        let pool = Pool::open(&settings.database, &path, Some(SCHEMA)).await?;
+        Log::open_copy(pool, &Clock::system(), &Chance::system()).await
     };
     let log = match opened.await {
         Ok(log) => log,
-        Err(reason) => return vec![Finding::bad(STATISTICS, reason, "`attache migrate` brings it up to date")],
+        Err(error) => {
+            let is_empty = matches!(error, LogError::Store(StoreError::SchemaTooOld { found: 0, .. }));
+            let lost = if is_empty { lost(settings).await } else { None };
+            return vec![lost.unwrap_or_else(|| Finding::bad(STATISTICS, reasons(&error), advice(&error)))];
+        }
     };
     let mut findings = vec![match log.standing().await {
         Ok(standing) => {
@@ -90,6 +138,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>)
         }
         Err(error) => Finding::bad(STATISTICS, reasons(&error), "look into the database's log"),
     }];
+    findings.extend(installed(settings, &log).await);
     if deep {
         findings.push(read_through("log file", log.pool()).await);
         findings.push(match log.audit().await {

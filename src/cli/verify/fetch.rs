@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::checkpoint::base_of;
 use domain::ids::EventId;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -47,6 +48,12 @@ pub async fn trusted(connection: &Connection, may_ask: bool, proof: &[u8]) -> Re
     connection.is_the_profiles()?;
     let named = named(proof);
     match (&connection.profile.log_key, named) {
+        (Some(pinned), Some(named)) if is_another_epoch(pinned, &named) => Err(Failure::refused(format!(
+            "the proof is of another epoch of the log than the one that was seen first\n  first  {pinned}\n  now    {named}\n  \
+             An operator begins an epoch after the log was lost or an older backup was restored: what you saw before may be missing in it. \
+             Ask the operator, by another way than this server, why and for the new key.\n  \
+             Once you are sure: the same command with --vkey '{named}' --pin"
+        ))),
         (Some(pinned), Some(named)) if *pinned != named => Err(Failure::refused(format!(
             "the proof names another key of the log than the one that was seen first\n  first  {pinned}\n  now    {named}\n  \
              Either the log has a new key, which its operator can tell you by another way, or somebody else answers in its place.\n  \
@@ -65,6 +72,13 @@ pub async fn trusted(connection: &Connection, may_ask: bool, proof: &[u8]) -> Re
             "no key of the log is known here that a proof could be held against: --vkey names the one that you trust",
         )),
     }
+}
+
+/// Whether both keys are of one log, under different origins.
+fn is_another_epoch(pinned: &str, named: &str) -> bool {
+    let origin = |vkey: &str| vkey.split('+').next().unwrap_or_default().to_owned();
+    let (pinned, named) = (origin(pinned), origin(named));
+    pinned != named && base_of(&pinned) == base_of(&named)
 }
 
 #[derive(Deserialize)]

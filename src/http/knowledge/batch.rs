@@ -137,7 +137,7 @@ fn messages(feed: Feed) -> impl Stream<Item = Bytes> {
             Ok(None) => return None,
             Err(trouble) => {
                 // Without the last message the client knows that it has to join again.
-                tracing::warn!(batch.id = %feed.batch(), error = %trouble, "a stream was cut off");
+                tracing::warn!(batch.id = %feed.batch(), error = domain::reasons(&trouble), "a stream was cut off");
                 return None;
             }
         };

@@ -104,7 +104,7 @@ impl Pages {
             Ok(page) => page,
             Err(error) => {
                 self.done = true;
-                tracing::error!(error = %error, "an export was cut off");
+                tracing::error!(error = domain::reasons(&error), "an export was cut off");
                 // The connection breaks, so that nobody takes what came for everything.
                 return Some((Err(Trouble::Store), self));
             }

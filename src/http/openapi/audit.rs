@@ -46,6 +46,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .answers_text("text/plain; charset=utf-8", 200, "The newest signed tree head, a C2SP signed note.")
             .passes_everything_on(),
         Operation::get("/api/v1/audit/consistency", "logConsistency", "That the log only grew")
+            .says("Clients compare the newest checkpoint with the largest one that they saw: a smaller one, or one that this does not \
+                lead to, is of a log that was rolled back or forked.")
             .query("from", "Leaves of the smaller tree.", &size())
             .query("to", "Leaves of the larger tree; the newest when absent.", &size())
             .answers::<Anything>(200, "The proof that the smaller tree is a beginning of the larger.", Value::Null)

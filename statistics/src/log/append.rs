@@ -140,7 +140,11 @@ impl Log {
                 }
             }
             Err(error) => {
-                tracing::warn!(items = group.len(), error = %error, "a group of events was not committed; each is tried alone");
+                tracing::warn!(
+                    items = group.len(),
+                    error = domain::reasons(&error),
+                    "a group of events was not committed; each is tried alone"
+                );
                 for (event, answer) in group.iter().zip(answers) {
                     let alone = self.append_on_postgres(std::slice::from_ref(event)).await;
                     let outcome = alone.map(|mut outcomes| outcomes.pop()).map_err(Arc::new);

@@ -152,7 +152,10 @@ impl Log {
     pub(super) async fn end_lease(&self) {
         let released = sqlx::query(postgres::LEASE_END).bind(self.holder).execute(self.postgres()).await;
         if let Err(error) = released {
-            tracing::debug!(error = %error, "the lease of the sequencer could not be given back; it ends by itself");
+            tracing::debug!(
+                error = domain::reasons(&error),
+                "the lease of the sequencer could not be given back; it ends by itself"
+            );
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) struct SignedTree {
 /// The caches.
 pub(super) struct Shelf {
     tiles: Cache<TileId, Arc<Nodes>, ByBytes>,
-    signed: RwLock<Option<Arc<SignedTree>>>,
+    pub(super) signed: RwLock<Option<Arc<SignedTree>>>,
 }
 
 impl Default for Shelf {

@@ -328,7 +328,10 @@ impl Worker {
         }
         self.unsliced = 0;
         if let Err(error) = self.guarded(Open::index_some) {
-            tracing::warn!(error = %error, "the indexes of the log could not be written; the next pass tries again");
+            tracing::warn!(
+                error = domain::reasons(&error),
+                "the indexes of the log could not be written; the next pass tries again"
+            );
             self.index_error = Some(error);
             self.indexed_at = Instant::now();
         }
@@ -358,7 +361,10 @@ impl Worker {
         }
         self.has_rest = false;
         if let Err(error) = self.wal.copy(&open.db) {
-            tracing::warn!(error = %error, "the write-ahead log could not be copied into the file; it grows until it can");
+            tracing::warn!(
+                error = domain::reasons(&error),
+                "the write-ahead log could not be copied into the file; it grows until it can"
+            );
             self.open = None;
         }
     }

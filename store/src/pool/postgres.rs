@@ -177,6 +177,15 @@ pub async fn faults(pool: &sqlx::PgPool) -> Result<Vec<String>, StoreError> {
     Ok(faults)
 }
 
+/// Gives a schema another name; the next [`open`] makes a new one under the old name.
+pub(super) async fn set_schema_aside(pool: &sqlx::PgPool, schema: &'static str, name: &str) -> Result<(), StoreError> {
+    // The connection keeps the statements that it prepared for the old tables, so it is closed.
+    let mut connection = pool.acquire().await.during("rename the schema")?.detach();
+    let rename = AssertSqlSafe(format!("ALTER SCHEMA {schema} RENAME TO {name}"));
+    sqlx::raw_sql(rename).execute(&mut connection).await.during("rename the schema")?;
+    connection.close().await.during("close a connection")
+}
+
 async fn make_schema(connection: &mut PgConnection, schema: &'static str) -> Result<(), StoreError> {
     const MAKE: &str = "make the schema";
     let there: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)")

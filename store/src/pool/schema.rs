@@ -39,6 +39,11 @@ impl Pool {
         if found < known { Err(StoreError::SchemaTooOld { found, known }) } else { Ok(()) }
     }
 
+    /// Whether no program has made its tables yet.
+    pub async fn is_empty(&self) -> Result<bool, StoreError> {
+        Ok(self.schema_version().await? == 0)
+    }
+
     /// The newest migration that was applied; 0 when there is none.
     async fn schema_version(&self) -> Result<i64, StoreError> {
         let there: i64 = match self {

@@ -1,7 +1,7 @@
 //! SQLite: one file, one writer, several readers.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
@@ -136,13 +136,52 @@ pub async fn faults(pool: &SqlitePool) -> Result<Vec<String>, StoreError> {
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let cannot = |what: String| move |source: std::io::Error| StoreError::Open { what, source: source.into() };
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(cannot(folder.display().to_string()))?;
+        make_private_folder(folder).map_err(cannot(folder.display().to_string()))?;
     }
     let mut file = fs::OpenOptions::new();
     file.append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
     file.open(path).map(drop).map_err(cannot(path.display().to_string()))
+}
+
+/// Makes a folder that only its owner may list, if it is not there; folders above it get the usual rights. The rights of a folder that
+/// exists are its owner's decision and stay.
+fn make_private_folder(folder: &Path) -> std::io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = folder.parent() {
+        fs::create_dir_all(above)?;
+    }
+    let mut private = fs::DirBuilder::new();
+    // Another process may make it at the same moment.
+    private.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+    private.create(folder)
+}
+
+/// Renames a file that is closed, and what is left beside it: `statistics.db` to `statistics-20260101T000000Z.db`.
+pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
+    let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let aside = path.with_file_name(format!("{stem}-{mark}.db"));
+    let beside = |path: &Path, suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    for suffix in ["-wal", "-shm", ""] {
+        match fs::rename(beside(path, suffix), beside(&aside, suffix)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
+            _ => {}
+        }
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(cannot)?;
+    }
+    Ok(aside.display().to_string())
 }
 
 async fn connect(

@@ -13,6 +13,7 @@ mod copies;
 mod devices;
 mod filters;
 mod held;
+mod installation;
 mod janitor;
 mod machines;
 mod mails;

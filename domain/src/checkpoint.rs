@@ -14,8 +14,9 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use domain::{Chance, Digest};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+
+use crate::{Chance, Digest, Timestamp};
 
 /// The octet that stands for Ed25519 in keys and key ids.
 const ED25519: u8 = 1;
@@ -23,6 +24,19 @@ const ED25519: u8 = 1;
 const NOTE_BYTES_MAX: usize = 64 * 1024;
 /// Signatures in a note; beyond it the note is refused.
 const SIGNATURES_MAX: usize = 100;
+
+/// What separates the name of a log from the beginning of an epoch in an origin.
+const EPOCH: &str = "/epoch-";
+
+/// The origin of the epoch of the log `base` that begins at this moment: `attache/log/epoch-20260101T000000Z`.
+pub fn epoch_origin(base: &str, begins: Timestamp) -> String {
+    format!("{base}{EPOCH}{}", begins.format("%Y%m%dT%H%M%SZ"))
+}
+
+/// The name of the log that an origin belongs to, whichever its epoch.
+pub fn base_of(origin: &str) -> &str {
+    origin.split_once(EPOCH).map_or(origin, |(base, _)| base)
+}
 
 /// What a log says of itself at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -321,6 +335,15 @@ mod tests {
         ] {
             assert!(matches!(open(&text), Err(NoteFault::Text(_))), "{text:?}: {:?}", open(&text));
         }
+    }
+
+    #[test]
+    fn an_epoch_has_an_origin_of_its_own_that_names_the_log() {
+        let origin = epoch_origin("attache/log", Timestamp::UNIX_EPOCH);
+        assert_eq!(origin, "attache/log/epoch-19700101T000000Z");
+        assert!(is_valid_name(&origin));
+        assert_eq!((base_of(&origin), base_of("attache/log")), ("attache/log", "attache/log"));
+        assert_ne!(base_of("attache/log2"), "attache/log");
     }
 
     #[test]

@@ -1,0 +1,94 @@
+//! Remembers the newest checkpoint of the embedded log in the facts, so that a log that was replaced or shrank is noticed.
+//!
+//! 1. Every few seconds (`log.remember_every`), and when the server stops, the log is compared with the checkpoint that the facts
+//!    remember.
+//! 2. A checkpoint that continues it is written to the facts: one small transaction, and none while the log does not grow.
+//! 3. One that does not continue it is not written, and the passes fail until an operator has looked.
+//!
+//! So a start after a crash compares the log with a checkpoint that may be that many seconds old. A log that lost only what it signed
+//! since then is noticed by clients that saw more, not by the start.
+//!
+//! **If it crashes:** the next pass reads from the facts what was remembered.
+
+use domain::Clock;
+use domain::checkpoint::VerifierKey;
+use statistics::log::{Continuity, Log, LogError, LogHead};
+use store::installation::RememberedLog;
+use store::{Store, StoreError};
+
+use crate::periodic::{Next, Pass, PassError};
+
+/// From the log to the facts.
+#[derive(Debug, Clone)]
+pub struct Anchor {
+    /// The facts.
+    pub store: Store,
+    /// The log.
+    pub log: Log,
+    /// Time.
+    pub clock: Clock,
+}
+
+/// Why the newest checkpoint is not remembered.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRemembered {
+    /// The facts.
+    #[error("the facts cannot be written")]
+    Store(#[from] StoreError),
+    /// The log.
+    #[error("the log cannot be read")]
+    Log(#[from] LogError),
+    /// What the facts remember is no checkpoint.
+    #[error("the checkpoint that the facts remember cannot be read")]
+    Unreadable,
+    /// The log is not the one that it was.
+    #[error(
+        "the log no longer continues its checkpoint of {size} events, which this server has seen: its database was replaced or rolled \
+         back. Stop every server and restart one, which compares the log with the facts and names the ways out"
+    )]
+    Replaced {
+        /// Leaves of the checkpoint.
+        size: u64,
+    },
+}
+
+impl Anchor {
+    /// Remembers what the log has signed now, if it continues what is remembered.
+    pub async fn settle(&self) -> Result<(), NotRemembered> {
+        // Read before the log, which was that large by then.
+        let known = self.store.installation().await?.and_then(|installation| installation.log);
+        let head = remembered(self.log.head().await?);
+        if known.as_ref() == Some(&head) {
+            return Ok(());
+        }
+        // Another key is that of an epoch, which the start with `--new-log` writes to the facts itself.
+        if let Some(known) = known.filter(|known| known.vkey == head.vkey)
+            && !self.is_continued(&known).await?
+        {
+            return Err(NotRemembered::Replaced { size: known.size });
+        }
+        self.store.installation_remember(&head, self.clock.now()).await?;
+        Ok(())
+    }
+
+    async fn is_continued(&self, known: &RememberedLog) -> Result<bool, NotRemembered> {
+        let key: Option<VerifierKey> = known.vkey.parse().ok();
+        let seen = key.and_then(|key| key.open(&known.checkpoint).ok()).ok_or(NotRemembered::Unreadable)?;
+        Ok(self.log.continues(&known.vkey, &seen).await? == Continuity::Continues)
+    }
+}
+
+/// What the facts keep of a checkpoint.
+pub fn remembered(LogHead { vkey, checkpoint, size }: LogHead) -> RememberedLog {
+    RememberedLog { vkey, checkpoint, size }
+}
+
+impl Pass for Anchor {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+        domain::failpoint!("anchor.pass");
+        self.settle().await?;
+        Ok(Next::AfterPause)
+    }
+}

@@ -1,0 +1,77 @@
+//! The record with which the embedded log begins an epoch: an event of the service itself, in the log like any other.
+
+use serde_json::{Value, json};
+
+use crate::chain::Position;
+use crate::consent::ConsentLevel;
+use crate::envelope::{AgentKinds, Written, seal};
+use crate::ids::{EventId, InstallationId, MachineUuid, UserCuid};
+use crate::{Digest, Timestamp};
+
+/// The event type of the record. No registry has it, so a sender's event of this type is held.
+pub const EVENT_TYPE: &str = "log.epoch_began";
+
+/// An epoch that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpochBegan {
+    /// Whose log it is; also the computer that the event names.
+    pub installation: InstallationId,
+    /// The origin of its checkpoints.
+    pub origin: String,
+    /// Whether the events of the epoch before are still in the log. Otherwise the log is empty but for this event.
+    pub continues: bool,
+    /// The newest checkpoint of the epoch before that the installation remembers, a signed note.
+    pub checkpoint_before: Option<String>,
+}
+
+impl EpochBegan {
+    /// The computer of the event's chain.
+    pub fn machine(&self) -> MachineUuid {
+        self.installation.as_uuid().into()
+    }
+
+    /// The event, at its place in the chain of the installation. `identity` is of nobody.
+    pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> Written {
+        let members = json!({
+            "schema_version": "v1",
+            "event_id": id,
+            "event_type": EVENT_TYPE,
+            "lane": "security",
+            "ts_edge_ms": at.timestamp_millis(),
+            "consent_level": ConsentLevel::MetadataOnly,
+            "redacted": false,
+            "scope": { "user_id": identity, "machine_id": self.machine(), "agent_id": AgentKinds::CONTROL_PLANE },
+            "payload": {
+                "origin": self.origin,
+                "continues": self.continues,
+                "checkpoint_before": self.checkpoint_before,
+            },
+        });
+        let Value::Object(members) = members else { return Written { body: Vec::new(), seal: Digest::of(b"") } };
+        seal(members, position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Chance;
+    use crate::envelope::Sealed;
+    use crate::registry::Registry;
+
+    #[test]
+    fn the_record_is_sealed_and_no_sender_can_report_it() {
+        let (chance, now) = (Chance::seeded(1), Timestamp::UNIX_EPOCH);
+        let began = EpochBegan {
+            installation: chance.uuid_v7(now).into(),
+            origin: "attache/log/epoch-19700101T000000Z".to_owned(),
+            continues: true,
+            checkpoint_before: Some("attache/log\n13\n".to_owned()),
+        };
+        let identity = chance.cuid2().parse().unwrap();
+        let written = began.event(chance.uuid_v7(now).into(), &identity, &Position::genesis(0), now);
+        let sealed = Sealed::open(&written.body, 65_536, &AgentKinds::new([])).unwrap();
+        assert!(sealed.seal_is_right() && sealed.envelope.scope.machine_id == began.machine());
+        assert!(Registry::built_in().unwrap().judge(&sealed.envelope).is_err());
+    }
+}

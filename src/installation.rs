@@ -1,0 +1,293 @@
+//! Whether the facts and the log belong together, judged before anything is served.
+//!
+//! Both databases carry the id of the installation, and the facts remember the newest checkpoint of the log ([`actors::anchor`]). A
+//! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
+//! are in the refusal: a backup, or a new epoch of the log ([`epoch`]). A pair of a version without ids gets them once.
+//!
+//! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
+//! checkpoint after it was signed. So the presence of the log is read before that of the facts, and what the facts remember before what
+//! the log has signed.
+
+pub mod epoch;
+mod refusal;
+
+use std::path::Path;
+
+use actors::anchor::Anchor;
+use actors::upstream::Upstream;
+use actors::{Handle, anchor};
+use domain::checkpoint::{Checkpoint, VerifierKey};
+use domain::ids::InstallationId;
+use domain::{Chance, Clock};
+use statistics::client::Client;
+use statistics::log::{Continuity, Log, LogHead};
+use store::installation::{Installation, RememberedLog};
+use store::{DatabaseSettings, Pool, Store};
+
+pub use self::refusal::{Mismatch, Refusal};
+use crate::config::Settings;
+use crate::house::BuildError;
+
+/// The PostgreSQL schema of the log.
+pub const SCHEMA: &str = "statistics";
+
+/// What a start does with the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogStart {
+    /// Continues the log that the facts remember.
+    #[default]
+    Continue,
+    /// Begins an epoch with a new origin, whatever the facts remember.
+    NewEpoch,
+}
+
+/// Opens facts and log, brings both to the newest schema, and refuses them if they do not belong together.
+pub async fn open(
+    settings: &Settings,
+    clock: &Clock,
+    chance: &Chance,
+    start: LogStart,
+) -> Result<(Store, Upstream), BuildError> {
+    let id = || InstallationId::from(chance.uuid_v7(clock.now()));
+    if settings.upstream.url.is_some() {
+        // There is no log of ours. What is remembered of an earlier one stays, for the day on which it is used again.
+        let store = open_facts(settings).await?;
+        store.installation_begin(id()).await?;
+        return Ok((store, Upstream::External(Client::new(&settings.upstream, chance)?)));
+    }
+    let ground = Ground { settings, clock, chance };
+    let (store, log) = match start {
+        LogStart::Continue => ground.joined(id()).await?,
+        LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
+    };
+    let append = Handle::new("append", settings.actors.of("append"));
+    Ok((store, Upstream::Embedded { append, log }))
+}
+
+/// Opens the facts alone and brings them to the newest schema. They are not made beside a log without facts.
+pub async fn open_facts(settings: &Settings) -> Result<Store, BuildError> {
+    if settings.upstream.url.is_none() && is_lone_log(settings) {
+        return Err(Refusal::of(settings, Mismatch::FactsMissing).into());
+    }
+    let store = Store::open(&settings.database, &settings.data.facts()).await?;
+    if are_facts_lost(&store, settings).await? {
+        store.close().await;
+        return Err(Refusal::of(settings, Mismatch::FactsMissing).into());
+    }
+    store.migrate().await?;
+    Ok(store)
+}
+
+/// Whether the data folder has the file of the log and not that of the facts.
+pub fn is_lone_log(settings: &Settings) -> bool {
+    settings.database.url.is_none() && settings.data.log().exists() && !settings.data.facts().exists()
+}
+
+/// The log, unless its file is missing or it has no tables.
+async fn log_pool_if_there(settings: &Settings) -> Result<Option<Pool>, BuildError> {
+    if settings.database.url.is_none() && !settings.data.log().exists() {
+        return Ok(None);
+    }
+    let pool = log_pool(settings).await?;
+    if pool.is_empty().await? {
+        pool.close().await;
+        return Ok(None);
+    }
+    Ok(Some(pool))
+}
+
+/// Opens the database of the log, and makes it if it is not there.
+async fn log_pool(settings: &Settings) -> Result<Pool, BuildError> {
+    let database = DatabaseSettings { page_bytes: settings.log.page_bytes, ..settings.database.clone() };
+    Ok(Pool::open(&database, &settings.data.log(), Some(SCHEMA)).await?)
+}
+
+/// Whether facts without tables have a log beside them, in PostgreSQL.
+async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, BuildError> {
+    if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
+        return Ok(false);
+    }
+    let Some(log) = log_pool_if_there(settings).await? else { return Ok(false) };
+    log.close().await;
+    // Another process may have made both meanwhile.
+    Ok(store.pool().is_empty().await?)
+}
+
+/// Compares facts and log, and writes nothing.
+pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+    let owner = log.installation().await?;
+    let facts = Facts::read(store).await?;
+    if let Err(mismatch) = facts.own(owner, log).await? {
+        return Ok(Err(mismatch));
+    }
+    facts.are_continued_by(log).await
+}
+
+/// What the facts know of the log.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    installation: Option<Installation>,
+    /// Leaves whose usage is counted: the facts of a version that remembers nothing know at least that.
+    counted: u64,
+}
+
+impl Facts {
+    /// Reads it.
+    pub async fn read(store: &Store) -> Result<Self, BuildError> {
+        Ok(Self { installation: store.installation().await?, counted: store.usage_counted().await? })
+    }
+
+    /// What is remembered of the log.
+    pub fn log(&self) -> Option<&RememberedLog> {
+        self.installation.as_ref()?.log.as_ref()
+    }
+
+    /// Whether there was a log with events or a key.
+    pub fn know_a_log(&self) -> bool {
+        self.log().is_some() || self.counted > 0
+    }
+
+    /// The events that the log must have.
+    pub fn events_min(&self) -> u64 {
+        self.log().map_or(0, |log| log.size).max(self.counted)
+    }
+
+    /// Whether the log is of the same installation; `owner` was read from it before the facts were.
+    async fn own(&self, owner: Option<InstallationId>, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+        let of = |log| move |facts: &Installation| Mismatch::OtherInstallation { facts: facts.id, log };
+        Ok(match (&self.installation, owner) {
+            (None, Some(_)) => Err(Mismatch::FactsWithoutId),
+            (Some(facts), Some(owner)) if facts.id != owner => Err(of(owner)(facts)),
+            (Some(facts), None) if facts.log.is_some() => match log.installation().await? {
+                // Another process has given it an id since.
+                Some(owner) if owner == facts.id => Ok(()),
+                Some(owner) => Err(of(owner)(facts)),
+                None => Err(Mismatch::LogWithoutId),
+            },
+            _ => Ok(()),
+        })
+    }
+
+    /// Whether the log continues what is remembered.
+    async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+        let Some(remembered) = self.log() else { return self.are_counted_by(log).await };
+        let Some(seen) = opened(remembered) else { return Ok(Err(Mismatch::Unreadable)) };
+        match log.continues(&remembered.vkey, &seen).await? {
+            Continuity::Continues => self.are_counted_by(log).await,
+            Continuity::OtherKey => Ok(Err(Mismatch::OtherKey)),
+            Continuity::Smaller => {
+                Ok(Err(Mismatch::Smaller { log: log.head().await?.size, remembered: self.events_min() }))
+            }
+            Continuity::Differs => Ok(Err(Mismatch::Differs { size: seen.size })),
+        }
+    }
+
+    async fn are_counted_by(&self, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
+        let size = log.head().await?.size;
+        let is_smaller = size < self.counted;
+        Ok(if is_smaller { Err(Mismatch::Smaller { log: size, remembered: self.counted }) } else { Ok(()) })
+    }
+}
+
+/// The checkpoint that is remembered.
+fn opened(remembered: &RememberedLog) -> Option<Checkpoint> {
+    remembered.vkey.parse::<VerifierKey>().ok()?.open(&remembered.checkpoint).ok()
+}
+
+/// What both databases are opened with.
+pub struct Ground<'g> {
+    /// Every knob.
+    pub settings: &'g Settings,
+    /// Time.
+    pub clock: &'g Clock,
+    /// Chance.
+    pub chance: &'g Chance,
+}
+
+/// The two databases before their tables were touched.
+pub struct Found {
+    /// The facts.
+    pub store: Store,
+    /// Whether the facts have no tables.
+    pub are_facts_empty: bool,
+    /// The log, unless its file is missing or it has no tables.
+    pub log: Option<Pool>,
+}
+
+impl Ground<'_> {
+    /// Opens what is there. On SQLite no file of a log is made.
+    pub async fn look(&self) -> Result<Found, BuildError> {
+        let log = log_pool_if_there(self.settings).await?;
+        let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
+        let are_facts_empty = store.pool().is_empty().await?;
+        Ok(Found { store, are_facts_empty, log })
+    }
+
+    /// Starts the log in a pool. A log that begins has this origin.
+    pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, BuildError> {
+        let log = Log::open_with(pool, origin, self.clock, self.chance, &self.settings.log.writer()).await?;
+        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
+    }
+
+    /// Facts and log that belong together. A pair without ids gets this one.
+    async fn joined(&self, id: InstallationId) -> Result<(Store, Log), BuildError> {
+        if is_lone_log(self.settings) {
+            return Err(Refusal::of(self.settings, Mismatch::FactsMissing).into());
+        }
+        let Found { store, are_facts_empty, log: pool } = self.look().await?;
+        let refused = |mismatch| BuildError::from(Refusal::of(self.settings, mismatch));
+        if are_facts_empty && let Some(pool) = pool {
+            pool.close().await;
+            store.close().await;
+            return Err(refused(Mismatch::FactsMissing));
+        }
+        store.migrate().await?;
+        let facts = Facts::read(&store).await?;
+        let pool = match pool {
+            None if facts.know_a_log() => {
+                // Another process may have made it a moment ago, and the facts remember it since then.
+                log_pool_if_there(self.settings)
+                    .await?
+                    .ok_or_else(|| refused(Mismatch::LogMissing { remembered: facts.events_min() }))?
+            }
+            None => log_pool(self.settings).await?,
+            Some(pool) => pool,
+        };
+        let log = self.log(pool, &self.settings.log.origin).await?;
+        if let Err(mismatch) = compare(&store, &log).await? {
+            log.close().await;
+            store.close().await;
+            return Err(refused(mismatch));
+        }
+        self.join(&store, &log, id).await?;
+        Ok((store, log))
+    }
+
+    /// Gives ids to those that have none, and remembers what is signed.
+    async fn join(&self, store: &Store, log: &Log, id: InstallationId) -> Result<(), BuildError> {
+        let installation = store.installation_begin(id).await?;
+        let owner = log.installation_begin(installation.id).await?;
+        if owner != installation.id {
+            let mismatch = Mismatch::OtherInstallation { facts: installation.id, log: owner };
+            return Err(Refusal::of(self.settings, mismatch).into());
+        }
+        let head: LogHead = log.head().await?;
+        store.installation_remember(&anchor::remembered(head), self.clock.now()).await?;
+        Ok(())
+    }
+}
+
+/// What remembers the log while the server runs; `None` with an external statistics service.
+pub fn anchor_of(store: &Store, upstream: &Upstream, clock: &Clock) -> Option<Anchor> {
+    let Upstream::Embedded { log, .. } = upstream else { return None };
+    Some(Anchor { store: store.clone(), log: log.clone(), clock: clock.clone() })
+}
+
+/// Where the two databases are, for a person.
+fn places(settings: &Settings) -> (String, String) {
+    let shown = |path: &Path| path.display().to_string();
+    match &settings.database.url {
+        None => (shown(&settings.data.facts()), shown(&settings.data.log())),
+        Some(_) => ("the database of database.url".to_owned(), format!("its schema {SCHEMA}")),
+    }
+}

@@ -1,0 +1,115 @@
+//! `attache serve --new-log`: a new epoch of the log.
+//!
+//! 1. A log of this installation keeps its events and its tree; another key signs it from now on, under a new origin. Any other log is
+//!    set aside as it is, and an empty one begins: its events belong to accounts and computers that these facts do not have.
+//! 2. The first event of the epoch is a record of the service itself ([`domain::epoch`]), with the newest checkpoint that is remembered.
+//! 3. The facts remember the new key last. A crash before that leaves a pair that the next start refuses, so the command is repeated.
+
+use domain::chain::Position;
+use domain::checkpoint::epoch_origin;
+use domain::envelope::{AgentKinds, Sealed};
+use domain::epoch::EpochBegan;
+use domain::ids::InstallationId;
+use statistics::contract::{Scope, Submission};
+use statistics::log::{Append, AppendOutcome, Log};
+use store::{Pool, Store};
+
+use super::{Facts, Found, Ground, SCHEMA, is_lone_log, log_pool, log_pool_if_there};
+use crate::house::BuildError;
+
+/// Bytes of the record at most.
+const RECORD_BYTES_MAX: usize = 65_536;
+
+/// Begins the epoch.
+pub(super) async fn begin(ground: &Ground<'_>, id: InstallationId) -> Result<(Store, Log), BuildError> {
+    let now = ground.clock.now();
+    let origin = epoch_origin(&ground.settings.log.origin, now);
+    let are_facts_lost = is_lone_log(ground.settings);
+    let Found { store, are_facts_empty, log: pool } = ground.look().await?;
+    store.migrate().await?;
+    let facts = Facts::read(&store).await?;
+    let own = match pool {
+        Some(pool) if are_facts_lost || are_facts_empty => {
+            set_aside(pool, &origin).await?;
+            None
+        }
+        Some(pool) => own_log(ground, pool, &facts, &origin).await?,
+        None => None,
+    };
+    let installation = store.installation_begin(id).await?;
+    let continues = own.is_some();
+    let log = match own {
+        Some(log) => {
+            log.begin_epoch(&origin).await?;
+            domain::failpoint!("epoch.begun");
+            log
+        }
+        None => ground.log(log_pool(ground.settings).await?, &origin).await?,
+    };
+    log.installation_begin(installation.id).await?;
+    let checkpoint_before = facts.log().map(|log| log.checkpoint.clone());
+    let began = EpochBegan { installation: installation.id, origin, continues, checkpoint_before };
+    record(ground, &log, &began).await?;
+    domain::failpoint!("epoch.recorded");
+    store.installation_new_log(&actors::anchor::remembered(log.head().await?), now).await?;
+    tracing::warn!(
+        log.origin = began.origin,
+        continues,
+        "an epoch of the event log began: clients have to be given its key, and start without --new-log from now on"
+    );
+    Ok((store, log))
+}
+
+/// The log in a pool if it belongs to these facts and its tree can grow. Any other is set aside.
+async fn own_log(ground: &Ground<'_>, pool: Pool, facts: &Facts, origin: &str) -> Result<Option<Log>, BuildError> {
+    let log = ground.log(pool, &ground.settings.log.origin).await?;
+    let owner = log.installation().await?;
+    let is_own = match (&facts.installation, owner) {
+        (Some(installation), Some(owner)) => installation.id == owner,
+        // A pair of a version without ids.
+        (None, None) => true,
+        (Some(installation), None) => installation.log.is_none(),
+        (None, Some(_)) => false,
+    };
+    if is_own && log.is_intact().await? {
+        return Ok(Some(log));
+    }
+    log.close().await;
+    // The pool closed with the log.
+    if let Some(pool) = log_pool_if_there(ground.settings).await? {
+        set_aside(pool, origin).await?;
+    }
+    Ok(None)
+}
+
+/// The mark is the moment in the origin of the epoch.
+async fn set_aside(pool: Pool, origin: &str) -> Result<(), BuildError> {
+    let mark = origin.rsplit('-').next().unwrap_or_default();
+    let name = pool.set_aside(SCHEMA, mark).await?;
+    tracing::warn!(name, "the event log that was there was set aside");
+    Ok(())
+}
+
+/// Appends the record. The chain of the installation has a beginning for each epoch.
+async fn record(ground: &Ground<'_>, log: &Log, began: &EpochBegan) -> Result<(), BuildError> {
+    let (now, chance) = (ground.clock.now(), ground.chance);
+    let failed = |why: &str| BuildError::Epoch(why.to_owned());
+    let identity = chance.cuid2().parse().map_err(|_| failed("no identity could be drawn"))?;
+    let mut position = Position::genesis(0);
+    // The second attempt knows the end of the chain.
+    for _ in 0..2 {
+        let written = began.event(chance.uuid_v7(now).into(), &identity, &position, now);
+        let sealed = Sealed::open(&written.body, RECORD_BYTES_MAX, &AgentKinds::new([]))
+            .map_err(|_| failed("the record is larger than an event may be"))?;
+        let submission = Submission::new(written.body.into(), sealed, Scope::default());
+        let append = Append::new(submission, chance.uuid_v7(now).into(), now);
+        match log.append(&[append]).await?.pop() {
+            Some(AppendOutcome::Receipt(_)) => return Ok(()),
+            Some(AppendOutcome::Refused { refusal, .. }) => {
+                position = Position::genesis(refusal.expected().chain_epoch + 1);
+            }
+            Some(AppendOutcome::EventIdConflict) | None => {}
+        }
+    }
+    Err(failed("the log did not take the record"))
+}

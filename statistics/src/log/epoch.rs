@@ -1,0 +1,123 @@
+//! Whose log it is, what it has signed, and its epochs.
+
+use domain::checkpoint::{Checkpoint, SignerKey};
+use domain::ids::InstallationId;
+use domain::{Digest, merkle as hashes};
+use std::sync::PoisonError;
+use store::{in_transaction, on_reader};
+use uuid::Uuid;
+
+use super::{During, Log, LogError};
+use crate::merkle;
+
+/// What the log signed last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogHead {
+    /// The key.
+    pub vkey: String,
+    /// The signed note.
+    pub checkpoint: String,
+    /// Its leaves.
+    pub size: u64,
+}
+
+/// How the log stands to a checkpoint that was seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Continuity {
+    /// It begins with the tree of the checkpoint.
+    Continues,
+    /// Another key signs it.
+    OtherKey,
+    /// Its tree is smaller.
+    Smaller,
+    /// The leaves of the checkpoint are others.
+    Differs,
+}
+
+const GET: &str = "SELECT installation_id FROM installation WHERE id = 1";
+
+impl Log {
+    /// The installation that the log belongs to; `None` for a log of a version that had no ids.
+    pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
+        let id: Option<Uuid> =
+            on_reader!(&self.pool, |db| sqlx::query_scalar(GET).fetch_optional(db)).during("read whose log it is")?;
+        Ok(id.map(InstallationId::from))
+    }
+
+    /// Gives the log to an installation, unless it belongs to one: returns to which.
+    pub async fn installation_begin(&self, id: InstallationId) -> Result<InstallationId, LogError> {
+        const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
+        let id: Uuid = in_transaction!(&self.pool, |tx| {
+            sqlx::query(ADD).bind(id.as_uuid()).execute(&mut *tx).await?;
+            sqlx::query_scalar(GET).fetch_one(&mut *tx).await
+        })
+        .during("give the log to the installation")?;
+        Ok(id.into())
+    }
+
+    /// What was signed last.
+    pub async fn head(&self) -> Result<LogHead, LogError> {
+        let signed = self.signed().await?;
+        Ok(LogHead { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size })
+    }
+
+    /// Compares the log with a checkpoint that was signed by `vkey`. It reads O(log n) hashes.
+    pub async fn continues(&self, vkey: &str, seen: &Checkpoint) -> Result<Continuity, LogError> {
+        let signed = self.signed().await?;
+        if signed.vkey != vkey {
+            return Ok(Continuity::OtherKey);
+        }
+        if signed.size < seen.size {
+            return Ok(Continuity::Smaller);
+        }
+        let root = self.root_at(signed.size, seen.size).await?;
+        Ok(if root == seen.root { Continuity::Continues } else { Continuity::Differs })
+    }
+
+    /// Whether the stored tree has the root that was signed, so that it can grow.
+    pub async fn is_intact(&self) -> Result<bool, LogError> {
+        let signed = self.signed().await?;
+        match self.root_at(signed.size, signed.size).await {
+            Ok(root) => Ok(root == signed.root),
+            Err(LogError::Tree(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The root over the first `size` leaves of the signed tree.
+    async fn root_at(&self, signed: u64, size: u64) -> Result<Digest, LogError> {
+        if size == 0 {
+            return Ok(hashes::empty_root());
+        }
+        let tree = self.signed_tree(signed).await?;
+        let root = self.path(&tree, None, |tiles| merkle::root(tiles, size).map(|root| vec![root])).await?;
+        root.first().copied().ok_or(LogError::Corrupt("tree.root"))
+    }
+
+    /// Begins an epoch: from now on another key signs, under another origin. The events and the tree stay, and the tree is signed at once.
+    pub async fn begin_epoch(&self, origin: &str) -> Result<(), LogError> {
+        // Changed first, which locks the row on PostgreSQL.
+        const TREE: &str = "UPDATE tree SET vkey = $1 WHERE id = 1 RETURNING size, root";
+        const RETIRE: &str = "UPDATE log_keys SET retired_at = $1 WHERE retired_at IS NULL";
+        const SIGN: &str = "UPDATE tree SET checkpoint = $1, signed_at = $2 WHERE id = 1";
+        // Another process may be about to sign with the old key.
+        const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1";
+        let signer = SignerKey::draw(origin, &self.chance)?;
+        let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(FENCE).execute(&mut *tx).await?;
+            let (size, root): (i64, Vec<u8>) = sqlx::query_as(TREE).bind(&vkey).fetch_one(&mut *tx).await?;
+            let corrupt = |column: &str| sqlx::Error::Decode(column.into());
+            let size = u64::try_from(size).map_err(|_| corrupt("tree.size"))?;
+            let root = Digest::try_from(&root[..]).map_err(|_| corrupt("tree.root"))?;
+            sqlx::query(RETIRE).bind(now).execute(&mut *tx).await?;
+            let key = sqlx::query(super::sql::KEY_ADD).bind(&vkey).bind(origin).bind(&signer.seed()[..]).bind(now);
+            key.execute(&mut *tx).await?;
+            sqlx::query(SIGN).bind(signer.sign(size, root)).bind(now).execute(&mut *tx).await.map(drop)
+        })
+        .during("begin an epoch of the log")?;
+        // The tree has the same size as before, and another checkpoint.
+        *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+}
