@@ -4,11 +4,11 @@ use std::fs::File;
 
 use client::{Client, Error, Observed, Violation, Witness, WitnessError};
 use domain::checkpoint::{Checkpoint, VerifierKey};
+use domain::foreign::visible;
 
 use super::Failure;
 use super::profile::Folder;
 use super::remote::failed;
-use super::terminal::harmless;
 
 const FILE: &str = "log.json";
 
@@ -110,7 +110,7 @@ fn open(folder: &Folder) -> Result<(File, Witness), Failure> {
 
 /// What a person is told, who has to act.
 fn alarm(violation: &Violation) -> String {
-    let fault = harmless(&violation.to_string());
+    let fault = visible(&violation.to_string());
     let advice = match violation {
         Violation::NewEpoch { .. } => {
             "The operator began a new log, or somebody else answers in the server's place. Ask the operator, by another way than this \

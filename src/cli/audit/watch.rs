@@ -9,11 +9,11 @@ use clap::Args;
 use client::{Observed, Violation};
 use domain::checkpoint::VerifierKey;
 use domain::clock::date_time;
+use domain::foreign::visible;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::remote::{Connection, Remote, failed};
-use crate::cli::terminal::harmless;
 use crate::cli::witness::{NotObserved, observe};
 use crate::cli::{Done, Failure, output};
 
@@ -74,7 +74,7 @@ async fn watch(arguments: &Arguments) -> Done {
             }
             Err(NotObserved::Asking(error)) if !arguments.once => {
                 if state != State::Unreachable {
-                    let detail = harmless(&domain::reasons(&error));
+                    let detail = visible(&domain::reasons(&error));
                     say(&connection, &json!({ "state": "unreachable", "origin": key.name(), "detail": detail }));
                 }
                 state = State::Unreachable;
@@ -107,7 +107,7 @@ async fn key(arguments: &Arguments, connection: &mut Connection) -> Result<Verif
             active.ok_or_else(|| Failure::refused("the server publishes no key of a log"))?.vkey
         }
     };
-    let known = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", harmless(&key))))?;
+    let known = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
     if arguments.pin || (arguments.vkey.is_none() && connection.profile.log_key.is_none()) {
         connection.change(|profile| profile.log_key = Some(key))?;
     }
@@ -133,7 +133,7 @@ fn broken(key: &VerifierKey, violation: &Violation) -> Value {
         "state": violation.code(),
         "origin": key.name(),
         "seen_size": violation.seen().map(|seen| seen.size),
-        "detail": harmless(&violation.to_string()),
+        "detail": visible(&violation.to_string()),
     })
 }
 
