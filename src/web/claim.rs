@@ -91,7 +91,11 @@ pub async fn confirm(
     PageForm(form): PageForm<Confirmation>,
 ) -> Answer {
     if !house.is_recent_sign_in(visitor.signed_in_at) {
-        return Ok(sign_in_again(&house, &format!("/claim?attempt={}", quoted(&form.attempt))));
+        return Ok(match look(&house, &visitor, &form.attempt).await? {
+            Look::Open { .. } => sign_in_again(&house, &format!("/claim?attempt={}", quoted(&form.attempt))),
+            // Signing in again would not open it.
+            over => draw(&house, &visitor, form.attempt, over.status(), over, None),
+        });
     }
     let again = async |fault: String| {
         let look = look(&house, &visitor, &form.attempt).await?;

@@ -95,9 +95,13 @@ async fn consent_is_set_where_a_person_says_and_read_back() {
     assert_eq!(levels, ["full", "off"]);
     let table = home.run(&["consent", "get", "--as", "agent"]);
     let lines: Vec<Vec<&str>> = table.said().lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["identity", "computer", "lane", "level"]);
-    assert!(lines.contains(&vec![&machine.user_cuid, "all", "all", "full"]), "{lines:?}");
-    assert!(lines.contains(&vec![&machine.user_cuid, &machine.uuid, "llm", "off"]), "{lines:?}");
+    assert_eq!(lines[0], ["identity", "computer", "lane", "level", "set", "by"]);
+    assert!(lines.contains(&vec![&machine.user_cuid, "all", "all", "full", "agent"]), "{lines:?}");
+    assert!(lines.contains(&vec![&machine.user_cuid, &machine.uuid, "llm", "off", "computer"]), "{lines:?}");
+    // The computer cannot go beyond what was set for its person, and is told so.
+    assert!(home.run(&["consent", "set", "metadata-only", "--as", "agent"]).said().contains("is metadata-only now"));
+    assert!(home.run(&["consent", "set", "full"]).said().contains("metadata-only is in force"));
+    assert!(home.run(&["consent", "get"]).said().ends_with("in the lane memory: metadata-only"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -112,7 +112,7 @@ fn batches() -> Vec<Operation> {
             .header("Last-Event-ID", "The `id:` of the message that was heard last.", &json!({ "type": "string" }))
             .answers_stream::<BatchMessage>(200, stream)
             .with_header("X-Batch-Id", "The batch.")
-            .refuses(&[Code::InvalidRequest]),
+            .refuses(&[Code::InvalidRequest, Code::RateLimited]),
         Operation::delete("/v1/batch-add/{id}", "cancelBatch", "Cancel a batch")
             .says("Items without an outcome get the error `cancelled`. Scope `write`.")
             .answers::<Done>(200, "It has ended.", json!({ "ok": true })),
