@@ -145,7 +145,6 @@ impl Failure {
     }
 
     /// With every cause of the error.
-    #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     fn caused(error: impl std::error::Error + 'static) -> Self {
         Self::Refused(domain::reasons(&error))
     }
