@@ -108,11 +108,11 @@ impl SignIns {
         &self,
         email: Email,
         next: Option<Next>,
-        asking: Asker,
+        asker: Asker,
         before: Option<&Secret>,
     ) -> Result<Result<Secret, TooMany>, Trouble> {
         let (wiring, before) = (Arc::clone(&self.0), before.map(Secret::hash));
-        detached(async move { wiring.ask(email, next, asking, before).await }).await?
+        detached(async move { wiring.ask(email, next, asker, before).await }).await?
     }
 
     /// The ticket of a browser, whatever became of it.
