@@ -114,13 +114,8 @@ pub async fn ask(
         return Ok(page(StatusCode::BAD_REQUEST, &shown));
     };
     let before = ticket_cookie(&headers, &house);
-<<<<<<< ours
     let sender = known::asker(&headers, &email, address, &house);
     match house.signins.ask(email, next, sender, before.as_ref()).await.map_err(Trouble::of(&house))? {
-=======
-    let who = known::asker(&headers, &email, address, &house);
-    match house.signins.ask(email, next, who, before.as_ref()).await.map_err(Trouble::of(&house))? {
->>>>>>> theirs
         Ok(ticket) => {
             let mut response = elsewhere(&house, "/signin/code");
             Cookie::Ticket.set(&mut response, ticket.expose(), &house);
