@@ -51,6 +51,7 @@ pub mod lane;
 pub mod letter;
 pub mod memory;
 mod reasons;
+pub mod recorder;
 pub mod registry;
 pub mod retry_after;
 pub mod secret;

@@ -29,6 +29,9 @@ pub struct PurgeSettings {
     /// Registrations that nobody claimed, after their claim token ended, unless events of theirs are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
+    /// Computers that were never attached to an account, after their last request, with what only they held. What they recorded stays.
+    #[serde(with = "humantime_serde")]
+    pub unattached_kept: Duration,
     /// Held events, after they were released or discarded.
     #[serde(with = "humantime_serde")]
     pub held_kept: Duration,
@@ -59,6 +62,7 @@ impl Default for PurgeSettings {
             attempts_kept: days(1),
             device_codes_kept: days(2),
             unclaimed_kept: days(7),
+            unattached_kept: days(30),
             held_kept: days(30),
             signin_codes_kept: days(1),
             mails_kept: days(7),

@@ -53,6 +53,7 @@ pub mod memory;
 pub mod outbox;
 pub mod passage;
 pub mod pool;
+pub mod recorder;
 pub mod session;
 pub mod signin;
 pub mod space;

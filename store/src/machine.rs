@@ -80,6 +80,8 @@ pub enum Attach {
     MachineAlreadyClaimed,
     /// Its identity is linked to an account that another person owns.
     CuidAlreadyClaimed,
+    /// Its identity belongs to nobody, and another computer registered under it first.
+    NotTheFirst,
     /// Its identity is linked to a provisioned account that nobody owns, and the account at hand is a different one.
     PersonBoundToOtherAccount,
 }
@@ -289,6 +291,13 @@ macro_rules! attach_machine {
                 .bind($now)
                 .execute(&mut *$tx)
                 .await?;
+            // For ever: whoever owns the account goes on reading what the computer recorded, when it is detached too.
+            sqlx::query($crate::machine::ATTACHMENT_ADD)
+                .bind($account.as_str())
+                .bind($machine.as_uuid())
+                .bind(&user_cuid)
+                .execute(&mut *$tx)
+                .await?;
             Ok($crate::machine::Attach::Attached)
         }
         .await
@@ -305,6 +314,13 @@ pub(crate) const ATTACH_LINK: &str =
 
 pub(crate) const ATTACH: &str = "UPDATE machines SET account_id = $2, attached_at = COALESCE(attached_at, $3)
     WHERE machine_uuid = $1 AND (account_id IS NULL OR account_id = $2)";
+
+pub(crate) const ATTACHMENT_ADD: &str =
+    "INSERT INTO attachments (account_id, machine_uuid, user_cuid) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+/// The computer that registered under an identity before all others that there are.
+pub(crate) const FIRST_OF_IDENTITY: &str = "SELECT machine_uuid FROM machines WHERE user_cuid = $1
+    ORDER BY first_seen_at, machine_uuid LIMIT 1";
 
 #[derive(FromRow)]
 struct SecretRow {

@@ -5,6 +5,7 @@ use crate::api_key::KeyRow;
 use crate::device::CodeRow;
 use crate::held::WaitingRow;
 use crate::machine::{ComputerRow, KnownRow};
+use crate::recorder::RecorderRow;
 use crate::{session, token};
 
 /// Selects computers with their consent levels, after the given columns. Without `EXISTS`, which PostgreSQL may execute as a hash of
@@ -78,6 +79,11 @@ crate::probes! {
     /// An identity.
     pub(crate) const IDENTITY: IdentityRow =
         "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
+    /// The computers that are or were attached to an account, and the service's chains of its identities.
+    pub(crate) const RECORDERS: RecorderRow =
+        "SELECT machine_uuid, user_cuid, FALSE AS is_service FROM attachments WHERE account_id = $1
+        UNION ALL SELECT control_machine_uuid, user_cuid, TRUE FROM identities
+            WHERE account_id = $1 AND control_machine_uuid IS NOT NULL";
     /// The identities of an account, unordered.
     pub(crate) const IDENTITIES: LinkedRow = "SELECT user_cuid FROM identities WHERE account_id = $1";
 }

@@ -23,6 +23,7 @@ mod discovery;
 mod events;
 mod guide;
 mod http;
+mod identities;
 mod knowledge;
 mod machines;
 mod mail;

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::consent::ConsentRule;
-use domain::envelope::{Outline, Sealed, Unreadable};
+use domain::envelope::{Envelope, Outline, Sealed, Unreadable};
 use domain::held::{Hold, HoldReason, Standing, judge, judge_of_machine, may_keep};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
+use domain::recorder::Recorder;
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
 use domain::usage::Used;
@@ -154,11 +155,12 @@ impl Desk {
             account: standing.account().cloned(),
             identities: vec![sealed.envelope.scope.user_id.clone()],
             machine: Some(sealed.envelope.scope.machine_id),
+            ..Scope::default()
         };
         let seal = sealed.seal;
         let used = self.tally.as_ref().map(|tally| {
             let envelope = &sealed.envelope;
-            (tally, envelope.scope.user_id.clone(), Used::by(envelope.lane, &envelope.event_type))
+            (tally, recorder_of(envelope), Used::by(envelope.lane, &envelope.event_type))
         });
         let submission = Submission::new(body.clone(), sealed, scope);
         let now = self.clock.now();
@@ -171,8 +173,8 @@ impl Desk {
         domain::failpoint!("forward.after");
         match outcome {
             Outcome::Receipt(receipt) => {
-                if let Some((tally, identity, used)) = used {
-                    tally.receipt(event_id, &identity, used, now);
+                if let Some((tally, recorder, used)) = used {
+                    tally.receipt(event_id, &recorder, used, now);
                 }
                 if let Some(scope) = self.held_scope(sender) {
                     heal(&self.store, &scope, event_id, receipt, self.clock.now()).await;
@@ -316,6 +318,10 @@ async fn heal(store: &Store, scope: &HeldScope, event_id: EventId, receipt: Rece
     if let Err(error) = store.held_mark_released(event_id, scope, receipt, now).await {
         tracing::warn!(event.id = %event_id, error = %error, "a held entry could not be marked as released");
     }
+}
+
+fn recorder_of(envelope: &Envelope) -> Recorder {
+    Recorder { machine: envelope.scope.machine_id, identity: envelope.scope.user_id.clone() }
 }
 
 fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> Verdict {
