@@ -14,6 +14,7 @@
 
 pub mod append;
 pub mod backfill;
+pub mod budget;
 pub mod claim;
 pub mod commit;
 mod detached;

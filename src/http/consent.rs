@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use actors::budget::Asked;
+use actors::handle::Unavailable;
+use actors::intake::QUOTA_EXCEEDED;
 use axum::extract::{RawQuery, State};
 use domain::consent::{ConsentLevel, ConsentRule, explicit_level};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
 use serde_json::{Value, json};
+use store::held::Sender;
 use wire::consent::{ConsentAnswer, ConsentRecord, ConsentWritten};
 
 use super::auth::Caller;
@@ -65,6 +69,7 @@ pub async fn write(
             if facts.is_outsider() {
                 return Err(Code::MachineNotOwned.into());
             }
+            charge(&house, facts).await?;
             (vec![facts.user_cuid.clone()], Some(facts.machine_uuid))
         }
         (_, Some(machine)) => {
@@ -78,6 +83,21 @@ pub async fn write(
         body::answer(&ConsentWritten { level, written: set.written as u64 })
     } else {
         Err(ApiError::new(Code::ConsentAuditForwardFailed).with("written", json!(set.written)))
+    }
+}
+
+/// The report of a change is recorded for ever. That of a computer that is attached to no account counts like an event of its own.
+async fn charge(house: &House, facts: &MachineFacts) -> Result<(), ApiError> {
+    /// Roughly what a report takes.
+    const REPORT_BYTES: usize = 1024;
+    if facts.account.is_some() {
+        return Ok(());
+    }
+    let sender = Sender::Machine(facts.machine_uuid);
+    match house.budgets.take(&sender, REPORT_BYTES, house.clock.now()).await? {
+        Asked::Taken => Ok(()),
+        Asked::Spent { retry_after } => Err(ApiError::unavailable(QUOTA_EXCEEDED, retry_after)),
+        Asked::Crowded => Err(Unavailable::Overloaded.into()),
     }
 }
 

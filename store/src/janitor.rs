@@ -1,10 +1,13 @@
 //! What may be forgotten, and when. Everything is deleted in small batches, each committed by itself, so that nobody waits
 //! long behind the janitor; a second janitor beside it does no harm.
 
+mod unattached;
+
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{During, StoreError};
@@ -89,6 +92,8 @@ pub struct Purged {
     pub device_guesses: u64,
     /// Registrations, each with its attempts and tokens.
     pub registrations: u64,
+    /// Computers that were never attached, each with what only it held.
+    pub machines: u64,
     /// Held events.
     pub held: u64,
     /// Sign-in codes.
@@ -113,6 +118,8 @@ impl Store {
         // Codes are counted for an hour after they were asked for.
         let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
         self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
+        // Processes whose clocks differ may count on different days.
+        self.purge_sender_days(Day::from(Day::of(now).number() - 1), settings).await?;
         Ok(Purged {
             sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
             tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
@@ -121,6 +128,7 @@ impl Store {
             // Guesses count for half an hour.
             device_guesses: self.purge_kind(DEVICE_GUESSES, now - TimeDelta::hours(1), settings).await?,
             registrations: self.purge_kind(REGISTRATIONS, before(settings.unclaimed_kept), settings).await?,
+            machines: self.purge_unattached(before(settings.unattached_kept), settings).await?,
             held: self.purge_kind(HELD, before(settings.held_kept), settings).await?,
             signin_codes: self.purge_kind(SIGNIN_TICKETS, codes_before, settings).await?,
             mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,

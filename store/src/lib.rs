@@ -38,6 +38,7 @@ pub mod account;
 pub mod api_key;
 pub mod balance;
 pub mod batch;
+pub mod budget;
 pub mod claim;
 pub mod consent;
 pub mod device;

@@ -87,11 +87,13 @@ pub enum Attach {
 }
 
 impl Store {
-    /// Registers a computer. The machine ids under which the service itself reports are nobody else's.
+    /// Registers a computer. The machine ids under which the service itself reports are nobody else's, and those of computers that were
+    /// removed for never being attached are nobody's any more.
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
             "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
             SELECT $1, $2, $3, $4, $5, $5 WHERE NOT EXISTS (SELECT 1 FROM identities WHERE control_machine_uuid = $1)
+                AND NOT EXISTS (SELECT 1 FROM spent_machines WHERE machine_uuid = $1)
             ON CONFLICT (machine_uuid) DO NOTHING";
         let name = new.name.map(storable);
         in_transaction!(

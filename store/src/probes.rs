@@ -2,6 +2,7 @@
 
 use crate::account::{AccountRow, IdentityRow, LinkedRow, PersonRow};
 use crate::api_key::KeyRow;
+use crate::budget::SpentRow;
 use crate::device::CodeRow;
 use crate::held::WaitingRow;
 use crate::machine::{ComputerRow, KnownRow};
@@ -50,6 +51,8 @@ crate::probes! {
     /// How many entries are held of an event, of any sender: id of the event.
     pub(crate) const HELD_OF_EVENT: WaitingRow =
         "SELECT COUNT(*) AS entries FROM held_events WHERE event_id = $1 AND state = 'held'";
+    /// What a sender sent on a day: sender, day.
+    pub(crate) const SPENT: SpentRow = "SELECT events, bytes FROM sender_days WHERE sender = $1 AND day = $2";
     /// A session that was not revoked: hash of its secret.
     pub(crate) const SESSION: session::FactsRow =
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at

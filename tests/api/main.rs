@@ -15,6 +15,7 @@ mod activity;
 mod agent_auth;
 mod api_keys;
 mod audit;
+mod budgets;
 mod clients;
 mod consent;
 mod credentials;

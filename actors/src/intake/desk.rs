@@ -20,6 +20,7 @@ use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
 use store::{Store, StoreError};
 
 use super::{HeldLedger, Sender, Verdict};
+use crate::budget::{Asked, Budgets};
 use crate::commit::CommitMessage;
 use crate::handle::Handle;
 use crate::meter::Tally;
@@ -30,6 +31,8 @@ use crate::upstream::Upstream;
 pub struct Desk {
     /// The rows.
     pub store: Store,
+    /// What senders of whom nobody knows anything may send.
+    pub budgets: Budgets,
     /// Commits held events in groups.
     pub hold: Handle<CommitMessage<HeldLedger>>,
     /// Where events go.
@@ -52,6 +55,9 @@ const LATELY: TimeDelta = TimeDelta::minutes(1);
 
 /// The pause before an event is sent again that nobody said more about.
 const SOON: Duration = Duration::from_secs(1);
+
+/// The `reason` of a refusal because a budget is spent.
+pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
 /// Computers remembered before the old ones are looked for and forgotten.
 const HELD_LATELY_MAX: usize = 4096;
@@ -114,6 +120,20 @@ impl Desk {
         let healing = async move { heal(&store, &HeldScope::Machine(machine), event_id, receipt, now).await };
         // A task that panicked has been logged; the entry is settled by the next resend.
         drop(crate::detached(healing).await);
+    }
+
+    /// Counts an event of a sender that has a budget; the refusal, if that is spent.
+    pub async fn charge(&self, payer: &HeldSender, bytes: usize, now: Timestamp) -> Option<Verdict> {
+        let refusal = match self.budgets.take(payer, bytes, now).await {
+            Ok(Asked::Taken) => return None,
+            Ok(Asked::Spent { retry_after }) => Verdict::Unavailable { reason: QUOTA_EXCEEDED, retry_after },
+            Ok(Asked::Crowded) => crate::handle::Unavailable::Overloaded.into(),
+            Err(error) => {
+                tracing::warn!(error = %error, "what a sender sent today could not be looked up");
+                Verdict::STORE_UNAVAILABLE
+            }
+        };
+        Some(refusal.counted())
     }
 
     /// Forwards, holds, or passes on what the statistics service says.
@@ -346,6 +366,16 @@ fn pause(why: &Unavailable, now: Timestamp) -> Duration {
 }
 
 impl Sender {
+    /// Whose budget an event is charged to: a computer's that is attached to no account, or an agent's that nobody claimed.
+    pub(super) fn payer(&self) -> Option<HeldSender> {
+        let is_known = match self {
+            Self::Unclaimed(_) => false,
+            Self::Machine { facts, .. } => facts.account.is_some(),
+            Self::Account { .. } => true,
+        };
+        (!is_known).then(|| self.as_held())
+    }
+
     fn as_held(&self) -> HeldSender {
         match self {
             Self::Unclaimed(registration) => HeldSender::Registration(*registration),
@@ -364,6 +394,16 @@ impl From<crate::handle::Unavailable> for Verdict {
 
 impl Verdict {
     const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
+
+    /// Whether nothing was recorded or held. What ended without an answer may have been.
+    pub(super) fn came_to_nothing(&self) -> bool {
+        use crate::handle::Unavailable::{Crashed, TimedOut};
+        match self {
+            Self::Forwarded(_) | Self::Held { .. } => false,
+            Self::Passed(_) => true,
+            Self::Unavailable { reason, .. } => ![Crashed.reason(), TimedOut.reason()].contains(reason),
+        }
+    }
 
     fn counted(self) -> Self {
         metrics::counter!("attache_events_total", "outcome" => self.kind()).increment(1);
