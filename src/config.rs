@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::actors::RootSettings;
+use ::actors::budget::BudgetSettings;
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
 use statistics::log::WriterSettings;
@@ -224,6 +225,8 @@ pub struct EventSettings {
     pub workers: usize,
     /// How much may be held.
     pub held: HeldQuotas,
+    /// How much may be sent by whom nobody knows anything of.
+    pub unattached: BudgetSettings,
 }
 
 impl Default for EventSettings {
@@ -235,6 +238,7 @@ impl Default for EventSettings {
             body_bytes_max: 256 * 1024,
             workers: 128,
             held: HeldQuotas::default(),
+            unattached: BudgetSettings::default(),
         }
     }
 }
@@ -371,6 +375,8 @@ impl Settings {
             "must be from 1 to 1048576; larger bodies are refused on every route",
         );
         rule(self.events.workers > 0, "events.workers", "must be at least 1");
+        let is_part = (1..=100).contains(&self.events.held.sender_percent);
+        rule(is_part, "events.held.sender_percent", "must be from 1 to 100");
         rule(self.log.batch_max > 0, "log.batch_max", "must be at least 1");
         rule(self.log.sequence_max > 0, "log.sequence_max", "must be at least 1");
         rule(self.log.index_every > 0, "log.index_every", "must be at least 1");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use actors::anchor::Anchor;
 use actors::append::Appender;
 use actors::backfill::Backfill;
+use actors::budget::{BudgetKeeper, Budgets};
 use actors::claim::{self, Claims, Keyring};
 use actors::commit::Committer;
 use actors::device::{self, DeviceCodes};
@@ -98,6 +99,8 @@ pub struct Rooms {
     pub usage: Usage,
     /// Who showed themselves.
     pub presence: Presence,
+    /// What senders may send of whom nobody knows anything.
+    pub budgets: Budgets,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
     /// Searching what was added.
@@ -210,9 +213,11 @@ impl House {
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
+        let budgets = Budgets::new(store.clone(), settings.events.unattached);
         let desk = Desk {
             tally: usage.tally(),
             store: store.clone(),
+            budgets: budgets.clone(),
             hold: hold.clone(),
             upstream: upstream.clone(),
             registry: Arc::clone(&registry),
@@ -243,6 +248,7 @@ impl House {
         children.push(keeper("watch", watch, SECOND, &settings, &chance));
         children.push(keeper("meter", UsageMeter(usage.clone()), SECOND, &settings, &chance));
         children.push(keeper("presence", PresenceKeeper(presence.clone()), SECOND, &settings, &chance));
+        children.push(keeper("budget", BudgetKeeper(budgets.clone()), SECOND, &settings, &chance));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
         children.push(keeper("janitor", janitor, settings.janitor.every, &settings, &chance));
 
@@ -282,6 +288,7 @@ impl House {
             anchor,
             usage,
             presence,
+            budgets,
             ingestion: library.ingestion,
             search: library.search,
             pipeline: library.pipeline,
@@ -492,7 +499,8 @@ impl Rooms {
     /// Writes what is only in memory and closes the databases, after everything that lives has ended.
     pub async fn close(&self) {
         let settle = async {
-            let counts = self.usage.finish().await.and(self.presence.settle().await);
+            let counts = self.usage.finish().await.and(self.budgets.settle().await);
+            let counts = counts.and(self.presence.settle().await);
             let remembered = match &self.anchor {
                 Some(anchor) => anchor.settle().await.map_err(PassError::from),
                 None => Ok(()),
@@ -503,7 +511,7 @@ impl Rooms {
         if let Err(error) = settled.unwrap_or_else(|_| Err("the store did not answer".into())) {
             tracing::warn!(
                 error = domain::reasons(&*error),
-                "the last counts of usage, who was seen last, or the newest checkpoint could not be written"
+                "the last counts of usage and of budgets, who was seen last, or the newest checkpoint could not be written"
             );
         }
         self.store.close().await;

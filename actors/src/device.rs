@@ -122,6 +122,9 @@ pub enum AnswerError {
     /// Its identity is another person's.
     #[error("the computer's identity belongs to another person's account")]
     CuidAlreadyClaimed,
+    /// Its identity belongs to nobody, and another computer registered under it first.
+    #[error("another computer registered under the identity first")]
+    NotTheFirst,
     /// Its identity was provisioned with an account of its own, and the person has another.
     #[error("the computer's identity has an account of its own, and you have another")]
     PersonBoundToOtherAccount,
@@ -248,6 +251,7 @@ impl DeviceCodes {
             Some(Approval::AccountRequired) => Err(AnswerError::AccountRequired),
             Some(Approval::Conflict(conflict)) => Err(match conflict {
                 Attach::CuidAlreadyClaimed => AnswerError::CuidAlreadyClaimed,
+                Attach::NotTheFirst => AnswerError::NotTheFirst,
                 Attach::PersonBoundToOtherAccount => AnswerError::PersonBoundToOtherAccount,
                 Attach::MachineAlreadyClaimed => AnswerError::MachineAlreadyClaimed,
                 Attach::MachineNotRegistered | Attach::Attached => AnswerError::MachineNotRegistered,

@@ -36,7 +36,7 @@ use statistics::contract::Passed;
 use store::held::{HeldEntry, Sender as HeldSender};
 use tokio::task::JoinSet;
 
-pub use desk::Desk;
+pub use desk::{Desk, QUOTA_EXCEEDED};
 pub use hold::HeldLedger;
 use turns::Turns;
 
@@ -149,6 +149,21 @@ impl Intake {
 
     /// Takes one event; answers when it is safe, or when somebody said no.
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<Verdict, Unavailable> {
+        let Some(payer) = sender.payer() else { return self.pass(sender, body).await };
+        // A sender that hangs up from here on is charged all the same: what it sent may be recorded.
+        let (then, bytes) = (self.desk.clock.now(), body.len());
+        if let Some(refusal) = self.desk.charge(&payer, bytes, then).await {
+            return Ok(refusal);
+        }
+        let outcome = self.pass(sender, body).await;
+        if outcome.as_ref().is_ok_and(Verdict::came_to_nothing) {
+            self.desk.budgets.give_back(&payer, bytes, then);
+        }
+        outcome
+    }
+
+    /// The same without a budget.
+    async fn pass(&self, sender: Sender, body: Bytes) -> Result<Verdict, Unavailable> {
         // A panic over one event is the end of its request alone.
         let direct = AssertUnwindSafe(async {
             let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
@@ -180,7 +195,7 @@ impl Intake {
             }
             (HeldSender::Registration(agent), None) => Sender::Unclaimed(*agent),
         };
-        let verdict = self.submit(sender, body).await?;
+        let verdict = self.pass(sender, body).await?;
         if let Verdict::Forwarded(receipt) = verdict {
             // Already settled if the event was found by its id.
             self.desk.store.held_release(entry.id, receipt, self.desk.clock.now()).await?;

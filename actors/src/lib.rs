@@ -15,6 +15,7 @@
 pub mod anchor;
 pub mod append;
 pub mod backfill;
+pub mod budget;
 pub mod claim;
 pub mod commit;
 mod detached;

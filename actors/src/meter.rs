@@ -16,7 +16,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::Timestamp;
-use domain::ids::{EventId, UserCuid};
+use domain::ids::EventId;
+use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
 use statistics::log::Log;
 use store::Store;
@@ -67,20 +68,20 @@ impl Usage {
         }
     }
 
-    /// What identities used in a window, up to now.
-    pub async fn of(&self, identities: &[UserCuid], window: Window) -> Result<Used, Trouble> {
+    /// What computers used in a window, up to now.
+    pub async fn of(&self, computers: &[Recorder], window: Window) -> Result<Used, Trouble> {
         match &self.source {
             Source::Log(log) => {
-                let counted = self.store.usage_of(identities, window).await?;
-                let beyond = log.usage_beyond(counted.leaves, identities, window, BEYOND_MAX).await;
+                let counted = self.store.usage_of(computers, window).await?;
+                let beyond = log.usage_beyond(counted.leaves, computers, window, BEYOND_MAX).await;
                 let beyond = beyond.map_err(|error| Trouble::Internal(domain::reasons(&error)))?;
                 Ok(counted.used + beyond)
             }
             Source::Tally(tally) => {
                 // While this is held nothing moves from memory to the store, so nothing is missed or seen twice.
                 let _still = tally.moving.read().await;
-                let counted = self.store.usage_of(identities, window).await?;
-                Ok(counted.used + tally.of(identities, window))
+                let counted = self.store.usage_of(computers, window).await?;
+                Ok(counted.used + tally.of(computers, window))
             }
         }
     }
@@ -139,7 +140,7 @@ pub struct Tally {
 
 #[derive(Debug, Default)]
 struct Counts {
-    days: HashMap<(UserCuid, Day), Used>,
+    days: HashMap<(Recorder, Day), Used>,
     seen: HashSet<EventId>,
     /// The same ids, the oldest first.
     order: VecDeque<EventId>,
@@ -147,7 +148,7 @@ struct Counts {
 
 impl Tally {
     /// An event has its receipt.
-    pub fn receipt(&self, event_id: EventId, identity: &UserCuid, used: Used, received_at: Timestamp) {
+    pub fn receipt(&self, event_id: EventId, recorder: &Recorder, used: Used, received_at: Timestamp) {
         if used.is_nothing() {
             return;
         }
@@ -161,12 +162,12 @@ impl Tally {
         {
             counts.seen.remove(&oldest);
         }
-        *counts.days.entry((identity.clone(), Day::of(received_at))).or_default() += used;
+        *counts.days.entry((recorder.clone(), Day::of(received_at))).or_default() += used;
     }
 
-    fn of(&self, identities: &[UserCuid], window: Window) -> Used {
+    fn of(&self, computers: &[Recorder], window: Window) -> Used {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = counts.days.iter().filter(|((identity, day), _)| identities.contains(identity) && window.holds(*day));
+        let own = counts.days.iter().filter(|((recorder, day), _)| computers.contains(recorder) && window.holds(*day));
         own.fold(Used::default(), |sum, (_, used)| sum + *used)
     }
 
@@ -174,8 +175,8 @@ impl Tally {
         let _moving = self.moving.write().await;
         let days: Vec<UsageDay> = {
             let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            let day = |((user_cuid, day), used): (&(UserCuid, Day), &Used)| UsageDay {
-                user_cuid: user_cuid.clone(),
+            let day = |((recorder, day), used): (&(Recorder, Day), &Used)| UsageDay {
+                recorder: recorder.clone(),
                 day: *day,
                 used: *used,
             };
@@ -188,7 +189,7 @@ impl Tally {
         // Only what was written: more may have come meanwhile.
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for written in days {
-            let key = (written.user_cuid, written.day);
+            let key = (written.recorder, written.day);
             if let Some(left) = counts.days.get_mut(&key) {
                 *left = left.less(written.used);
                 if left.is_nothing() {
@@ -213,7 +214,8 @@ mod tests {
     #[test]
     fn a_receipt_counts_once_however_often_it_comes() {
         let (tally, chance) = (Tally::default(), Chance::seeded(1));
-        let (ada, bob): (UserCuid, UserCuid) = (chance.cuid2().parse().unwrap(), chance.cuid2().parse().unwrap());
+        let recorder = || Recorder { machine: chance.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
+        let (ada, bob) = (recorder(), recorder());
         let event = chance.uuid_v7(now()).into();
         let memory = Used { memory: 1, retrospectives: 0 };
         for _ in 0..3 {
@@ -232,7 +234,7 @@ mod tests {
     #[test]
     fn the_memory_of_event_ids_is_bounded() {
         let (tally, chance) = (Tally::default(), Chance::seeded(1));
-        let ada: UserCuid = chance.cuid2().parse().unwrap();
+        let ada = Recorder { machine: chance.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
         for _ in 0..EVENTS_REMEMBERED + 10 {
             tally.receipt(chance.uuid_v7(now()).into(), &ada, Used { memory: 1, retrospectives: 0 }, now());
         }

@@ -134,6 +134,7 @@ impl Outbox {
             account: event.account.clone(),
             identities: vec![identity.clone()],
             machine: Some(sealed.envelope.scope.machine_id),
+            ..Scope::default()
         };
         let now = self.clock.now();
         let submission = Submission::new(event.body.clone().into(), sealed, scope);

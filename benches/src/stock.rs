@@ -156,6 +156,7 @@ fn append(body: Bytes, source: &IdSource, number: u64) -> Result<Append> {
         account: None,
         identities: vec![sealed.envelope.scope.user_id.clone()],
         machine: Some(sealed.envelope.scope.machine_id),
+        ..Scope::default()
     };
     let received_at = source.moment(number);
     Ok(Append::new(Submission::new(body, sealed, scope), source.receipt(number).into(), received_at))

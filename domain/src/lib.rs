@@ -60,6 +60,7 @@ pub mod letter;
 pub mod memory;
 pub mod merkle;
 mod reasons;
+pub mod recorder;
 pub mod registry;
 pub mod retry_after;
 pub mod secret;

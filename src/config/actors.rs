@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 /// The kinds of actor, in the order in which they are started.
-pub const KINDS: [&str; 17] = [
+pub const KINDS: [&str; 18] = [
     "lookup", "append", "sequence", "anchor", "hold", "mail", "claims", "devices", "intake", "batches", "drift",
-    "backfill", "outbox", "watch", "meter", "presence", "janitor",
+    "backfill", "outbox", "watch", "meter", "presence", "budget", "janitor",
 ];
 
 /// What a kind has otherwise than `[actors]` says.
@@ -28,7 +28,8 @@ fn built_in(kind: &str) -> Value {
         // A batch keeps itself alive while it has work, and leaves when it has none.
         "batches" => json!({ "queue_max": 64, "idle_after": "0s", "live_max": 10_000 }),
         // They have nobody waiting, and one pass may well take a while on a slow disk.
-        "sequence" | "anchor" | "drift" | "backfill" | "outbox" | "watch" | "meter" | "presence" | "janitor" => {
+        "sequence" | "anchor" | "drift" | "backfill" | "outbox" | "watch" | "meter" | "presence" | "budget"
+        | "janitor" => {
             json!({ "queue_max": 16, "stuck_after": "2m" })
         }
         _ => json!({}),

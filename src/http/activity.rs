@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use bytes::Bytes;
 use domain::envelope::Lane;
+use domain::held::MachineFacts;
+use domain::ids::UserAccountId;
+use domain::recorder::Recorders;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use statistics::contract::{ActivityQuery, Scope};
+use store::StoreError;
 use store::held::{HeldScope, Unclassified};
 
 use super::auth::{Caller, unauthorized};
@@ -42,19 +46,36 @@ pub async fn page(State(house): State<House>, caller: Caller, ApiQuery(query): A
     Ok(passed::response(answer))
 }
 
-/// What the caller may see: a computer itself, an account all its identities.
+/// What the caller may see: a computer what it recorded itself, an account what its computers recorded and what the service reports about
+/// them.
 pub async fn scope(caller: &Caller, house: &House) -> Result<Scope, ApiError> {
     if let Caller::Machine { facts, .. } = caller {
         return Ok(Scope {
             account: facts.account.clone(),
             identities: vec![facts.user_cuid.clone()],
             machine: Some(facts.machine_uuid),
+            shown: own_records(facts, house).await?,
         });
     }
     // Without an account there is no scope, and a question without a scope must never reach the statistics service.
     let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
+    Ok(scope_of_account(house, account).await?)
+}
+
+/// What a computer recorded itself. An operator may remove a computer so that it can register again, and then anybody can in its place:
+/// what was recorded before is its owner's.
+async fn own_records(facts: &MachineFacts, house: &House) -> Result<Recorders, StoreError> {
+    let own = Recorders::of_computer(facts.machine_uuid, facts.user_cuid.clone());
+    let Some(owner) = facts.identity_account.as_ref().filter(|_| facts.is_outsider()) else { return Ok(own) };
+    let owners = house.store.recorders_of_account(owner).await?;
+    Ok(if owners.has_computer(facts.machine_uuid) { Recorders::default() } else { own })
+}
+
+/// What an account may see.
+pub async fn scope_of_account(house: &House, account: &UserAccountId) -> Result<Scope, StoreError> {
     let identities = house.store.identities_of_account(account).await?;
-    Ok(Scope { account: Some(account.clone()), identities, machine: None })
+    let shown = house.store.recorders_of_account(account).await?;
+    Ok(Scope { account: Some(account.clone()), identities, machine: None, shown })
 }
 
 /// `?limit&cursor&since&lane`, as they came: each has a code of its own.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use actors::budget::Asked;
+use actors::handle::Unavailable;
+use actors::intake::QUOTA_EXCEEDED;
 use axum::extract::State;
 use domain::consent::{Author, ConsentLevel, ConsentRule, effective_level, explicit_level};
 use domain::envelope::Lane;
@@ -9,6 +12,7 @@ use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, UserCuid};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::held::Sender;
 use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten, REASON_CHARS_MAX};
 
 use super::auth::Caller;
@@ -60,6 +64,7 @@ pub async fn write(State(house): State<House>, caller: Caller, JsonBody(body): J
             if facts.is_outsider() {
                 return Err(Code::MachineNotOwned.into());
             }
+            charge(&house, facts).await?;
             (vec![facts.user_cuid.clone()], Some(facts.machine_uuid))
         }
         (_, Some(machine)) => {
@@ -100,6 +105,21 @@ async fn in_force(
         let own = own_rules(&known.facts);
         effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
     }))
+}
+
+/// The report of a change is recorded for ever. That of a computer that is attached to no account counts like an event of its own.
+async fn charge(house: &House, facts: &MachineFacts) -> Result<(), ApiError> {
+    /// Roughly what a report takes.
+    const REPORT_BYTES: usize = 1024;
+    if facts.account.is_some() {
+        return Ok(());
+    }
+    let sender = Sender::Machine(facts.machine_uuid);
+    match house.budgets.take(&sender, REPORT_BYTES, house.clock.now()).await? {
+        Asked::Taken => Ok(()),
+        Asked::Spent { retry_after } => Err(ApiError::unavailable(QUOTA_EXCEEDED, retry_after)),
+        Asked::Crowded => Err(Unavailable::Overloaded.into()),
+    }
 }
 
 /// What became of a change.

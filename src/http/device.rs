@@ -59,7 +59,7 @@ pub async fn approve(
     require_recent_sign_in(&caller, &house)?;
     let user_code = user_code(&body)?;
     house.limits.code_guess(address)?;
-    house.devices.approve(&user_code, approver).await?.map_err(refused)?;
+    house.devices.approve(&user_code, approver).await?.map_err(|error| refused(error, &house))?;
     body::answer(&Done::OK)
 }
 
@@ -73,7 +73,7 @@ pub async fn deny(
     let denier = approver(&caller, &house)?;
     let user_code = user_code(&body)?;
     house.limits.code_guess(address)?;
-    house.devices.deny(&user_code, denier).await?.map_err(refused)?;
+    house.devices.deny(&user_code, denier).await?.map_err(|error| refused(error, &house))?;
     body::answer(&Done::OK)
 }
 
@@ -114,13 +114,34 @@ fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
     body.user_code.parse().map_err(|_| Code::CodeConsumed.into())
 }
 
-fn refused(error: AnswerError) -> Code {
-    match error {
+fn refused(error: AnswerError, house: &House) -> ApiError {
+    let code = match error {
         AnswerError::CodeConsumed => Code::CodeConsumed,
         AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
         AnswerError::MachineAlreadyClaimed => Code::MachineAlreadyClaimed,
-        AnswerError::CuidAlreadyClaimed => Code::CuidAlreadyClaimed,
+        AnswerError::CuidAlreadyClaimed => {
+            return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(CLAIMED_BY_ANOTHER));
+        }
+        AnswerError::NotTheFirst => {
+            return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(not_the_first(house)));
+        }
         AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
         AnswerError::AccountRequired => Code::AccountRequired,
-    }
+    };
+    code.into()
+}
+
+/// Why a computer of somebody else's identity cannot be attached, and what to do.
+const CLAIMED_BY_ANOTHER: &str = "The identity of this computer belongs to another person's account. Register the computer under an \
+    identity of your own, or let that person approve it.";
+
+/// Why a computer cannot bring an identity that belongs to nobody, and what to do.
+fn not_the_first(house: &House) -> String {
+    format!(
+        "Another computer registered under the identity of this computer before it, and neither is attached to an account. Anybody who \
+        knows an identity can register under it, so only its first computer can bring it to an account. Attach that computer first; \
+        then this one can be approved. Or ask the operator, who can attach it with `attache admin machine attach`. A first computer \
+        that was never attached is removed after {} without a request, and the identity is free then.",
+        humantime_serde::re::humantime::format_duration(house.settings.janitor.purge.unattached_kept)
+    )
 }

@@ -2,14 +2,15 @@
 
 use axum::extract::State;
 use axum::response::IntoResponse;
+use domain::recorder::Recorder;
 
 use super::auth::{Caller, unauthorized};
 use super::error::{Answer, ApiError, Code};
 use crate::house::House;
 use crate::usage::{UsageOwner, usage_bar};
 
-/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer sees the bar of its account; without one, that of
-/// its identity, unless that belongs to an account.
+/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer sees the bar of its account; without one, what
+/// it used itself of the plan FREE.
 pub async fn bar(State(house): State<House>, caller: Caller) -> Answer {
     // A person without an account has nothing that a bar could show; nor has a credential whose account is gone.
     let refused = || unauthorized(Code::Unauthorized, true, &house);
@@ -22,7 +23,9 @@ fn owner(caller: &Caller) -> Option<UsageOwner> {
     match (caller.account(), caller) {
         (Some(account), _) => Some(UsageOwner::Account(account.clone())),
         (None, Caller::Machine { facts, .. }) if facts.is_outsider() => Some(UsageOwner::Outsider),
-        (None, Caller::Machine { facts, .. }) => Some(UsageOwner::Identity(facts.user_cuid.clone())),
+        (None, Caller::Machine { facts, .. }) => {
+            Some(UsageOwner::Computer(Recorder { machine: facts.machine_uuid, identity: facts.user_cuid.clone() }))
+        }
         (None, _) => None,
     }
 }

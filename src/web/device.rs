@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Redirect};
 use domain::confirm::ConfirmedVia;
 use domain::device::{DeviceState, Standing, UserCode};
 use serde::Deserialize;
-use store::device::{Approver, AskingDevice};
+use store::device::{Approver, AskingDevice, OTHERS_MAX};
 
 use super::visitor::{quoted, sign_in_again, sign_in_path};
 use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
@@ -69,7 +69,7 @@ enum View {
     /// Too many wrong codes.
     Blocked,
     /// It cannot be attached.
-    Conflict { why: AnswerError },
+    Conflict { why: AnswerError, idle: String },
 }
 
 struct Asking {
@@ -77,6 +77,7 @@ struct Asking {
     machine_uuid: String,
     identity: String,
     first_seen: Option<Moment>,
+    others: Option<String>,
     address: Option<String>,
     asked: Moment,
     expires: Moment,
@@ -162,18 +163,25 @@ pub async fn decide(
                 if origin::is_told(&headers) { String::new() } else { format!("&page={}", mark(&house, &visitor)) };
             Ok(Redirect::to(&format!("{}{back}{page}", house.root_path())).into_response())
         }
-        Err(why) => Ok(draw(&house, &visitor, user_code.shown(), StatusCode::CONFLICT, View::Conflict { why })),
+        Err(why) => Ok(draw(
+            &house,
+            &visitor,
+            user_code.shown(),
+            StatusCode::CONFLICT,
+            View::Conflict { why, idle: idle(&house) },
+        )),
     }
 }
 
 fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: AskingDevice) -> (StatusCode, View) {
     let now = house.clock.now();
-    let AskingDevice { code, name, first_seen_at, ip_address } = asking;
+    let AskingDevice { code, name, first_seen_at, others, ip_address } = asking;
     let device = Asking {
         name,
         machine_uuid: code.machine.to_string(),
         identity: code.identity.as_str().to_owned(),
         first_seen: first_seen_at.map(|at| Moment::new(at, now)),
+        others: other_computers(others),
         address: ip_address,
         asked: Moment::new(code.created_at, now),
         expires: Moment::new(code.expires_at, now),
@@ -188,6 +196,21 @@ fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: 
         }
         (Standing::Denied, _) => (StatusCode::OK, View::Denied { device }),
         _ => (StatusCode::GONE, View::Consumed),
+    }
+}
+
+/// How long a computer that was never attached may be idle before it is removed.
+fn idle(house: &House) -> String {
+    humantime_serde::re::humantime::format_duration(house.settings.janitor.purge.unattached_kept).to_string()
+}
+
+/// How many other computers name the identity, in words; none when there is none.
+fn other_computers(others: u32) -> Option<String> {
+    match others {
+        0 => None,
+        1 => Some("1 other computer".to_owned()),
+        OTHERS_MAX.. => Some(format!("{OTHERS_MAX} other computers or more")),
+        _ => Some(format!("{others} other computers")),
     }
 }
 

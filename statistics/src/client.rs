@@ -5,6 +5,7 @@
 //! "never counted twice" true.
 
 mod settings;
+mod shown;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -95,13 +96,15 @@ impl Client {
             ("since", query.since.as_deref()),
             ("lane", query.lane.map(domain::envelope::Lane::as_str)),
         ];
-        self.read("/v1/activity", &pairs, scope_headers(scope)).await
+        let answer = self.read("/v1/activity", &pairs, scope_headers(scope)).await?;
+        Ok(shown::page(answer, &scope.shown))
     }
 
     /// `GET /v1/audit/verify`
     pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, Unavailable> {
         let event_id = event_id.to_string();
-        self.read("/v1/audit/verify", &[("event_id", Some(&event_id))], scope_headers(scope)).await
+        let answer = self.read("/v1/audit/verify", &[("event_id", Some(&event_id))], scope_headers(scope)).await?;
+        Ok(shown::proof(answer, &scope.shown))
     }
 
     /// `GET /v1/audit/checkpoint`

@@ -9,6 +9,7 @@ use domain::chain::{ChainKey, Position};
 use domain::consent::ConsentLevel;
 use domain::envelope::{Lane, Sealed};
 use domain::ids::{EventId, MachineUuid, ReceiptId, UserAccountId, UserCuid};
+use domain::recorder::Recorders;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ pub const IDENTITY: &str = "attache-identity";
 /// Header that names the computer of a request.
 pub const MACHINE: &str = "attache-machine";
 
-/// For whom is asked; from the caller's credential alone. A read shows a computer itself, and an account all its identities.
+/// For whom is asked; from the caller's credential alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The account.
@@ -28,6 +29,8 @@ pub struct Scope {
     pub identities: Vec<UserCuid>,
     /// The computer.
     pub machine: Option<MachineUuid>,
+    /// Whose records a read shows; of no interest to a submission.
+    pub shown: Recorders,
 }
 
 /// One event that may be forwarded.

@@ -36,10 +36,13 @@ impl Store {
             .collect::<Result<_, _>>()?)
     }
 
-    /// All levels of all identities that are linked to an account, identity by identity.
+    /// All levels of all identities that are linked to an account, identity by identity: those for all computers, and those of computers
+    /// that are or were attached to it. What a computer that only names an identity set for itself is not among them.
     pub async fn consent_of_account(&self, account: &UserAccountId) -> Result<Vec<ConsentRecord>, StoreError> {
         const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level, c.set_by
             FROM identities i JOIN consent_levels c ON c.user_cuid = i.user_cuid WHERE i.account_id = $1
+                AND (c.machine_uuid IS NULL OR EXISTS (SELECT 1 FROM attachments a WHERE a.account_id = $1
+                    AND a.machine_uuid = c.machine_uuid AND a.user_cuid = c.user_cuid))
             ORDER BY c.user_cuid, COALESCE(c.machine_uuid, $2), COALESCE(c.lane, ''),
                 c.set_by = 'computer'";
         let rows: Vec<RecordRow> =

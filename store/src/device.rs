@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use crate::claim::agent_lock;
 use crate::error::{Corrupt, During, StoreError};
-use crate::machine::{ATTACHED_BY, Attach, attach_machine};
+use crate::machine::{ATTACHED_BY, Attach, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedLetter, mail_insert};
-use crate::row::{limit, parsed, secret_hash, storable, undecodable};
+use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, on_reader, probes};
 
 /// A code that a computer asks for.
@@ -55,6 +55,8 @@ pub struct AskingDevice {
     pub name: Option<String>,
     /// When it registered; none when it is gone.
     pub first_seen_at: Option<Timestamp>,
+    /// How many other computers name its identity and are not attached to the account of whoever looks; counted up to [`OTHERS_MAX`].
+    pub others: u32,
     /// Address that the code was asked from.
     pub ip_address: Option<String>,
 }
@@ -67,6 +69,9 @@ pub struct Guesser {
     /// Whether an agent typed for them: what all their agents typed is counted apart from what they typed themselves.
     pub by_agent: bool,
 }
+
+/// Other computers of an identity that are counted.
+pub const OTHERS_MAX: u32 = 100;
 
 /// What typing a user code leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -213,7 +218,11 @@ impl Store {
             WHERE person_id = $1 AND guessed_at > $2 AND by_agent = $3";
         const FIND: &str =
             "SELECT d.device_code_hash, d.machine_uuid, d.user_cuid, d.created_at, d.expires_at, d.state, d.account_id,
-                d.settled_at, d.ip_address, m.name, m.first_seen_at
+                d.settled_at, d.ip_address, m.name, m.first_seen_at,
+                (SELECT COUNT(*) FROM (SELECT 1 AS one FROM machines o
+                    WHERE o.user_cuid = d.user_cuid AND o.machine_uuid <> d.machine_uuid AND o.secret_hash IS NOT NULL
+                        AND o.account_id IS DISTINCT FROM (SELECT p.account_id FROM persons p WHERE p.id = $2)
+                    LIMIT $3) AS named) AS others
             FROM device_codes d LEFT JOIN machines m ON m.machine_uuid = d.machine_uuid AND m.secret_hash IS NOT NULL
             WHERE d.sealed_user_code = $1";
         const ADD: &str = "INSERT INTO device_guesses (id, person_id, guessed_at, by_agent) VALUES ($1, $2, $3, $4)";
@@ -227,7 +236,12 @@ impl Store {
                     return Ok(Err(Typed::Blocked));
                 }
                 let row: Option<AskingRow> =
-                    sqlx::query_as(FIND).bind(&sealed_user_code[..]).fetch_optional(&mut *tx).await?;
+                    sqlx::query_as(FIND)
+                    .bind(&sealed_user_code[..])
+                    .bind(person.as_uuid())
+                    .bind(i64::from(OTHERS_MAX))
+                    .fetch_optional(&mut *tx)
+                    .await?;
                 let Some(row) = row else {
                     let add = sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
                     add.execute(&mut *tx).await?;
@@ -291,14 +305,21 @@ impl Store {
                     return Ok(Err(Approval::Conflict(Attach::MachineNotRegistered)));
                 };
                 let was_attached = attached_to.is_some();
+                let linked: Option<String> = sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
+                let owners: i64 = sqlx::query_scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
+                // Anybody may register under any identity, so one that belongs to nobody is taken by the computer that was there first.
+                if attached_to.is_none() && owners == 0 && (linked.is_none() || own.is_none()) {
+                    let first: Uuid =
+                        sqlx::query_scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
+                    if first != machine.as_uuid() {
+                        return Ok(Err(Approval::Conflict(Attach::NotTheFirst)));
+                    }
+                }
                 let account = if let Some(account) = own {
                     account
                 } else {
                     // A person without an account takes over the one that an operator provisioned for this identity, unless
                     // somebody did already.
-                    let linked: Option<String> =
-                        sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
-                    let owners: i64 = sqlx::query_scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
                     match (linked, attached_to) {
                         (Some(unowned), _) if owners == 0 => {
                             sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
@@ -439,6 +460,7 @@ struct AskingRow {
     ip_address: Option<String>,
     name: Option<String>,
     first_seen_at: Option<Timestamp>,
+    others: i64,
 }
 
 impl TryFrom<AskingRow> for AskingDevice {
@@ -446,6 +468,7 @@ impl TryFrom<AskingRow> for AskingDevice {
 
     fn try_from(row: AskingRow) -> Result<Self, Corrupt> {
         let code = row.code.try_into()?;
-        Ok(Self { code, name: row.name, first_seen_at: row.first_seen_at, ip_address: row.ip_address })
+        let others = count("machines.user_cuid", row.others)?;
+        Ok(Self { code, name: row.name, first_seen_at: row.first_seen_at, others, ip_address: row.ip_address })
     }
 }

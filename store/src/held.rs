@@ -7,6 +7,7 @@
 mod insert;
 mod row;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -101,14 +102,27 @@ pub struct HeldQuotas {
     pub registration_bytes_per_day: u64,
     /// Of all senders together, at any moment.
     pub total_bytes: u64,
+    /// The part of [`Self::total_bytes`] that one sender may have, in percent; it is never less than [`SENDER_BYTES_MIN`].
+    pub sender_percent: u8,
 }
 
 /// What the smallest entry counts: a flood of tiny events is a flood of rows.
 pub const ENTRY_BYTES_MIN: u64 = 512;
 
+/// What every sender may have, however small the whole is: a body of the default largest size.
+pub const SENDER_BYTES_MIN: u64 = 256 * 1024;
+
+impl HeldQuotas {
+    /// What one sender may have.
+    pub fn sender_bytes(&self) -> u64 {
+        let part = u128::from(self.total_bytes) * u128::from(self.sender_percent.min(100)) / 100;
+        u64::try_from(part).unwrap_or(u64::MAX).max(SENDER_BYTES_MIN)
+    }
+}
+
 impl Default for HeldQuotas {
     fn default() -> Self {
-        Self { registration_bytes_per_day: 1024 * 1024, total_bytes: 4 * 1024 * 1024 * 1024 }
+        Self { registration_bytes_per_day: 1024 * 1024, total_bytes: 4 * 1024 * 1024 * 1024, sender_percent: 1 }
     }
 }
 
@@ -236,6 +250,27 @@ crate::row! {
     }
 }
 
+/// Takes entries that are not held any more, as pairs of sender and charge, out of the sums. Within a transaction that has locked the totals.
+macro_rules! held_less {
+    ($tx:ident, $gone:expr) => {
+        for (sender, bytes) in $crate::held::by_sender($gone) {
+            sqlx::query($crate::held::TOTALS_ADD).bind(-bytes).execute(&mut *$tx).await?;
+            sqlx::query($crate::held::SENDER_LESS).bind(sender).bind(bytes).execute(&mut *$tx).await?;
+            sqlx::query($crate::held::SENDER_DONE).bind(sender).execute(&mut *$tx).await?;
+        }
+    };
+}
+pub(crate) use held_less;
+
+/// Charges, summed by sender.
+pub(crate) fn by_sender(charges: &[(String, i64)]) -> BTreeMap<&str, i64> {
+    let mut sums = BTreeMap::new();
+    for (sender, bytes) in charges {
+        *sums.entry(sender.as_str()).or_default() += bytes;
+    }
+    sums
+}
+
 impl Store {
     /// Marks what is held of an event as released, because the same event was forwarded now; the number of entries. Only
     /// entries in `scope` count: an event id is the sender's to choose, so a stranger's entry may bear the same.
@@ -249,12 +284,12 @@ impl Store {
         const OPERATION: &str = "mark a held event as released";
         const OF_MACHINE: &str =
             "UPDATE held_events SET state = 'released', state_at = $2, receipt_id = $3, body = NULL
-            WHERE event_id = $1 AND state = 'held' AND machine_uuid = $4 RETURNING charged_bytes";
+            WHERE event_id = $1 AND state = 'held' AND machine_uuid = $4 RETURNING sender, charged_bytes";
         const OF_ACCOUNT: &str =
             "UPDATE held_events SET state = 'released', state_at = $2, receipt_id = $3, body = NULL
             WHERE event_id = $1 AND state = 'held'
                 AND (account_id = $4 OR machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $4))
-            RETURNING charged_bytes";
+            RETURNING sender, charged_bytes";
         // Most events of a sender that has something held are not the held ones: they need not wait for the writer.
         let waiting = self.pool.probe_one(probes::HELD_OF_EVENT, &[event.as_uuid().into()]).await.during(OPERATION)?;
         if waiting.is_none_or(|waiting| waiting.entries == 0) {
@@ -264,15 +299,15 @@ impl Store {
             &self.pool,
             |tx| {
                 sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
-                let charged: Vec<i64> = match scope {
-                    HeldScope::Machine(machine) => sqlx::query_scalar(OF_MACHINE)
+                let gone: Vec<(String, i64)> = match scope {
+                    HeldScope::Machine(machine) => sqlx::query_as(OF_MACHINE)
                         .bind(event.as_uuid())
                         .bind(now)
                         .bind(receipt.as_uuid())
                         .bind(machine.as_uuid())
                         .fetch_all(&mut *tx)
                         .await?,
-                    HeldScope::Account(account) => sqlx::query_scalar(OF_ACCOUNT)
+                    HeldScope::Account(account) => sqlx::query_as(OF_ACCOUNT)
                         .bind(event.as_uuid())
                         .bind(now)
                         .bind(receipt.as_uuid())
@@ -280,8 +315,8 @@ impl Store {
                         .fetch_all(&mut *tx)
                         .await?,
                 };
-                sqlx::query(TOTALS_ADD).bind(-charged.iter().sum::<i64>()).execute(&mut *tx).await?;
-                Ok(charged.len() as u64)
+                held_less!(tx, &gone);
+                Ok(gone.len() as u64)
             },
             commit if |released| *released > 0
         )
@@ -306,20 +341,20 @@ impl Store {
         now: Timestamp,
     ) -> Result<bool, sqlx::Error> {
         const SQL: &str = "UPDATE held_events SET state = $2, state_at = $3, receipt_id = $4, body = NULL
-            WHERE id = $1 AND state = 'held' RETURNING charged_bytes";
+            WHERE id = $1 AND state = 'held' RETURNING sender, charged_bytes";
         in_transaction!(
             &self.pool,
             |tx| {
                 sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
-                let charged: Option<i64> = sqlx::query_scalar(SQL)
+                let gone: Option<(String, i64)> = sqlx::query_as(SQL)
                     .bind(id.as_uuid())
                     .bind(state.as_str())
                     .bind(now)
                     .bind(receipt.map(|receipt| receipt.as_uuid()))
                     .fetch_optional(&mut *tx)
                     .await?;
-                sqlx::query(TOTALS_ADD).bind(-charged.unwrap_or(0)).execute(&mut *tx).await?;
-                Ok(charged.is_some())
+                held_less!(tx, gone.as_slice());
+                Ok(gone.is_some())
             },
             commit if |ended| *ended
         )
@@ -413,3 +448,7 @@ impl Store {
 pub(crate) const TOTALS_LOCK: &str = "UPDATE held_totals SET bytes = bytes WHERE id = 1 RETURNING bytes";
 
 pub(crate) const TOTALS_ADD: &str = "UPDATE held_totals SET bytes = bytes + $1 WHERE id = 1";
+
+pub(crate) const SENDER_LESS: &str = "UPDATE held_senders SET bytes = bytes - $2 WHERE sender = $1";
+
+pub(crate) const SENDER_DONE: &str = "DELETE FROM held_senders WHERE sender = $1 AND bytes <= 0";

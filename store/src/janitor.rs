@@ -1,10 +1,13 @@
 //! What may be forgotten, and when. Everything is deleted in small batches, each committed by itself, so that nobody waits
 //! long behind the janitor; a second janitor beside it does no harm.
 
+mod unattached;
+
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{During, StoreError};
@@ -29,6 +32,9 @@ pub struct PurgeSettings {
     /// Registrations that nobody claimed, after their claim token ended, unless events of theirs are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
+    /// Computers that were never attached to an account, after their last request, with what only they held. What they recorded stays.
+    #[serde(with = "humantime_serde")]
+    pub unattached_kept: Duration,
     /// Held events, after they were released or discarded.
     #[serde(with = "humantime_serde")]
     pub held_kept: Duration,
@@ -59,6 +65,7 @@ impl Default for PurgeSettings {
             attempts_kept: days(1),
             device_codes_kept: days(2),
             unclaimed_kept: days(7),
+            unattached_kept: days(30),
             held_kept: days(30),
             signin_codes_kept: days(1),
             mails_kept: days(7),
@@ -85,6 +92,8 @@ pub struct Purged {
     pub device_guesses: u64,
     /// Registrations, each with its attempts and tokens.
     pub registrations: u64,
+    /// Computers that were never attached, each with what only it held.
+    pub machines: u64,
     /// Held events.
     pub held: u64,
     /// Sign-in codes.
@@ -110,6 +119,8 @@ impl Store {
         let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
         self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
         self.purge_kind(SIGNIN_ERRANDS, now, settings).await?;
+        // Processes whose clocks differ may count on different days.
+        self.purge_sender_days(Day::from(Day::of(now).number() - 1), settings).await?;
         Ok(Purged {
             sessions: self.purge_kind(SESSIONS, before(settings.sessions_kept), settings).await?,
             tokens: self.purge_kind(TOKENS, before(settings.tokens_kept), settings).await?,
@@ -118,6 +129,7 @@ impl Store {
             // Guesses count for half an hour.
             device_guesses: self.purge_kind(DEVICE_GUESSES, now - TimeDelta::hours(1), settings).await?,
             registrations: self.purge_kind(REGISTRATIONS, before(settings.unclaimed_kept), settings).await?,
+            machines: self.purge_unattached(before(settings.unattached_kept), settings).await?,
             held: self.purge_kind(HELD, before(settings.held_kept), settings).await?,
             signin_codes: self.purge_kind(SIGNIN_TICKETS, codes_before, settings).await?,
             mails: self.purge_kind(MAILS, before(settings.mails_kept), settings).await?,

@@ -80,16 +80,20 @@ pub enum Attach {
     MachineAlreadyClaimed,
     /// Its identity is linked to an account that another person owns.
     CuidAlreadyClaimed,
+    /// Its identity belongs to nobody, and another computer registered under it first.
+    NotTheFirst,
     /// Its identity is linked to a provisioned account that nobody owns, and the account at hand is a different one.
     PersonBoundToOtherAccount,
 }
 
 impl Store {
-    /// Registers a computer. The machine ids under which the service itself reports are nobody else's.
+    /// Registers a computer. The machine ids under which the service itself reports are nobody else's, and those of computers that were
+    /// removed for never being attached are nobody's any more.
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
             "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
             SELECT $1, $2, $3, $4, $5, $5 WHERE NOT EXISTS (SELECT 1 FROM identities WHERE control_machine_uuid = $1)
+                AND NOT EXISTS (SELECT 1 FROM spent_machines WHERE machine_uuid = $1)
             ON CONFLICT (machine_uuid) DO NOTHING";
         let name = new.name.map(storable);
         in_transaction!(
@@ -290,6 +294,13 @@ macro_rules! attach_machine {
                 .bind($now)
                 .execute(&mut *$tx)
                 .await?;
+            // For ever: whoever owns the account goes on reading what the computer recorded, when it is detached too.
+            sqlx::query($crate::machine::ATTACHMENT_ADD)
+                .bind($account.as_str())
+                .bind($machine.as_uuid())
+                .bind(&user_cuid)
+                .execute(&mut *$tx)
+                .await?;
             Ok($crate::machine::Attach::Attached)
         }
         .await
@@ -313,6 +324,13 @@ pub(crate) const ATTACHED_BY: &str = "UPDATE machines SET attached_by = $2 WHERE
 /// Ends the attachments that an agent approved. The computers stay registered, with their secrets: a person may approve them again.
 pub(crate) const DETACH_APPROVED_BY: &str =
     "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL WHERE attached_by = $1";
+
+pub(crate) const ATTACHMENT_ADD: &str =
+    "INSERT INTO attachments (account_id, machine_uuid, user_cuid) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+
+/// The computer that registered under an identity before all others that there are.
+pub(crate) const FIRST_OF_IDENTITY: &str = "SELECT machine_uuid FROM machines WHERE user_cuid = $1
+    ORDER BY first_seen_at, machine_uuid LIMIT 1";
 
 #[derive(FromRow)]
 struct SecretRow {

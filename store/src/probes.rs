@@ -2,9 +2,11 @@
 
 use crate::account::{AccountRow, IdentityRow, LinkedRow, PersonRow};
 use crate::api_key::KeyRow;
+use crate::budget::SpentRow;
 use crate::device::CodeRow;
 use crate::held::WaitingRow;
 use crate::machine::{ComputerRow, KnownRow};
+use crate::recorder::RecorderRow;
 use crate::{session, token};
 
 /// Selects computers with their consent levels, after the given columns. Without `EXISTS`, which PostgreSQL may execute as a hash of
@@ -50,6 +52,8 @@ crate::probes! {
     /// How many entries are held of an event, of any sender: id of the event.
     pub(crate) const HELD_OF_EVENT: WaitingRow =
         "SELECT COUNT(*) AS entries FROM held_events WHERE event_id = $1 AND state = 'held'";
+    /// What a sender sent on a day: sender, day.
+    pub(crate) const SPENT: SpentRow = "SELECT events, bytes FROM sender_days WHERE sender = $1 AND day = $2";
     /// A session that was not revoked: hash of its secret.
     pub(crate) const SESSION: session::FactsRow =
         "SELECT s.id AS session_id, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
@@ -79,6 +83,11 @@ crate::probes! {
     /// An identity.
     pub(crate) const IDENTITY: IdentityRow =
         "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
+    /// The computers that are or were attached to an account, and the service's chains of its identities.
+    pub(crate) const RECORDERS: RecorderRow =
+        "SELECT machine_uuid, user_cuid, FALSE AS is_service FROM attachments WHERE account_id = $1
+        UNION ALL SELECT control_machine_uuid, user_cuid, TRUE FROM identities
+            WHERE account_id = $1 AND control_machine_uuid IS NOT NULL";
     /// The identities of an account, unordered.
     pub(crate) const IDENTITIES: LinkedRow = "SELECT user_cuid FROM identities WHERE account_id = $1";
 }

@@ -1,6 +1,7 @@
 //! What was used, day by day, and how far that has been counted (decisions, section 10).
 
 use domain::ids::UserCuid;
+use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
 use sqlx::QueryBuilder;
 
@@ -8,15 +9,20 @@ use crate::error::{Corrupt, During, StoreError};
 use crate::row::chunks;
 use crate::{Store, in_transaction, on_reader};
 
-/// What one identity used on one day.
+/// What one computer used on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageDay {
     /// Whose events.
-    pub user_cuid: UserCuid,
+    pub recorder: Recorder,
     /// When they were received.
     pub day: Day,
     /// What they come to.
     pub used: Used,
+}
+
+/// Under what was counted for an identity before its computers were told apart.
+pub fn untold(identity: UserCuid) -> Recorder {
+    Recorder { machine: uuid::Uuid::nil().into(), identity }
 }
 
 /// What is counted, and how far: read at one moment.
@@ -67,14 +73,20 @@ impl Store {
         .during("add usage")
     }
 
-    /// What identities used together in a window, as far as it is counted.
-    pub async fn usage_of(&self, identities: &[UserCuid], window: Window) -> Result<Counted, StoreError> {
-        const SQLITE: &str = usage_sql!("SELECT value FROM json_each($1)");
-        const POSTGRES: &str = usage_sql!("SELECT jsonb_array_elements_text($1::JSONB)");
-        let identities = serde_json::to_string(identities).unwrap_or_default();
+    /// What computers used together in a window, as far as it is counted.
+    pub async fn usage_of(&self, computers: &[Recorder], window: Window) -> Result<Counted, StoreError> {
+        const SQLITE: &str = usage_sql!(
+            "json_each($1) r CROSS JOIN usage_days u
+                ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')"
+        );
+        const POSTGRES: &str = usage_sql!(
+            "jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+                JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine"
+        );
+        let computers = serde_json::to_string(computers).unwrap_or_default();
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (memory, retrospectives, counted): (i64, i64, i64) = on_reader!(&self.pool, |db| {
-            let sum = sqlx::query_as(sql).bind(&identities).bind(window.first.number()).bind(window.end.number());
+            let sum = sqlx::query_as(sql).bind(&computers).bind(window.first.number()).bind(window.end.number());
             sum.fetch_one(db)
         })
         .during("sum usage")?;
@@ -90,13 +102,13 @@ impl Store {
 
 /// Sums and cursor in one statement, so that they are of one moment.
 macro_rules! usage_sql {
-    ($identities:literal) => {
+    ($days:literal) => {
         concat!(
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
                 (SELECT counted FROM usage_cursor WHERE id = 1)
-            FROM usage_days WHERE user_cuid IN (",
-            $identities,
-            ") AND day >= $2 AND day < $3"
+            FROM ",
+            $days,
+            " AND day >= $2 AND day < $3"
         )
     };
 }
@@ -106,15 +118,16 @@ use usage_sql;
 macro_rules! usage_add {
     ($tx:ident, $Db:ident, $days:expr) => {
         for chunk in chunks($days) {
-            let mut sql = QueryBuilder::<$Db>::new("INSERT INTO usage_days (user_cuid, day, memory, retrospectives) ");
+            let mut sql = QueryBuilder::<$Db>::new("INSERT INTO usage_days (user_cuid, machine_uuid, day, memory, retrospectives) ");
             sql.push_values(chunk, |mut row, day| {
-                row.push_bind(day.user_cuid.as_str())
+                row.push_bind(day.recorder.identity.as_str())
+                    .push_bind(day.recorder.machine.as_uuid())
                     .push_bind(day.day.number())
                     .push_bind(stored(day.used.memory))
                     .push_bind(stored(day.used.retrospectives));
             });
             sql.push(
-                " ON CONFLICT (user_cuid, day) DO UPDATE SET memory = usage_days.memory + excluded.memory,
+                " ON CONFLICT (user_cuid, machine_uuid, day) DO UPDATE SET memory = usage_days.memory + excluded.memory,
                 retrospectives = usage_days.retrospectives + excluded.retrospectives",
             );
             sql.build().execute(&mut *$tx).await?;
@@ -127,9 +140,9 @@ use usage_add;
 /// once, as `ON CONFLICT` wants it.
 fn ordered(days: &[UsageDay]) -> Vec<UsageDay> {
     let mut ordered = days.to_vec();
-    ordered.sort_by(|one, two| (one.user_cuid.as_str(), one.day).cmp(&(two.user_cuid.as_str(), two.day)));
+    ordered.sort_by(|one, two| (&one.recorder, one.day).cmp(&(&two.recorder, two.day)));
     ordered.dedup_by(|next, kept| {
-        let same = next.user_cuid == kept.user_cuid && next.day == kept.day;
+        let same = next.recorder == kept.recorder && next.day == kept.day;
         if same {
             kept.used += next.used;
         }

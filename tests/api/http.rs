@@ -281,7 +281,7 @@ both! {
         assert_eq!(status, 200);
         // With SQLite, every request looks its credential up itself.
         assert_eq!(tree.contains("\"lookup\""), world.server.house.store.pool().is_postgres(), "{tree}");
-        for kind in ["append", "sequence", "anchor", "hold", "mail", "claims", "devices", "intake", "batches", "drift", "backfill", "outbox", "watch", "meter", "presence", "janitor"] {
+        for kind in ["append", "sequence", "anchor", "hold", "mail", "claims", "devices", "intake", "batches", "drift", "backfill", "outbox", "watch", "meter", "presence", "budget", "janitor"] {
             assert!(tree.contains(&format!("\"{kind}\"")), "{kind} in {tree}");
         }
     }

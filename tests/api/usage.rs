@@ -142,20 +142,22 @@ both! {
         assert_eq!(left(&world, &machine).await, (83.3, 100.0));
     }
 
-    async fn a_computer_without_an_account_has_the_free_bar_of_its_identity(world: World) {
+    async fn a_computer_without_an_account_has_a_free_bar_of_its_own(world: World) {
         let world = small(world).await;
         let machine = world.machine().await;
         let second = world.machine_of(&machine.user_cuid).await;
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         world.event(&second, &Chain::new(&second).next()).await.receipt();
-        assert_eq!(left(&world, &machine).await, (66.6, 100.0));
+        world.event(&second, &retrospective(&mut Chain::of_agent(&second, "codex"))).await.receipt();
+        assert_eq!(left(&world, &machine).await, (83.3, 100.0));
+        assert_eq!(left(&world, &second).await, (83.3, 66.6));
         let answer = bar(&world, &second).await.expect(200);
         assert_eq!((&answer["plan"], &answer["balance_cents"]), (&json!("FREE"), &json!(0)));
-        // What the identity used comes along when it is linked.
+        // What the computer used comes along when it is attached, and nothing of others that name its identity.
         let person = world.person("ada@example.com").await;
         world.server.house.store
             .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap();
-        assert_eq!(left(&world, person.cookie.clone()).await, (66.6, 100.0));
+        assert_eq!(left(&world, person.cookie.clone()).await, (83.3, 100.0));
     }
 
     async fn a_held_event_costs_nothing(world: World) {

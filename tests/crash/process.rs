@@ -22,7 +22,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// SQLite, free ports, quick checkpoints, no limits per address: the tests are one address.
+    /// SQLite, free ports, quick checkpoints, no limits per address and no budgets: the tests are one address, and their computers are
+    /// attached to nobody.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
@@ -32,6 +33,8 @@ impl Home {
             .set("admin.bind", "127.0.0.1:0")
             .set("log.checkpoint_every", "50ms")
             .set("limits.registrations_per_minute", "0")
+            .set("events.unattached.bytes_per_day", "0")
+            .set("events.unattached.events_per_day", "0")
     }
 
     /// Sets a knob by its path in the configuration.

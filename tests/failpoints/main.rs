@@ -11,7 +11,7 @@
 //! | `batches.taken`, `batches.ready`, `batches.put`, `batches.finished` | a batch is committed; an item is ready, kept, and its outcome written |
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
-//! | `meter.pass`, `presence.pass`, `outbox.pass`, `anchor.pass` | and of these |
+//! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass` | and of these |
 //! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, and the facts do not know it |
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]

@@ -16,7 +16,7 @@ pub struct ErrorBody {
     /// What was wrong, place by place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
-    /// In a sentence, for a person; of the knowledge API.
+    /// In a sentence, for a person: on every error of the knowledge API, and where a code alone does not say what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub details: Option<String>,

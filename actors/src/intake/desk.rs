@@ -7,9 +7,10 @@ use bytes::Bytes;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::consent::ConsentRule;
-use domain::envelope::{Outline, Sealed, Unreadable};
+use domain::envelope::{Envelope, Outline, Sealed, Unreadable};
 use domain::held::{Hold, HoldReason, Standing, judge, judge_of_machine, may_keep};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
+use domain::recorder::Recorder;
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
 use domain::usage::Used;
@@ -19,6 +20,7 @@ use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
 use store::{Store, StoreError};
 
 use super::{HeldLedger, Sender, Verdict};
+use crate::budget::{Asked, Budgets};
 use crate::commit::CommitMessage;
 use crate::handle::Handle;
 use crate::meter::Tally;
@@ -29,6 +31,8 @@ use crate::upstream::Upstream;
 pub struct Desk {
     /// The rows.
     pub store: Store,
+    /// What senders of whom nobody knows anything may send.
+    pub budgets: Budgets,
     /// Commits held events in groups.
     pub hold: Handle<CommitMessage<HeldLedger>>,
     /// Where events go.
@@ -51,6 +55,9 @@ const LATELY: TimeDelta = TimeDelta::minutes(1);
 
 /// The pause before an event is sent again that nobody said more about.
 const SOON: Duration = Duration::from_secs(1);
+
+/// The `reason` of a refusal because a budget is spent.
+pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
 /// Computers remembered before the old ones are looked for and forgotten.
 const HELD_LATELY_MAX: usize = 4096;
@@ -115,6 +122,20 @@ impl Desk {
         drop(crate::detached(healing).await);
     }
 
+    /// Counts an event of a sender that has a budget; the refusal, if that is spent.
+    pub async fn charge(&self, payer: &HeldSender, bytes: usize, now: Timestamp) -> Option<Verdict> {
+        let refusal = match self.budgets.take(payer, bytes, now).await {
+            Ok(Asked::Taken) => return None,
+            Ok(Asked::Spent { retry_after }) => Verdict::Unavailable { reason: QUOTA_EXCEEDED, retry_after },
+            Ok(Asked::Crowded) => crate::handle::Unavailable::Overloaded.into(),
+            Err(error) => {
+                tracing::warn!(error = %error, "what a sender sent today could not be looked up");
+                Verdict::STORE_UNAVAILABLE
+            }
+        };
+        Some(refusal.counted())
+    }
+
     /// Forwards, holds, or passes on what the statistics service says.
     pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> Verdict {
         let sender = &sender;
@@ -154,11 +175,12 @@ impl Desk {
             account: standing.account().cloned(),
             identities: vec![sealed.envelope.scope.user_id.clone()],
             machine: Some(sealed.envelope.scope.machine_id),
+            ..Scope::default()
         };
         let seal = sealed.seal;
         let used = self.tally.as_ref().map(|tally| {
             let envelope = &sealed.envelope;
-            (tally, envelope.scope.user_id.clone(), Used::by(envelope.lane, &envelope.event_type))
+            (tally, recorder_of(envelope), Used::by(envelope.lane, &envelope.event_type))
         });
         let submission = Submission::new(body.clone(), sealed, scope);
         let now = self.clock.now();
@@ -171,8 +193,8 @@ impl Desk {
         domain::failpoint!("forward.after");
         match outcome {
             Outcome::Receipt(receipt) => {
-                if let Some((tally, identity, used)) = used {
-                    tally.receipt(event_id, &identity, used, now);
+                if let Some((tally, recorder, used)) = used {
+                    tally.receipt(event_id, &recorder, used, now);
                 }
                 if let Some(scope) = self.held_scope(sender) {
                     heal(&self.store, &scope, event_id, receipt, self.clock.now()).await;
@@ -321,6 +343,10 @@ async fn heal(store: &Store, scope: &HeldScope, event_id: EventId, receipt: Rece
     }
 }
 
+fn recorder_of(envelope: &Envelope) -> Recorder {
+    Recorder { machine: envelope.scope.machine_id, identity: envelope.scope.user_id.clone() }
+}
+
 fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> Verdict {
     tracing::warn!(event.id = %event_id, error = domain::reasons(why), "an event could not be forwarded");
     Verdict::Unavailable { reason: "upstream_unavailable", retry_after: pause(why, now) }
@@ -343,6 +369,16 @@ fn pause(why: &Unavailable, now: Timestamp) -> Duration {
 }
 
 impl Sender {
+    /// Whose budget an event is charged to: a computer's that is attached to no account, or an agent's that nobody claimed.
+    pub(super) fn payer(&self) -> Option<HeldSender> {
+        let is_known = match self {
+            Self::Unclaimed(_) => false,
+            Self::Machine { facts, .. } => facts.account.is_some(),
+            Self::Account { .. } => true,
+        };
+        (!is_known).then(|| self.as_held())
+    }
+
     fn as_held(&self) -> HeldSender {
         match self {
             Self::Unclaimed(registration) => HeldSender::Registration(*registration),
@@ -361,6 +397,16 @@ impl From<crate::handle::Unavailable> for Verdict {
 
 impl Verdict {
     const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
+
+    /// Whether nothing was recorded or held. What ended without an answer may have been.
+    pub(super) fn came_to_nothing(&self) -> bool {
+        use crate::handle::Unavailable::{Crashed, TimedOut};
+        match self {
+            Self::Forwarded(_) | Self::Held { .. } => false,
+            Self::Passed(_) => true,
+            Self::Unavailable { reason, .. } => ![Crashed.reason(), TimedOut.reason()].contains(reason),
+        }
+    }
 
     fn counted(self) -> Self {
         metrics::counter!("attache_events_total", "outcome" => self.kind()).increment(1);

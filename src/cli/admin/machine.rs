@@ -74,7 +74,10 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
                 }
                 Attach::MachineNotRegistered => Err(Failure::refused("no such computer is registered")),
                 Attach::MachineAlreadyClaimed => Err(Failure::refused("it is attached to another account")),
-                Attach::CuidAlreadyClaimed => Err(Failure::refused("its identity is linked to another account")),
+                // The operator's word stands above who was first.
+                Attach::CuidAlreadyClaimed | Attach::NotTheFirst => {
+                    Err(Failure::refused("its identity is linked to another account"))
+                }
                 Attach::PersonBoundToOtherAccount => {
                     Err(Failure::refused("its identity has an account of its own, and this person another one"))
                 }

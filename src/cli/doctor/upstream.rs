@@ -36,7 +36,7 @@ async fn external(settings: &Settings, url: &str) -> Finding {
     };
     // A page of a computer that nobody knows: the cheapest question that every such service answers.
     let stranger = Chance::system().uuid_v7(Clock::system().now()).into();
-    let scope = Scope { account: None, identities: Vec::new(), machine: Some(stranger) };
+    let scope = Scope { machine: Some(stranger), ..Scope::default() };
     let page = ActivityQuery { limit: Some(1), ..ActivityQuery::default() };
     let begin = Instant::now();
     match client.activity(&scope, &page).await {

@@ -78,7 +78,7 @@ fn account() -> Vec<Operation> {
         Operation::get("/api/v1/account/computers", "accountComputers", "The account's computers")
             .answers::<AccountComputers>(200, "The attached computers, newest first.", computers),
         Operation::get("/api/v1/usage/bar", "usageBar", "What is left of the plan")
-            .says("Of the account; a computer without one sees what its identity has left.")
+            .says("Of the account, for all computers that are or were attached to it; a computer without one sees what it has left itself.")
             .answers::<UsageBar>(200, "The bar.", bar),
         Operation::get("/api/v1/sessions", "listSessions", "Signed-in browsers")
             .answers::<Sessions>(200, "The person's browsers, newest first.", json!({ "sessions": [session] })),

@@ -23,8 +23,9 @@ pub(super) fn operations() -> Vec<Operation> {
     let size = || json!({ "type": "integer", "minimum": 1 });
     Operation::tagged("Audit", vec![
         Operation::get("/api/v1/activity", "activity", "What was recorded")
-            .says("The statistics service's page of events, newest first, as it came. On the first page, if that is an \
-                object, the held events stand in `unclassified`.")
+            .says("The statistics service's page of events, newest first. A computer sees what it recorded; an account sees what \
+                the computers recorded that are or were attached to it, and what the service reports about them. On the first \
+                page, if that is an object, the held events stand in `unclassified`.")
             .query("limit", "Events on a page.", &json!({ "type": "integer", "minimum": 1, "maximum": 500, "default": 100 }))
             .query(
                 "cursor",
@@ -37,7 +38,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(&[Code::InvalidLimit, Code::CursorTooLong, Code::LaneNotInEnum, Code::InvalidRequest])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/verify", "auditProof", "The proof of an event")
-            .says("`attache verify` checks it offline, against a key that you trust.")
+            .says("`attache verify` checks it offline, against a key that you trust. An event that the activity does not show has \
+                no proof either: 404.")
             .query_required("event_id", "The event.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
             .answers::<Anything>(200, "The proof, as the statistics service gives it.", Value::Null)
             .refuses(&[Code::MissingEventId, Code::InvalidEventId, Code::InvalidRequest])

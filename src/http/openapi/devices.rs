@@ -54,7 +54,9 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(&[Code::InvalidJson, Code::InvalidRequest, Code::MachineMismatch]),
         Operation::post("/api/v1/device/approve", "approveDevice", "Approve a computer")
             .says("What the page behind the link does. A browser has to have signed in of late: otherwise 401 with \
-                `reason: sign_in_again` and the challenge of RFC 9470.")
+                `reason: sign_in_again` and the challenge of RFC 9470. An identity that belongs to nobody is linked through \
+                the computer that registered under it first; another one before is 409 `cuid_already_claimed`, and `details` \
+                says what to do.")
             .takes::<ApproveRequest>(json!({ "user_code": "BCDF-GHJK" }))
             .answers::<Done>(200, "The computer is attached to the account.", json!({ "ok": true }))
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::CodeConsumed])

@@ -41,7 +41,9 @@ pub(super) fn operations() -> Vec<Operation> {
             .says("Whatever an authenticated sender posts is forwarded, held, or answered by the statistics service. An \
                 event that is not as described here is held, and the warning names the reason and the place: sending it \
                 again, right this time, settles it. Any answer but 202, and none at all, may be followed by the same \
-                bytes again: they are never counted twice.")
+                bytes again: they are never counted twice. A computer that is attached to no account, and an agent that nobody \
+                claimed, have a budget of events and bytes for each UTC day: past it the answer is 424 with `reason: \
+                quota_exceeded`.")
             .takes::<EventEnvelope>(event)
             .answers::<SubmitResult>(
                 202,

@@ -16,6 +16,7 @@ use store::held::{HeldScope, Unclassified};
 
 use super::Owner;
 use crate::house::House;
+use crate::http::activity::scope_of_account;
 use crate::web::{Answer, Frame, Moment, PageQuery, Trouble, page};
 
 /// Events of a page.
@@ -95,8 +96,7 @@ pub async fn show(State(house): State<House>, owner: Owner, PageQuery(filter): P
     let now = house.clock.now();
     let trouble = Trouble::store(&house);
     let lane = filter.lane.as_deref().and_then(|lane| lane.parse::<Lane>().ok());
-    let identities = house.store.identities_of_account(&owner.account).await.map_err(&trouble)?;
-    let scope = Scope { account: Some(owner.account.clone()), identities, machine: None };
+    let scope = scope_of_account(&house, &owner.account).await.map_err(&trouble)?;
     let query = ActivityQuery { limit: Some(EVENTS), cursor: filter.cursor.clone(), since: None, lane };
     let held = HeldScope::Account(owner.account.clone());
     let (answer, held) =

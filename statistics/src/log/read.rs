@@ -7,7 +7,9 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use chrono::DateTime;
 use domain::chain::Prev;
 use domain::clock::date_time;
-use domain::ids::EventId;
+use domain::envelope::Lane;
+use domain::ids::{EventId, MachineUuid};
+use domain::recorder::{Recorder, Recorders};
 use domain::{Digest, Timestamp};
 use http::StatusCode;
 use serde::Deserialize;
@@ -61,19 +63,15 @@ impl Log {
         let Some(before) = query.cursor.as_deref().map_or(Some(first), Cursor::read) else {
             return refused("invalid_cursor");
         };
-        let lane = query.lane.map(domain::envelope::Lane::as_str);
         // One more than is shown tells whether there is a next page.
         let rows_max = i64::from(limit) + 1;
-        let identities = identities(scope);
+        let sources = self.sources_of(scope.shown.all(), query.lane).await?;
         let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
-        let unindexed = self.unindexed(scope, &identities, lane, window).await?;
+        let unindexed = self.unindexed(&sources, window);
+        let sources = serde_json::to_string(&sources).unwrap_or_default();
         let mut rows: Vec<sql::ActivityRow> = on_reader!(&self.pool, |db: Db| {
-            let [of_machine, of_identities] = <Db as Dialect>::ACTIVITY;
-            let page = match scope.machine {
-                Some(machine) => sqlx::query_as(of_machine).bind(machine.as_uuid()),
-                None => sqlx::query_as(of_identities).bind(&identities),
-            };
-            let page = page.bind(lane).bind(since).bind(before.received_at_ms).bind(before.id).bind(rows_max);
+            let page = sqlx::query_as(<Db as Dialect>::ACTIVITY).bind(&sources).bind(since);
+            let page = page.bind(before.received_at_ms).bind(before.id).bind(rows_max);
             match &unindexed {
                 Some((numbers, last)) => page.bind(numbers).bind(last),
                 None => page,
@@ -85,28 +83,35 @@ impl Log {
         rows.truncate(usize::from(limit));
         let next = rows.last().filter(|_| more);
         let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
-        let events: Vec<Value> = rows.iter().map(entry).collect();
+        let shown = rows.iter().filter(|row| is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref()));
+        let events: Vec<Value> = shown.map(entry).collect();
         Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
+    }
+
+    /// The numbers of the sources of recorders, in one lane or all.
+    pub(super) async fn sources_of(
+        &self,
+        recorders: impl Iterator<Item = &Recorder>,
+        lane: Option<Lane>,
+    ) -> Result<Vec<i64>, LogError> {
+        let recorders: Vec<&Recorder> = recorders.collect();
+        if recorders.is_empty() {
+            return Ok(Vec::new());
+        }
+        let recorders = serde_json::to_string(&recorders).unwrap_or_default();
+        on_reader!(&self.pool, |db: Db| {
+            let sources = sqlx::query_scalar(<Db as Dialect>::SOURCES_OF).bind(&recorders);
+            sources.bind(lane.map(Lane::as_str)).fetch_all(db)
+        })
+        .during("read sources")
     }
 
     /// The events of a page that are not indexed yet, as a JSON array of numbers, and the number of the newest event that this process knows.
     /// It has to be called before the page is read: an event leaves the memory only after it was indexed. `None` on PostgreSQL.
-    async fn unindexed(
-        &self,
-        scope: &Scope,
-        identities: &str,
-        lane: Option<&str>,
-        window: Window,
-    ) -> Result<Option<(String, i64)>, LogError> {
-        let Pool::Sqlite { reader, .. } = &self.pool else { return Ok(None) };
-        let [of_machine, of_identities] = sql::SOURCES_OF;
-        let sources = match scope.machine {
-            Some(machine) => sqlx::query_scalar(of_machine).bind(machine.as_uuid()),
-            None => sqlx::query_scalar(of_identities).bind(identities),
-        };
-        let sources: Vec<i64> = sources.bind(lane).fetch_all(reader).await.during("read sources")?;
-        let (numbers, last) = self.recent.page(&sources.into_iter().collect(), window);
-        Ok(Some((serde_json::to_string(&numbers).unwrap_or_default(), last)))
+    fn unindexed(&self, sources: &[i64], window: Window) -> Option<(String, i64)> {
+        let Pool::Sqlite { .. } = &self.pool else { return None };
+        let (numbers, last) = self.recent.page(&sources.iter().copied().collect(), window);
+        Some((serde_json::to_string(&numbers).unwrap_or_default(), last))
     }
 
     /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
@@ -209,12 +214,28 @@ impl Log {
     }
 }
 
-/// Whether the scope includes the event: a computer sees its own events, an account those of its identities.
+/// Whether the scope includes the event.
 fn holds(scope: &Scope, row: &statements::PlacedRow) -> bool {
-    match scope.machine {
-        Some(machine) => machine.as_uuid() == row.machine_id,
-        None => scope.identities.iter().any(|identity| identity.as_str() == row.user_cuid),
+    let of = |known: &Recorder| known.machine.as_uuid() == row.machine_id && known.identity.as_str() == row.user_cuid;
+    scope.shown.all().any(of) && is_shown(&scope.shown, row.machine_id.into(), Some(&row.canonical))
+}
+
+/// Whether an event of a recorder is shown: of the service's reports, those that are about no computer or about one of `shown`. Before an
+/// identity is linked, computers that only name it change their consent too, and the reports stand on the same chain.
+fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
+    #[derive(Deserialize)]
+    struct Report {
+        payload: About,
     }
+    #[derive(Deserialize)]
+    struct About {
+        machine_uuid: Option<MachineUuid>,
+    }
+    if !shown.service.iter().any(|known| known.machine == machine) {
+        return true;
+    }
+    let report = event.and_then(|event| serde_json::from_slice::<Report>(event).ok());
+    report.is_some_and(|report| report.payload.machine_uuid.is_none_or(|machine| shown.has_computer(machine)))
 }
 
 /// The proof of an event, all but the path.
@@ -314,10 +335,6 @@ fn entry(row: &sql::ActivityRow) -> Value {
 fn invalid_range(size: u64) -> Passed {
     let message = format!("from and to are sizes of the tree: 1 ≤ from ≤ to ≤ {size}");
     Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": "invalid_range", "message": message }))
-}
-
-fn identities(scope: &Scope) -> String {
-    serde_json::to_string(&scope.identities).unwrap_or_default()
 }
 
 /// RFC 3339 or milliseconds since 1970.

@@ -134,6 +134,8 @@ pub struct ActivityRow {
     pub chain_epoch: i64,
     pub seq: i64,
     pub receipt_id: Uuid,
+    /// Of an event of the service's agent: what it reports.
+    pub report: Option<Vec<u8>>,
 }
 
 /// An event, as its proof needs it.
@@ -205,85 +207,72 @@ pub trait Dialect: sqlx::Database {
     const LEAVES_FROM: &'static str;
     /// Some tiles.
     const TILES: &'static str;
-    /// A page of activity of a computer, or of identities (JSON array): `$1`; lane or null; since; before `($4, $5)`; limit. On SQLite
-    /// also events that are not indexed, and the number after which more of them are to be looked for.
-    const ACTIVITY: [&'static str; 2];
-    /// `(user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
+    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null.
+    const SOURCES_OF: &'static str;
+    /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also events that are not
+    /// indexed, and the number after which more of them are to be looked for.
+    const ACTIVITY: &'static str;
+    /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
     /// of a day.
     const USAGE: &'static str;
     /// `(memory, retrospectives)` beyond the leaves that are counted: the lane and the event type that count; leaves; events at
-    /// most; identities (JSON array); received from, until.
+    /// most; sources (JSON array of numbers); received from, until.
     const USAGE_BEYOND: &'static str;
+}
+
+/// The columns of [`ActivityRow`].
+macro_rules! activity_columns {
+    () => {
+        "e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms, e.consent_level,
+            e.redacted, e.chain_epoch, e.seq, e.receipt_id,
+            CASE WHEN s.agent_id = 'svc-control-plane' THEN e.canonical END AS report"
+    };
 }
 
 /// A page over many sources, each of which is an index that is read from its end. Only the sources with the newest events can have
 /// events in the page, so no more sources are read than the page is long.
-macro_rules! activity {
-    ($scope:literal, $newest:literal, $page:literal) => {
-        concat!(
-            "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane FROM sources s ",
-            $newest,
-            " WHERE ",
-            $scope,
-            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $6)
-            SELECT e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms,
-                e.consent_level, e.redacted, e.chain_epoch, e.seq, e.receipt_id
-            FROM newest s ",
-            $page,
-            " ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $6"
-        )
-    };
-}
+///
+/// The index of activity is written behind the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
+/// the events after number `$7` that are not indexed. A number may belong to another event if the group of the first was rolled
+/// back, so the source is compared with the row. SQLite looks rows up by an id that a correlated query found.
+const SQLITE_ACTIVITY: &str = concat!(
+    "WITH newest AS (SELECT r.value AS source_id FROM json_each($1) r
+        CROSS JOIN events f ON f.id = (SELECT n.id FROM activity n WHERE n.source_id = r.value AND n.received_at_ms >= $2
+            AND (n.received_at_ms, n.id) < ($3, $4) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1)
+        ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $5),
+    page AS (
+        SELECT e.id FROM newest s JOIN events e ON e.id IN (SELECT n.id FROM activity n WHERE n.source_id = s.source_id
+            AND n.received_at_ms >= $2 AND (n.received_at_ms, n.id) < ($3, $4)
+            ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $5)
+        UNION
+        SELECT n.id FROM json_each($6) r CROSS JOIN events n ON n.id = r.value
+            WHERE n.source_id IN (SELECT value FROM json_each($1))
+        UNION
+        SELECT n.id FROM events n WHERE n.id > MAX($7, (SELECT events FROM indexed WHERE id = 1))
+            AND n.source_id IN (SELECT value FROM json_each($1)) AND n.received_at_ms >= $2
+            AND (n.received_at_ms, n.id) < ($3, $4))
+    SELECT ",
+    activity_columns!(),
+    " FROM page p CROSS JOIN events e ON e.id = p.id CROSS JOIN sources s ON s.id = e.source_id
+    ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
+);
 
-/// The index of activity is written behind the log, so a page consists of events in the index, the events `$7` (JSON array of numbers), and
-/// the events after number `$8` that are not indexed. A number may belong to another event if the group of the first was rolled
-/// back, so the scope is compared with the row. SQLite looks rows up by an id that a correlated query found.
-macro_rules! sqlite_activity {
-    ($scope:literal) => {
-        concat!(
-            "WITH newest AS (SELECT s.id FROM sources s
-                JOIN events f ON f.id = (SELECT n.id FROM activity n WHERE n.source_id = s.id AND n.received_at_ms >= $3
-                    AND (n.received_at_ms, n.id) < ($4, $5) ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1)
-                WHERE ",
-            $scope,
-            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $6),
-            page AS (
-                SELECT e.id FROM newest s JOIN events e ON e.id IN (SELECT n.id FROM activity n WHERE n.source_id = s.id
-                    AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
-                    ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6)
-                UNION
-                SELECT n.id FROM json_each($7) r CROSS JOIN events n ON n.id = r.value
-                    CROSS JOIN sources s ON s.id = n.source_id WHERE ",
-            $scope,
-            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2)
-                UNION
-                SELECT n.id FROM events n JOIN sources s ON s.id = n.source_id
-                    WHERE n.id > MAX($8, (SELECT events FROM indexed WHERE id = 1)) AND ",
-            $scope,
-            " AND (CAST($2 AS TEXT) IS NULL OR s.lane = $2) AND n.received_at_ms >= $3
-                    AND (n.received_at_ms, n.id) < ($4, $5))
-            SELECT e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms,
-                e.consent_level, e.redacted, e.chain_epoch, e.seq, e.receipt_id
-            FROM page p CROSS JOIN events e ON e.id = p.id CROSS JOIN sources s ON s.id = e.source_id
-            ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $6"
-        )
-    };
-}
-
-/// PostgreSQL has a join for it.
-macro_rules! postgres_activity {
-    ($scope:literal) => {
-        activity!(
-            $scope,
-            "CROSS JOIN LATERAL (SELECT n.id, n.received_at_ms FROM events n WHERE n.source_id = s.id
-                AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
-                ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1) f",
-            "CROSS JOIN LATERAL (SELECT n.* FROM events n WHERE n.source_id = s.id
-                AND n.received_at_ms >= $3 AND (n.received_at_ms, n.id) < ($4, $5)
-                ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $6) e"
-        )
-    };
-}
+/// The same on PostgreSQL, which has a join for it and whose index is never behind.
+const POSTGRES_ACTIVITY: &str = concat!(
+    "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane
+        FROM jsonb_array_elements_text($1::JSONB) AS r (id)
+        CROSS JOIN LATERAL (SELECT * FROM sources WHERE id = r.id::BIGINT OFFSET 0) s
+        CROSS JOIN LATERAL (SELECT n.id, n.received_at_ms FROM events n WHERE n.source_id = s.id
+            AND n.received_at_ms >= $2 AND (n.received_at_ms, n.id) < ($3, $4)
+            ORDER BY n.received_at_ms DESC, n.id DESC LIMIT 1) f
+        ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $5)
+    SELECT ",
+    activity_columns!(),
+    " FROM newest s CROSS JOIN LATERAL (SELECT n.* FROM events n WHERE n.source_id = s.id
+        AND n.received_at_ms >= $2 AND (n.received_at_ms, n.id) < ($3, $4)
+        ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $5) e
+    ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
+);
 
 /// `$place` is the place of event `e` in the tree, or null.
 macro_rules! proof_columns {
@@ -304,31 +293,31 @@ macro_rules! sqlite_columns {
     };
 }
 
-/// Sums of `$events` by identity and day; what comes to nothing is left out.
+/// Sums of `$events` by computer and day; what comes to nothing is left out.
 macro_rules! usage {
     ($events:literal) => {
         concat!(
-            "SELECT s.user_cuid, e.received_at_ms / $5 AS day,
+            "SELECT s.machine_id, s.user_cuid, e.received_at_ms / $5 AS day,
                 SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END) AS memory,
                 SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END) AS retrospectives
             FROM ",
             $events,
             " JOIN sources s ON s.id = e.source_id WHERE s.lane = $1 OR e.event_type = $2
-            GROUP BY s.user_cuid, e.received_at_ms / $5"
+            GROUP BY s.machine_id, s.user_cuid, e.received_at_ms / $5"
         )
     };
 }
 
-/// The sum of what `$events` shows of `$identities`.
+/// The sum of what `$events` shows of `$sources`.
 macro_rules! usage_beyond {
-    ($events:literal, $identities:literal) => {
+    ($events:literal, $sources:literal) => {
         concat!(
             "SELECT CAST(COALESCE(SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END), 0) AS BIGINT),
                 CAST(COALESCE(SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
             FROM ",
             $events,
-            " JOIN sources s ON s.id = e.source_id WHERE s.user_cuid IN (",
-            $identities,
+            " JOIN sources s ON s.id = e.source_id WHERE e.source_id IN (",
+            $sources,
             ") AND e.received_at_ms >= $6 AND e.received_at_ms < $7"
         )
     };
@@ -344,18 +333,15 @@ impl Dialect for sqlx::Sqlite {
         WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2";
     const TILES: &'static str = "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
         WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
-    const ACTIVITY: [&'static str; 2] =
-        [sqlite_activity!("s.machine_id = $1"), sqlite_activity!("s.user_cuid IN (SELECT value FROM json_each($1))")];
+    // By computer: strangers can name an identity as often as they like.
+    const SOURCES_OF: &'static str = "SELECT s.id FROM json_each($1) r
+        CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
+        WHERE $2 IS NULL OR s.lane = $2";
+    const ACTIVITY: &'static str = SQLITE_ACTIVITY;
     const USAGE: &'static str = usage!("(SELECT * FROM events WHERE id > $3 AND id <= $4) e");
     const USAGE_BEYOND: &'static str =
         usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
 }
-
-/// The numbers of the sources of a computer, or of identities (JSON array): `$1`; lane or null.
-pub const SOURCES_OF: [&str; 2] = [
-    "SELECT id FROM sources WHERE machine_id = $1 AND ($2 IS NULL OR lane = $2)",
-    "SELECT id FROM sources WHERE user_cuid IN (SELECT value FROM json_each($1)) AND ($2 IS NULL OR lane = $2)",
-];
 
 /// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
 /// cached while the tables were empty would otherwise read them whole for ever.
@@ -371,15 +357,15 @@ impl Dialect for sqlx::Postgres {
     const TILES: &'static str = "SELECT t.* FROM jsonb_to_recordset($1::JSONB) AS r (level BIGINT, place BIGINT)
         CROSS JOIN LATERAL (SELECT t.level, t.place, t.hashes FROM tiles t
             WHERE t.level = r.level AND t.place = r.place OFFSET 0) t";
-    const ACTIVITY: [&'static str; 2] = [
-        postgres_activity!("s.machine_id = $1"),
-        postgres_activity!("s.user_cuid IN (SELECT jsonb_array_elements_text($1::JSONB))"),
-    ];
+    const SOURCES_OF: &'static str = "SELECT s.id FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
+        CROSS JOIN LATERAL (SELECT id, lane FROM sources WHERE machine_id = r.machine AND user_cuid = r.identity OFFSET 0) s
+        WHERE CAST($2 AS TEXT) IS NULL OR s.lane = $2";
+    const ACTIVITY: &'static str = POSTGRES_ACTIVITY;
     const USAGE: &'static str =
         usage!("(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event");
     const USAGE_BEYOND: &'static str = usage_beyond!(
         "(SELECT event FROM leaves WHERE leaf_index >= $3 AND leaf_index < $3 + $4
             UNION ALL (SELECT event FROM unsequenced ORDER BY event LIMIT $4)) l JOIN events e ON e.id = l.event",
-        "SELECT jsonb_array_elements_text($5::JSONB)"
+        "SELECT jsonb_array_elements_text($5::JSONB)::BIGINT"
     );
 }

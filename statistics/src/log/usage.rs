@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::ids::UserCuid;
+use domain::recorder::Recorder;
 use domain::usage::{Day, MEMORY, RETROSPECTIVE, Used, Window};
 use store::on_reader;
 use store::usage::UsageDay;
+use uuid::Uuid;
 
 use super::sql::{Dialect, TREE_SIZE};
 use super::{During, Log, LogError};
@@ -23,7 +24,7 @@ pub struct Spans(Arc<Mutex<VecDeque<Span>>>);
 struct Span {
     from: u64,
     until: u64,
-    days: Vec<(UserCuid, Day, Used)>,
+    days: Vec<(Recorder, Day, Used)>,
 }
 
 /// Spans that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
@@ -31,7 +32,7 @@ const SPANS_MAX: usize = 256;
 
 impl Spans {
     /// Adds the newest span.
-    pub fn add(&self, from: u64, until: u64, days: Vec<(UserCuid, Day, Used)>) {
+    pub fn add(&self, from: u64, until: u64, days: Vec<(Recorder, Day, Used)>) {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         spans.push_back(Span { from, until, days });
         if spans.len() > SPANS_MAX {
@@ -45,18 +46,18 @@ impl Spans {
         while spans.front().is_some_and(|span| span.until <= counted) {
             spans.pop_front();
         }
-        let (mut until, mut sums) = (counted, BTreeMap::<(&str, i64), (&UserCuid, Used)>::new());
+        let (mut until, mut sums) = (counted, BTreeMap::<(&Recorder, i64), Used>::new());
         for span in spans.iter() {
             if span.from != until || span.until - counted > u64::from(leaves_max) {
                 break;
             }
             until = span.until;
-            for (identity, day, used) in &span.days {
-                sums.entry((identity.as_str(), day.number())).or_insert((identity, Used::default())).1 += *used;
+            for (recorder, day, used) in &span.days {
+                *sums.entry((recorder, day.number())).or_default() += *used;
             }
         }
-        let day = |((_, day), (identity, used)): ((&str, i64), (&UserCuid, Used))| UsageDay {
-            user_cuid: identity.clone(),
+        let day = |((recorder, day), used): ((&Recorder, i64), Used)| UsageDay {
+            recorder: recorder.clone(),
             day: Day::from(day),
             used,
         };
@@ -78,14 +79,15 @@ impl Log {
         if until <= counted {
             return Ok((counted, Vec::new()));
         }
-        let rows: Vec<(String, i64, i64, i64)> = on_reader!(&self.pool, |db: Db| {
+        let rows: Vec<(Uuid, String, i64, i64, i64)> = on_reader!(&self.pool, |db: Db| {
             let sum = sqlx::query_as(<Db as Dialect>::USAGE).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
             sum.bind(place(counted)).bind(place(until)).bind(Day::MILLISECONDS).fetch_all(db)
         })
         .during("sum the usage of new leaves")?;
-        let days = rows.into_iter().map(|(user_cuid, day, memory, retrospectives)| {
+        let days = rows.into_iter().map(|(machine, user_cuid, day, memory, retrospectives)| {
+            let identity = user_cuid.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
             Ok(UsageDay {
-                user_cuid: user_cuid.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?,
+                recorder: Recorder { machine: machine.into(), identity },
                 day: day.into(),
                 used: used(memory, retrospectives)?,
             })
@@ -93,19 +95,20 @@ impl Log {
         Ok((until, days.collect::<Result<_, LogError>>()?))
     }
 
-    /// What identities used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
+    /// What computers used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
     /// `events_max` events; behind more than that it tells too little, until the counting has caught up.
     pub async fn usage_beyond(
         &self,
         counted: u64,
-        identities: &[UserCuid],
+        computers: &[Recorder],
         window: Window,
         events_max: u32,
     ) -> Result<Used, LogError> {
-        let identities = serde_json::to_string(identities).map_err(|_| LogError::Corrupt("identities"))?;
+        let sources = self.sources_of(computers.iter(), None).await?;
+        let sources = serde_json::to_string(&sources).unwrap_or_default();
         let (memory, retrospectives): (i64, i64) = on_reader!(&self.pool, |db: Db| {
             let sum = sqlx::query_as(<Db as Dialect>::USAGE_BEYOND).bind(MEMORY.as_str()).bind(RETROSPECTIVE);
-            let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&identities);
+            let sum = sum.bind(place(counted)).bind(i64::from(events_max)).bind(&sources);
             let millis = |day: Day| day.begin().timestamp_millis();
             sum.bind(millis(window.first)).bind(millis(window.end)).fetch_one(db)
         })

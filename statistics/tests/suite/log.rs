@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::chain::ChainRefusal;
+use domain::recorder::Recorders;
 use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, Outcome, Scope};
 use statistics::log::{AppendOutcome, LogError};
@@ -97,12 +98,12 @@ laws! {
     async fn pages_neither_repeat_nor_miss_an_event_of_many_sources(world: World) {
         let mut chains: Vec<Chain> = (0..5).map(|_| Chain::new(&world)).collect();
         let mut sent = BTreeSet::new();
-        let mut identities = Vec::new();
+        let mut shown = Recorders::default();
         for round in 0..9 {
             for chain in &mut chains {
                 let event = chain.next();
                 if round == 0 {
-                    identities.extend(scope_of(&event).identities);
+                    shown.computers.extend(scope_of(&event).shown.computers);
                 }
                 sent.insert(event["event_id"].as_str().unwrap().to_owned());
                 receipt(&world.take(&event).await);
@@ -110,7 +111,7 @@ laws! {
         }
         let stranger = Chain::new(&world).next();
         receipt(&world.take(&stranger).await);
-        let scope = Scope { account: None, identities, machine: None };
+        let scope = Scope { shown, ..Scope::default() };
         let mut query = ActivityQuery { limit: Some(7), ..ActivityQuery::default() };
         let mut seen = Vec::new();
         loop {

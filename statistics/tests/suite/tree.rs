@@ -1,6 +1,7 @@
 //! Places in the tree, checkpoints, proofs.
 
 use domain::Digest;
+use domain::recorder::Recorder;
 use serde_json::Value;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::log::{Log, LogError};
@@ -88,9 +89,13 @@ laws! {
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
         scope.machine = None;
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
+        // Naming the identity is not enough.
         scope.identities.push(chain.identity());
+        scope.shown.computers.push(Recorder { identity: chain.identity(), ..stranger.recorder() });
+        assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
+        scope.shown.computers.push(chain.recorder());
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 200);
-        scope.identities.clear();
+        scope.shown.computers.clear();
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
     }
 

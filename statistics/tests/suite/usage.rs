@@ -1,6 +1,7 @@
 //! Counting along.
 
 use domain::Clock;
+use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ fn retrospective(chain: &mut Chain) -> Value {
 laws! {
     async fn every_leaf_is_counted_once_and_the_rest_is_seen_beyond(world: World) {
         let (mut one, mut two) = (Chain::new(&world), Chain::new(&world));
-        let (ada, bob) = (one.identity(), two.identity());
+        let (ada, bob) = (one.recorder(), two.recorder());
         let today = Day::of(Clock::system().now());
         // A test that runs over midnight still has all its events in here.
         let window = Window { first: today, end: Day::from(today.number() + 2) };
@@ -37,8 +38,8 @@ laws! {
             event["event_type"] = json!("llm.called");
         });
         world.take(&llm).await;
-        let beyond = async |counted, identity: &domain::ids::UserCuid, window| {
-            world.log.usage_beyond(counted, std::slice::from_ref(identity), window, 100).await.unwrap()
+        let beyond = async |counted, computer: &Recorder, window| {
+            world.log.usage_beyond(counted, std::slice::from_ref(computer), window, 100).await.unwrap()
         };
         // Nothing has a place yet, and yet all of it is seen.
         assert_eq!(world.log.usage_from(0, 100).await.unwrap(), (0, Vec::new()));
@@ -67,7 +68,7 @@ laws! {
             steps += 1;
             for day in days {
                 assert!(window.holds(day.day));
-                sums[usize::from(day.user_cuid == bob)] += day.used;
+                sums[usize::from(day.recorder == bob)] += day.used;
             }
         }
         assert_eq!((counted, steps, sums), (10, 5, [used(6, 0), used(0, 3)]));
@@ -80,7 +81,7 @@ laws! {
         }
         world.log.sequence(100).await.unwrap();
         let window = Window { first: Day::from(0), end: Day::from(1 << 20) };
-        let seen = world.log.usage_beyond(1, &[chain.identity()], window, 2).await.unwrap();
+        let seen = world.log.usage_beyond(1, &[chain.recorder()], window, 2).await.unwrap();
         assert_eq!(seen, used(2, 0));
     }
 }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{MachineUuid, UserCuid};
+use domain::recorder::{Recorder, Recorders};
 use domain::{Chance, Clock, Digest, canonical};
 use harness::postgres::TestDatabase;
 use serde_json::{Value, json};
@@ -113,7 +114,8 @@ pub fn append_of(event: &Value, chance: &Chance) -> Append {
 /// The scope of the computer that an event names.
 pub fn scope_of(event: &Value) -> Scope {
     let submission = submission(event);
-    Scope { account: None, identities: vec![submission.identity], machine: Some(submission.machine) }
+    let shown = Recorders::of_computer(submission.machine, submission.identity.clone());
+    Scope { account: None, identities: vec![submission.identity], machine: Some(submission.machine), shown }
 }
 
 fn submission(event: &Value) -> Submission {
@@ -123,6 +125,7 @@ fn submission(event: &Value) -> Submission {
         account: None,
         identities: vec![sealed.envelope.scope.user_id.clone()],
         machine: Some(sealed.envelope.scope.machine_id),
+        ..Scope::default()
     };
     Submission::new(body, sealed, scope)
 }
@@ -150,6 +153,10 @@ impl Chain {
     /// The same chain, begun anew.
     pub fn again(&self, epoch: u64) -> Self {
         Self { epoch, seq: 0, prev: "GENESIS".into(), ..self.clone() }
+    }
+
+    pub fn recorder(&self) -> Recorder {
+        Recorder { machine: self.machine.0, identity: self.machine.1.clone() }
     }
 
     pub fn identity(&self) -> UserCuid {

@@ -1,10 +1,10 @@
 //! Holding many events in one transaction.
 //!
 //! 1. Lock the totals: from here on nobody else changes what is held, and no claim is completed.
-//! 2. Look what the quotas leave to each unclaimed agent, and whether it is still unclaimed.
+//! 2. Look what the quotas leave to each sender, and to each unclaimed agent, and whether it is still unclaimed.
 //! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
 //!    prepared statements, PostgreSQL in statements of many rows.
-//! 4. Add what was inserted to the totals.
+//! 4. Add what was inserted to the totals, and to those of the senders.
 
 mod postgres;
 mod sqlite;
@@ -14,10 +14,11 @@ use std::collections::HashMap;
 use chrono::TimeDelta;
 use domain::ids::{HeldId, RegistrationId, UserAccountId};
 use domain::{Digest, Timestamp};
+use sqlx::QueryBuilder;
 
 use super::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender, TOTALS_ADD};
 use crate::error::{Corrupt, During, StoreError};
-use crate::row::parsed_opt;
+use crate::row::{chunks, parsed_opt};
 use crate::{Store, in_transaction};
 
 /// The steps that differ between the databases.
@@ -48,9 +49,24 @@ impl Store {
         let senders: Vec<String> = new.iter().map(|held| held.sender.to_string()).collect();
         let keys: Vec<Key<'_>> =
             senders.iter().zip(new).map(|(sender, held)| (sender.as_str(), held.body_sha256)).collect();
-        in_transaction!(&self.pool, |tx| {
+        let mut distinct: Vec<&str> = senders.iter().map(String::as_str).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        in_transaction!(&self.pool, |tx: Db| {
             let total = tx.held_total().await?;
             let mut ledger = Ledger::new(quotas, total);
+            for chunk in chunks(&distinct) {
+                let mut sql = QueryBuilder::<Db>::new("WITH wanted (sender) AS (");
+                sql.push_values(chunk, |mut row, sender| {
+                    row.push_bind(*sender);
+                });
+                sql.push(
+                    ") SELECT sender, bytes FROM (SELECT sender, (SELECT h.bytes FROM held_senders h
+                        WHERE h.sender = wanted.sender) AS bytes FROM wanted) AS found WHERE bytes IS NOT NULL",
+                );
+                let rows: Vec<(String, i64)> = sql.build_query_as().fetch_all(&mut *tx).await?;
+                ledger.senders_have(chunk, &rows);
+            }
             for held in new {
                 let (Sender::Registration(agent), None) = (&held.sender, &held.account) else { continue };
                 if ledger.agents.contains_key(agent) {
@@ -64,6 +80,15 @@ impl Store {
             let outcomes = tx.hold(new, &keys, &mut ledger).await?;
             if ledger.total != total {
                 sqlx::query(TOTALS_ADD).bind(ledger.total - total).execute(&mut *tx).await?;
+            }
+            let added = ledger.added();
+            for chunk in chunks(&added) {
+                let mut sql = QueryBuilder::<Db>::new("INSERT INTO held_senders (sender, bytes) ");
+                sql.push_values(chunk, |mut row, (sender, bytes)| {
+                    row.push_bind(*sender).push_bind(*bytes);
+                });
+                sql.push(" ON CONFLICT (sender) DO UPDATE SET bytes = held_senders.bytes + excluded.bytes");
+                sql.build().execute(&mut *tx).await?;
             }
             Ok(outcomes)
         })
@@ -112,21 +137,49 @@ impl Agent {
 /// What is held, and how much room is left.
 struct Ledger<'a> {
     held: HashMap<Key<'a>, HeldId>,
+    senders: HashMap<&'a str, Share>,
     agents: HashMap<RegistrationId, Agent>,
     registration_bytes_max: i64,
     total_bytes_max: i64,
+    sender_bytes_max: i64,
     total: i64,
+}
+
+/// What one sender has of all that is held.
+#[derive(Default)]
+struct Share {
+    before: i64,
+    added: i64,
 }
 
 impl<'a> Ledger<'a> {
     fn new(quotas: &HeldQuotas, total: i64) -> Self {
         Self {
             held: HashMap::new(),
+            senders: HashMap::new(),
             agents: HashMap::new(),
             registration_bytes_max: clamped(quotas.registration_bytes_per_day),
             total_bytes_max: clamped(quotas.total_bytes),
+            sender_bytes_max: clamped(quotas.sender_bytes()),
             total,
         }
+    }
+
+    /// Takes down what senders have before the batch; `rows` knows those that have anything.
+    fn senders_have(&mut self, senders: &[&'a str], rows: &[(String, i64)]) {
+        for (sender, bytes) in rows {
+            if let Some(&known) = senders.iter().find(|known| **known == sender.as_str()) {
+                self.senders.insert(known, Share { before: *bytes, added: 0 });
+            }
+        }
+    }
+
+    /// What the batch adds to each sender, in one order everywhere.
+    fn added(&self) -> Vec<(&'a str, i64)> {
+        let shares = self.senders.iter().filter(|(_, share)| share.added > 0);
+        let mut added: Vec<(&'a str, i64)> = shares.map(|(sender, share)| (*sender, share.added)).collect();
+        added.sort_unstable();
+        added
     }
 
     fn account<'b>(&'b self, held: &'b NewHeld) -> Option<&'b UserAccountId> {
@@ -143,7 +196,10 @@ impl<'a> Ledger<'a> {
             return Some(HeldOutcome::AlreadyHeld(*id));
         }
         let charge = charge(held);
-        if self.total.saturating_add(charge) > self.total_bytes_max {
+        let share = self.senders.get(key.0).map_or(0, |share| share.before + share.added);
+        if self.total.saturating_add(charge) > self.total_bytes_max
+            || share.saturating_add(charge) > self.sender_bytes_max
+        {
             return Some(HeldOutcome::QuotaExceeded { retry_after: ROOM_AFTER });
         }
         let agent = self.unclaimed(held)?;
@@ -170,6 +226,7 @@ impl<'a> Ledger<'a> {
             agent.spent += charge;
         }
         self.total += charge;
+        self.senders.entry(key.0).or_default().added += charge;
         self.held.insert(key, held.id);
         HeldOutcome::Held(held.id)
     }

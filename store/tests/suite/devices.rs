@@ -351,6 +351,53 @@ laws! {
         assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, None);
     }
 
+    async fn an_identity_of_nobody_is_linked_through_its_first_computer(world: &World) {
+        let store = &world.store;
+        let (ada, mallory) = (world.person("ada@example.com").await, world.person("mallory@example.com").await);
+        let (first, identity, _) = world.machine().await;
+        let register = async |seconds| {
+            let machine_uuid = world.chance.uuid_v7(now()).into();
+            let new = NewMachine { machine_uuid, user_cuid: &identity, name: None, secret: world.secret() };
+            assert_eq!(store.machine_register(&new, at(seconds)).await.unwrap(), Register::Registered);
+            machine_uuid
+        };
+        let (third, second) = (register(2).await, register(1).await);
+        let code = asking(world, second, &identity).await;
+        let refused = Approval::Conflict(Attach::NotTheFirst);
+        assert_eq!(approve(store, &code, &mallory, at(3)).await, refused);
+        assert_eq!(store.identity(&identity).await.unwrap().unwrap().account, None);
+        assert_eq!(state(store, &code).await, DeviceState::Pending);
+
+        // Whoever looks is told of the others, but for those of their own account.
+        let others = async |person| {
+            let sealed = world.chance.bytes();
+            let (code, _) = new_code(world, third, &identity, now());
+            start(store, &code, sealed).await;
+            let Typed::Found(asking) = typed(world, store, &sealed, person, at(4)).await else { panic!("not found") };
+            asking.others
+        };
+        assert_eq!(others(ada.id).await, 2);
+        let own = asking(world, first, &identity).await;
+        assert!(matches!(approve(store, &own, &ada, at(5)).await, Approval::Approved(_)));
+        assert_eq!((others(ada.id).await, others(mallory.id).await), (1, 2));
+        assert_eq!(approve(store, &code, &mallory, at(6)).await, Approval::Conflict(Attach::CuidAlreadyClaimed));
+        assert!(matches!(approve(store, &code, &ada, at(7)).await, Approval::Approved(_)));
+
+        // When the first one is gone, the next one is the first.
+        let (gone, identity, _) = world.machine().await;
+        let new = NewMachine {
+            machine_uuid: world.chance.uuid_v7(now()).into(),
+            user_cuid: &identity,
+            name: None,
+            secret: world.secret(),
+        };
+        store.machine_register(&new, at(1)).await.unwrap();
+        let code = asking(world, new.machine_uuid, &identity).await;
+        assert_eq!(approve(store, &code, &ada, at(2)).await, refused);
+        assert!(store.machine_remove(gone).await.unwrap());
+        assert!(matches!(approve(store, &code, &ada, at(3)).await, Approval::Approved(_)));
+    }
+
     async fn a_person_without_an_account_takes_over_the_provisioned_one(world: &World) {
         let store = &world.store;
         let nobody = without_account(world, "nobody@example.com").await;
@@ -376,7 +423,7 @@ laws! {
             let machine_uuid = world.chance.uuid_v7(now()).into();
             let new =
                 NewMachine { machine_uuid, user_cuid: &code.identity, name: None, secret: world.secret() };
-            assert_eq!(world.store.machine_register(&new, now()).await.unwrap(), Register::Registered);
+            assert_eq!(world.store.machine_register(&new, at(1)).await.unwrap(), Register::Registered);
             let other = asking(world, machine_uuid, &code.identity).await;
             let one = without_account(world, &format!("one{round}@example.com")).await;
             let two = without_account(world, &format!("two{round}@example.com")).await;
@@ -384,11 +431,12 @@ laws! {
                 approve(&world.store, &code, &one, at(1)),
                 approve(&second, &other, &two, at(1)),
             );
-            let refused = Approval::Conflict(Attach::CuidAlreadyClaimed);
-            let approved = Approval::Approved(account.clone());
-            assert!([(&approved, &refused), (&refused, &approved)].contains(&(&first, &last)), "{first:?} {last:?}");
+            // The computer that was there first takes the account, whoever is faster.
+            assert_eq!(first, Approval::Approved(account.clone()));
+            let refused = [Attach::CuidAlreadyClaimed, Attach::NotTheFirst].map(Approval::Conflict);
+            assert!(refused.contains(&last), "{last:?}");
             let owner = world.store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap().0;
-            assert_eq!(owner, if first == approved { one.id } else { two.id });
+            assert_eq!(owner, one.id);
         }
     }
 

@@ -6,7 +6,9 @@ use domain::envelope::Outline;
 use domain::held::HoldReason;
 use domain::ids::{MachineUuid, RegistrationId};
 use domain::{Digest, Timestamp};
-use store::held::{ENTRY_BYTES_MIN, HeldFilter, HeldOutcome, HeldQuotas, HeldScope, HeldState, NewHeld, Sender};
+use store::held::{
+    ENTRY_BYTES_MIN, HeldFilter, HeldOutcome, HeldQuotas, HeldScope, HeldState, NewHeld, SENDER_BYTES_MIN, Sender,
+};
 
 use crate::world::{World, at, laws, now};
 
@@ -210,6 +212,31 @@ laws! {
         assert_eq!(store.held_bytes().await.unwrap(), 1000);
         assert_eq!(store.held_insert(&batch[2..3], &quotas).await.unwrap(), [expected(2)]);
         assert_eq!(store.held_bytes().await.unwrap(), 1600);
+    }
+
+    async fn one_sender_has_a_part_of_the_whole(world: &World) {
+        let store = &world.store;
+        let quotas = HeldQuotas { total_bytes: 4 * SENDER_BYTES_MIN, sender_percent: 50, ..roomy() };
+        let share = 2 * SENDER_BYTES_MIN;
+        assert_eq!((quotas.sender_bytes(), roomy().sender_bytes()), (share, roomy().total_bytes / 100));
+        let (flood, other) = (machine(world), machine(world));
+        let quarter = usize::try_from(share / 4).unwrap();
+        let new = |sender: &Sender, n: usize| new_held(world, sender.clone(), &format!("{n:>quarter$}"), now());
+        let held = |outcome: &HeldOutcome| matches!(outcome, HeldOutcome::Held(_));
+        let batch: Vec<NewHeld> = (0..6).map(|n| new(&flood, n)).chain([new(&other, 0)]).collect();
+        let outcomes = store.held_insert(&batch, &quotas).await.unwrap();
+        assert_eq!(outcomes.iter().map(held).collect::<Vec<_>>(), [true, true, true, true, false, false, true]);
+        let full = store.held_insert(&[new(&flood, 7)], &quotas).await.unwrap();
+        assert!(matches!(full[0], HeldOutcome::QuotaExceeded { .. }));
+        // Whatever ends an entry makes room for its sender.
+        assert!(store.held_discard(batch[0].id, now()).await.unwrap());
+        let outcomes = store.held_insert(&[new(&flood, 8), new(&flood, 9)], &quotas).await.unwrap();
+        assert_eq!(outcomes.iter().map(held).collect::<Vec<_>>(), [true, false]);
+        for entry in &batch[1..4] {
+            assert!(store.held_release(entry.id, world.receipt(), now()).await.unwrap());
+        }
+        let outcomes = store.held_insert(&[new(&flood, 10), new(&flood, 11), new(&flood, 12)], &quotas).await.unwrap();
+        assert!(outcomes.iter().all(held));
     }
 
     async fn shares_are_exact_between_processes(world: &World) {

@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
+use domain::recorder::{Recorder, Recorders};
 use store::account::Provision;
 use store::machine::{Attach, NewMachine, Register};
 
@@ -167,6 +168,40 @@ laws! {
         assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::PersonBoundToOtherAccount);
         assert_eq!(store.machine_by_secret(&secret).await.unwrap().unwrap().facts.account, None);
         assert_eq!(store.machine_attach(machine, &provisioned, now()).await.unwrap(), Attach::Attached);
+    }
+
+    async fn an_account_goes_on_reading_what_its_computers_recorded(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let recorders = async |account| store.recorders_of_account(account).await.unwrap();
+        let (machine, cuid, _) = world.machine().await;
+        let new = NewMachine {
+            machine_uuid: world.chance.uuid_v7(now()).into(),
+            user_cuid: &cuid,
+            name: None,
+            secret: world.secret(),
+        };
+        store.machine_register(&new, now()).await.unwrap();
+        assert_eq!(recorders(&ada).await, Recorders::default());
+        store.machine_attach(machine, &ada, now()).await.unwrap();
+        let own = Recorders::of_computer(machine, cuid.clone());
+        assert_eq!(recorders(&ada).await, own, "a computer that only names the identity is not the account's");
+        assert_eq!(recorders(&bob).await, Recorders::default());
+        store.machine_detach(machine, &ada).await.unwrap();
+        assert_eq!(recorders(&ada).await, own);
+        store.machine_remove(machine).await.unwrap();
+        assert_eq!(recorders(&ada).await, own);
+
+        // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
+        let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off };
+        for machine in [new.machine_uuid, machine] {
+            store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.chance).await.unwrap();
+        }
+        let control = store.identity(&cuid).await.unwrap().unwrap().control_machine.unwrap();
+        let service = vec![Recorder { machine: control, identity: cuid }];
+        assert_eq!(recorders(&ada).await, Recorders { service, ..own });
+        let records = store.consent_of_account(&ada).await.unwrap();
+        assert_eq!(records.iter().map(|record| record.rule.machine).collect::<Vec<_>>(), [Some(machine)]);
     }
 
     async fn of_two_accounts_that_attach_at_once_exactly_one_wins(world: &World) {

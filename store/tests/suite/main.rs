@@ -6,6 +6,7 @@ mod agents;
 mod api_keys;
 mod balance;
 mod batches;
+mod budgets;
 mod common_words;
 mod completeness;
 mod connections;

@@ -1,17 +1,22 @@
 //! What was used, counted once.
 
-use domain::ids::UserCuid;
+use domain::recorder::Recorder;
 use domain::usage::{Day, Used, Window};
 use store::usage::{Counted, UsageDay};
 
-use crate::world::{World, laws};
+use crate::world::{World, laws, now};
 
 fn used(memory: u64, retrospectives: u64) -> Used {
     Used { memory, retrospectives }
 }
 
-fn on(user_cuid: &UserCuid, day: i64, used: Used) -> UsageDay {
-    UsageDay { user_cuid: user_cuid.clone(), day: Day::from(day), used }
+fn on(recorder: &Recorder, day: i64, used: Used) -> UsageDay {
+    UsageDay { recorder: recorder.clone(), day: Day::from(day), used }
+}
+
+/// A computer of an identity of its own.
+fn recorder(world: &World) -> Recorder {
+    Recorder { machine: world.chance.uuid_v7(now()).into(), identity: world.cuid() }
 }
 
 fn window(first: i64, end: i64) -> Window {
@@ -19,15 +24,17 @@ fn window(first: i64, end: i64) -> Window {
 }
 
 laws! {
-    async fn usage_is_summed_over_the_identities_and_days_that_are_asked_for(world: &World) {
+    async fn usage_is_summed_over_the_computers_and_days_that_are_asked_for(world: &World) {
         let store = &world.store;
-        let (one, two, strange) = (world.cuid(), world.cuid(), world.cuid());
+        let (one, two) = (recorder(world), recorder(world));
+        // Another computer that names the same identity.
+        let strange = Recorder { identity: one.identity.clone(), ..recorder(world) };
         let first = [on(&one, 10, used(1, 0)), on(&two, 11, used(2, 1)), on(&one, 10, used(4, 0)), on(&strange, 10, used(64, 64))];
         store.usage_add(&first).await.unwrap();
         store.usage_add(&[on(&one, 12, used(8, 0)), on(&one, 9, used(16, 2))]).await.unwrap();
         store.usage_add(&[]).await.unwrap();
         let both = [one.clone(), two.clone()];
-        let sum = async |identities: &[UserCuid], window| store.usage_of(identities, window).await.unwrap().used;
+        let sum = async |computers: &[Recorder], window| store.usage_of(computers, window).await.unwrap().used;
         assert_eq!(sum(&both, window(10, 12)).await, used(7, 1));
         assert_eq!(sum(&both, window(9, 13)).await, used(31, 3));
         assert_eq!(sum(&both[..1], window(12, 40)).await, used(8, 0));
@@ -37,7 +44,7 @@ laws! {
 
     async fn what_two_count_at_once_is_counted_once(world: &World) {
         let second = world.second().await;
-        let cuid = world.cuid();
+        let cuid = recorder(world);
         let mut counting = tokio::task::JoinSet::new();
         for round in 0..6 {
             let (store, day) = (if round % 2 == 0 { &world.store } else { &second }.clone(), on(&cuid, 1, used(5, 1)));
@@ -53,7 +60,7 @@ laws! {
     }
 
     async fn a_large_batch_is_counted_whole(world: &World) {
-        let identities: Vec<UserCuid> = (0..150).map(|_| world.cuid()).collect();
+        let identities: Vec<Recorder> = (0..150).map(|_| recorder(world)).collect();
         let days: Vec<UsageDay> = identities.iter().map(|cuid| on(cuid, 1, used(1, 0))).collect();
         for round in 0..2 {
             assert!(world.store.usage_count(round, round + 1, &days).await.unwrap());

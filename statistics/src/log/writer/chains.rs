@@ -7,6 +7,7 @@ use domain::Digest;
 use domain::chain::Head;
 use domain::envelope::Lane;
 use domain::ids::{EventId, MachineUuid, UserCuid};
+use domain::recorder::Recorder;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::super::append::Append;
@@ -52,8 +53,8 @@ pub struct Tip {
 pub struct Source {
     /// The number by which events name it.
     pub id: i64,
-    /// The identity, shared by the events that wait for their places.
-    pub identity: Arc<UserCuid>,
+    /// The computer and its identity, shared by the events that wait for their places.
+    pub recorder: Arc<Recorder>,
     lane: Lane,
 }
 
@@ -125,13 +126,16 @@ impl Chain {
     /// The source of an event, added to the table if it is new.
     pub fn source(&mut self, db: &Connection, event: &Append) -> Result<&Source, LogError> {
         let event = event.submission();
-        let known =
-            self.sources.iter().position(|source| source.lane == event.lane && *source.identity == event.identity);
+        let known = self
+            .sources
+            .iter()
+            .position(|source| source.lane == event.lane && source.recorder.identity == event.identity);
         let index = if let Some(index) = known {
             index
         } else {
             let id = stored_source(db, event.machine, &event.agent_id, &event.identity, event.lane)?;
-            self.sources.push(Source { id, identity: Arc::new(event.identity.clone()), lane: event.lane });
+            let recorder = Recorder { machine: event.machine, identity: event.identity.clone() };
+            self.sources.push(Source { id, recorder: Arc::new(recorder), lane: event.lane });
             self.sources.len() - 1
         };
         Ok(&self.sources[index])

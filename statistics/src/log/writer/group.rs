@@ -114,7 +114,7 @@ impl View<'_> {
         }
         let before = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
         let source = chain.source(self.db, append)?;
-        let (source_id, identity) = (source.id, Arc::clone(&source.identity));
+        let (source_id, recorder) = (source.id, Arc::clone(&source.recorder));
         let leaf = append.leaf_hash();
         let Position { chain_epoch, seq, .. } = event.position;
         let received_at_ms = append.received_at().timestamp_millis();
@@ -143,7 +143,7 @@ impl View<'_> {
         self.recent.push(id, recent);
         let head = Head { chain_epoch, seq, self_hash: event.seal };
         chain.head = Some(Tip { head, event_id: event.event_id, id });
-        let counted = Counted::of(identity, event.lane, &event.event_type);
+        let counted = Counted::of(recorder, event.lane, &event.event_type);
         self.tail.push(id, Unplaced { received_at_ms, leaf, counted });
         Ok(Taken { outcome: AppendOutcome::Receipt(append.receipt()), id: Some(id) })
     }
@@ -233,7 +233,7 @@ impl View<'_> {
         };
         let known = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
         known.head = Some(Tip { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
-        let counted = Counted::stored(&event.identity, &event.lane, &event.event_type)?;
+        let counted = Counted::stored(machine, &event.identity, &event.lane, &event.event_type)?;
         let recent = Recorded {
             event_id: Uuid::from_bytes(event.event_id).into(),
             source_id: event.source_id,

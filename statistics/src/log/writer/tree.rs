@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use domain::clock::stored;
-use domain::ids::UserCuid;
+use domain::ids::MachineUuid;
+use domain::recorder::Recorder;
 use domain::usage::{Day, Used};
 use domain::{Digest, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
+use uuid::Uuid;
 
 use super::super::sequence::Sequenced;
 use super::super::usage::Spans;
@@ -33,24 +35,29 @@ pub struct Unplaced {
     pub counted: Option<Counted>,
 }
 
-/// What an event adds to the usage of an identity.
+/// What an event adds to the usage of its computer.
 pub struct Counted {
-    identity: Arc<UserCuid>,
+    recorder: Arc<Recorder>,
     used: Used,
 }
 
 impl Counted {
     /// `None` for an event that does not count.
-    pub fn of(identity: Arc<UserCuid>, lane: domain::envelope::Lane, event_type: &str) -> Option<Self> {
+    pub fn of(recorder: Arc<Recorder>, lane: domain::envelope::Lane, event_type: &str) -> Option<Self> {
         let used = Used::by(lane, event_type);
-        (!used.is_nothing()).then_some(Self { identity, used })
+        (!used.is_nothing()).then_some(Self { recorder, used })
     }
 
     /// The same for an event that was read from the tables.
-    pub fn stored(identity: &str, lane: &str, event_type: &str) -> Result<Option<Self>, LogError> {
+    pub fn stored(
+        machine: MachineUuid,
+        identity: &str,
+        lane: &str,
+        event_type: &str,
+    ) -> Result<Option<Self>, LogError> {
         let identity = identity.parse().map_err(|_| LogError::Corrupt("sources.user_cuid"))?;
         let lane = lane.parse().map_err(|_| LogError::Corrupt("sources.lane"))?;
-        Ok(Self::of(Arc::new(identity), lane, event_type))
+        Ok(Self::of(Arc::new(Recorder { machine, identity }), lane, event_type))
     }
 }
 
@@ -157,9 +164,10 @@ impl Open {
 
     /// Reads the oldest events without a place, at most `count`, if none are in memory.
     fn refill(&mut self, count: usize) -> Result<(), LogError> {
-        type Row = (i64, [u8; 32], i64, String, String, String);
+        type Row = (i64, [u8; 32], i64, [u8; 16], String, String, String);
         const ASK: &str = "read events without a place";
-        const UNPLACED: &str = "SELECT e.id, e.leaf_hash, e.received_at_ms, s.user_cuid, s.lane, e.event_type
+        const UNPLACED: &str = "SELECT e.id, e.leaf_hash, e.received_at_ms, s.machine_id, s.user_cuid, s.lane,
+                e.event_type
             FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > ?1 AND e.id <= ?2 ORDER BY e.id LIMIT ?3";
         if !self.tail.events.is_empty() {
             return Ok(());
@@ -167,11 +175,11 @@ impl Open {
         let mut statement = self.db.prepare_cached(UNPLACED).during(ASK)?;
         let rows = statement
             .query_map((self.tail.size, self.applied, i64::try_from(count).unwrap_or(i64::MAX)), |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
             });
         let rows: Vec<Row> = rows.and_then(Iterator::collect).during(ASK)?;
-        for (number, leaf, received_at_ms, identity, lane, event_type) in rows {
-            let counted = Counted::stored(&identity, &lane, &event_type)?;
+        for (number, leaf, received_at_ms, machine, identity, lane, event_type) in rows {
+            let counted = Counted::stored(Uuid::from_bytes(machine).into(), &identity, &lane, &event_type)?;
             let missing = self.tail.next();
             if !self.tail.push(number, Unplaced { received_at_ms, leaf: Digest::from(leaf), counted }) {
                 return Err(LogError::Gap(missing));
@@ -246,13 +254,12 @@ fn tile(db: &Connection, name: TileId) -> Result<Option<Vec<u8>>, LogError> {
     db.prepare_cached(TILE).during(ASK)?.query_row((name.level, place), |row| row.get(0)).optional().during(ASK)
 }
 
-/// What the events add to the usage of each identity and day.
-fn sums(events: &[Unplaced]) -> Vec<(UserCuid, Day, Used)> {
-    let mut sums: BTreeMap<(&str, i64), (&UserCuid, Used)> = BTreeMap::new();
+/// What the events add to the usage of each computer and day.
+fn sums(events: &[Unplaced]) -> Vec<(Recorder, Day, Used)> {
+    let mut sums: BTreeMap<(&Recorder, i64), Used> = BTreeMap::new();
     for event in events {
-        let Some(Counted { identity, used }) = &event.counted else { continue };
-        let day = event.received_at_ms / Day::MILLISECONDS;
-        sums.entry((identity.as_str(), day)).or_insert((identity, Used::default())).1 += *used;
+        let Some(Counted { recorder, used }) = &event.counted else { continue };
+        *sums.entry((&**recorder, event.received_at_ms / Day::MILLISECONDS)).or_default() += *used;
     }
-    sums.into_iter().map(|((_, day), (identity, used))| (identity.clone(), Day::from(day), used)).collect()
+    sums.into_iter().map(|((recorder, day), used)| (recorder.clone(), Day::from(day), used)).collect()
 }

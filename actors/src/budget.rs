@@ -1,0 +1,263 @@
+//! How much senders may send of whom nobody knows anything: computers that are attached to no account, and agents that nobody claimed.
+//!
+//! A sender is counted in memory, from its first event of a day, for which the store is asked once. About once a second the keeper
+//! adds to the store what was counted since, and reads the sums of all nodes.
+//!
+//! **What holds:** within one process no sender exceeds its budget. Several nodes learn of each other with every write, so a sender may
+//! exceed it by what each further node takes in a second. A process that ends writes its counts; one that dies loses those of its last
+//! second. Whatever was accepted counts, a resend too; what was refused or failed does not.
+//!
+//! **Memory is bounded:** a sender whose counts are written can be forgotten, since the store knows them. When too many are known, those
+//! are; if nearly all wait to be written, new senders are told to come back a second later.
+//!
+//! **If it crashes:** the counts are not its own, and the next pass writes them. A write whose outcome nobody learnt is written once more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+use domain::Timestamp;
+use domain::usage::Day;
+use serde::{Deserialize, Serialize};
+use store::budget::Spent;
+use store::held::Sender;
+use store::{Store, StoreError};
+
+use crate::periodic::{Pass, PassError};
+
+/// Senders in memory.
+const KNOWN_MAX: usize = 100_000;
+
+/// Senders that are written in one transaction.
+const WRITTEN_AT_ONCE: usize = 1000;
+
+/// `[events.unattached]`: what one computer that is attached to no account, or one agent that nobody claimed, may send on a UTC day.
+/// 0: as much as it likes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BudgetSettings {
+    /// Bytes of bodies.
+    pub bytes_per_day: u64,
+    /// Events.
+    pub events_per_day: u64,
+}
+
+impl Default for BudgetSettings {
+    fn default() -> Self {
+        Self { bytes_per_day: 16 * 1024 * 1024, events_per_day: 20_000 }
+    }
+}
+
+/// Whether a sender may send one more event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It is counted.
+    Taken,
+    /// The budget of the day is spent.
+    Spent {
+        /// Until the next day.
+        retry_after: Duration,
+    },
+    /// Too many senders at once.
+    Crowded,
+}
+
+/// What senders sent today. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Budgets {
+    store: Store,
+    settings: BudgetSettings,
+    known: Arc<DashMap<Sender, Known>>,
+}
+
+/// What is known of a sender.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    day: Day,
+    /// In the store, of all nodes, when it was last read.
+    written: Spent,
+    /// Not in the store yet; negative for what was given back after it was written.
+    ours: Spent,
+}
+
+impl Budgets {
+    /// Nothing is counted yet.
+    pub fn new(store: Store, settings: BudgetSettings) -> Self {
+        Self { store, settings, known: Arc::default() }
+    }
+
+    /// Counts one event of a sender, if its budget has room for it.
+    pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<Asked, StoreError> {
+        let today = Day::of(now);
+        if let Some(mut known) = self.known.get_mut(sender)
+            && known.day == today
+        {
+            return Ok(self.count(&mut known, bytes, now));
+        }
+        if self.known.len() >= KNOWN_MAX {
+            self.known.retain(|_, known| known.day == today && known.is_unwritten());
+            if self.known.len() >= KNOWN_MAX {
+                return Ok(Asked::Crowded);
+            }
+        }
+        let fresh =
+            Known { day: today, written: self.store.budget_spent(sender, today).await?, ours: Spent::default() };
+        let mut known = match self.known.entry(sender.clone()) {
+            // Another request was faster, unless it is of another day.
+            Entry::Occupied(known) if known.get().day == today => known.into_ref(),
+            entry => entry.insert(fresh),
+        };
+        Ok(self.count(&mut known, bytes, now))
+    }
+
+    fn count(&self, known: &mut Known, bytes: usize, now: Timestamp) -> Asked {
+        let exceeds = |limit: u64, spent: i64| limit > 0 && spent > i64::try_from(limit).unwrap_or(i64::MAX);
+        let one = of_one(bytes);
+        let spent = sum(sum(known.written, known.ours), one);
+        if exceeds(self.settings.events_per_day, spent.events) || exceeds(self.settings.bytes_per_day, spent.bytes) {
+            let tomorrow = Day::from(known.day.number() + 1).begin();
+            return Asked::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
+        }
+        known.ours = sum(known.ours, one);
+        Asked::Taken
+    }
+
+    /// Counts an event no more that was counted on the day of `then` and came to nothing.
+    pub fn give_back(&self, sender: &Sender, bytes: usize, then: Timestamp) {
+        if let Some(mut known) = self.known.get_mut(sender)
+            && known.day == Day::of(then)
+        {
+            known.ours = less(known.ours, of_one(bytes));
+        }
+    }
+
+    /// Writes what is only in memory, and reads what other nodes counted.
+    pub async fn settle(&self) -> Result<(), PassError> {
+        let unwritten = self.known.iter().filter(|known| known.is_unwritten());
+        let counts: Vec<(Sender, Day, Spent)> =
+            unwritten.map(|known| (known.key().clone(), known.day, known.ours)).collect();
+        for counts in counts.chunks(WRITTEN_AT_ONCE) {
+            let sums = self.store.budget_add(counts).await?;
+            for ((sender, day, added), sum) in counts.iter().zip(sums) {
+                // More may have been counted meanwhile, and the day may have ended.
+                if let Some(mut known) = self.known.get_mut(sender)
+                    && known.day == *day
+                {
+                    known.ours = less(known.ours, *added);
+                    known.written = sum;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    fn is_unwritten(&self) -> bool {
+        self.ours != Spent::default()
+    }
+}
+
+fn of_one(bytes: usize) -> Spent {
+    Spent { events: 1, bytes: i64::try_from(bytes).unwrap_or(i64::MAX) }
+}
+
+fn sum(one: Spent, two: Spent) -> Spent {
+    Spent { events: one.events.saturating_add(two.events), bytes: one.bytes.saturating_add(two.bytes) }
+}
+
+fn less(one: Spent, two: Spent) -> Spent {
+    Spent { events: one.events.saturating_sub(two.events), bytes: one.bytes.saturating_sub(two.bytes) }
+}
+
+/// One write.
+#[derive(Debug, Clone)]
+pub struct BudgetKeeper(pub Budgets);
+
+impl Pass for BudgetKeeper {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+        domain::failpoint!("budget.pass");
+        self.0.settle().await.map(|()| false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+    use domain::Chance;
+    use store::DatabaseSettings;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
+    }
+
+    async fn store() -> (Store, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
+        store.migrate().await.unwrap();
+        (store, folder)
+    }
+
+    fn sender() -> Sender {
+        Sender::Machine(Chance::system().uuid_v7(now()).into())
+    }
+
+    fn is_spent(asked: Asked) -> bool {
+        matches!(asked, Asked::Spent { .. })
+    }
+
+    #[tokio::test]
+    async fn counts_survive_the_process_and_are_shared_by_all() {
+        let (store, _folder) = store().await;
+        let budgets = || Budgets::new(store.clone(), BudgetSettings { events_per_day: 5, bytes_per_day: 100 });
+        let (one, other, sender) = (budgets(), budgets(), sender());
+        for budgets in [&one, &other, &one, &other] {
+            assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), Asked::Taken);
+        }
+        // Each knows of its own until both have written.
+        one.settle().await.unwrap();
+        other.settle().await.unwrap();
+        assert!(!is_spent(other.take(&sender, 10, now()).await.unwrap()));
+        assert!(is_spent(other.take(&sender, 10, now()).await.unwrap()));
+        other.settle().await.unwrap();
+        assert!(is_spent(budgets().take(&sender, 10, now()).await.unwrap()));
+
+        // What came to nothing after it was written is taken back in the store too.
+        other.give_back(&sender, 10, now());
+        other.give_back(&sender, 10, now() + TimeDelta::days(1));
+        other.settle().await.unwrap();
+        let again = budgets();
+        assert!(is_spent(again.take(&sender, 61, now()).await.unwrap()), "bytes count too");
+        assert_eq!(again.take(&sender, 60, now()).await.unwrap(), Asked::Taken);
+        let Asked::Spent { retry_after } = again.take(&sender, 0, now()).await.unwrap() else { panic!("not spent") };
+        assert_eq!(now() + TimeDelta::from_std(retry_after).unwrap(), Day::from(Day::of(now()).number() + 1).begin());
+        assert_eq!(again.take(&sender, 100, now() + TimeDelta::days(1)).await.unwrap(), Asked::Taken);
+    }
+
+    #[tokio::test]
+    async fn memory_is_bounded_and_forgets_nothing_that_is_not_written() {
+        let (store, _folder) = store().await;
+        let budgets = Budgets::new(store, BudgetSettings { events_per_day: 1, bytes_per_day: 0 });
+        let known = |ours| Known { day: Day::of(now()), written: Spent::default(), ours };
+        let first = sender();
+        assert_eq!(budgets.take(&first, 1, now()).await.unwrap(), Asked::Taken);
+        while budgets.known.len() < KNOWN_MAX {
+            budgets.known.insert(sender(), known(Spent::default()));
+        }
+        assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), Asked::Taken);
+        assert_eq!(budgets.known.len(), 2, "those whose counts are in the store are read again when they come back");
+        assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()));
+
+        while budgets.known.len() < KNOWN_MAX {
+            budgets.known.insert(sender(), known(Spent { events: 1, bytes: 1 }));
+        }
+        assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), Asked::Crowded);
+        assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()), "whoever is known is judged");
+    }
+}

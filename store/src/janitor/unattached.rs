@@ -1,0 +1,137 @@
+//! Forgetting computers that were never attached and make no requests any more.
+//!
+//! 1. The computer is removed, and its id is spent: what was recorded under it stays in the log, and nobody may register under it again.
+//! 2. What only this computer held goes: held events, levels of consent, counts of usage, and its identity if nothing else has it.
+//!
+//! Both steps are small transactions. What a crash leaves of the second is found by the next round.
+
+use domain::Timestamp;
+use domain::usage::Day;
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use super::PurgeSettings;
+use crate::error::{During, StoreError};
+use crate::held::{TOTALS_LOCK, held_less};
+use crate::{Store, in_transaction, on_reader, on_writer};
+
+/// A computer that is removed and not cleaned up.
+#[derive(FromRow)]
+struct SpentRow {
+    machine_uuid: Uuid,
+    user_cuid: String,
+}
+
+impl Store {
+    /// Forgets computers that were never attached and made no request since `before`; their number.
+    pub(super) async fn purge_unattached(
+        &self,
+        before: Timestamp,
+        settings: &PurgeSettings,
+    ) -> Result<u64, StoreError> {
+        let batch_rows = i64::from(settings.batch_rows.max(1));
+        let mut purged = 0;
+        for _ in 0..settings.batches_max {
+            let spent = self.spend_unattached(before, batch_rows).await?;
+            purged += spent;
+            if spent < batch_rows.unsigned_abs() {
+                break;
+            }
+        }
+        for _ in 0..settings.batches_max {
+            if self.clean_spent(settings).await? < batch_rows.unsigned_abs() {
+                break;
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Removes some computers and spends their ids; their number.
+    async fn spend_unattached(&self, before: Timestamp, rows_max: i64) -> Result<u64, StoreError> {
+        // A computer without a secret was detached by its owner. What a statement waited for is compared again with its new row.
+        const REMOVE: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT machine_uuid FROM machines
+                WHERE account_id IS NULL AND secret_hash IS NOT NULL AND last_seen_at < $1
+                ORDER BY last_seen_at LIMIT $2)
+            AND account_id IS NULL AND secret_hash IS NOT NULL AND last_seen_at < $1
+            RETURNING machine_uuid, user_cuid";
+        const SPEND: &str =
+            "INSERT INTO spent_machines (machine_uuid, user_cuid) VALUES ($1, $2) ON CONFLICT (machine_uuid)
+            DO UPDATE SET user_cuid = excluded.user_cuid";
+        in_transaction!(&self.pool, |tx| {
+            let removed: Vec<SpentRow> = sqlx::query_as(REMOVE).bind(before).bind(rows_max).fetch_all(&mut *tx).await?;
+            for row in &removed {
+                sqlx::query(SPEND).bind(row.machine_uuid).bind(&row.user_cuid).execute(&mut *tx).await?;
+            }
+            Ok(removed.len() as u64)
+        })
+        .during("remove computers that were never attached")
+    }
+
+    /// Removes what only some spent computers held; how many were looked at.
+    async fn clean_spent(&self, settings: &PurgeSettings) -> Result<u64, StoreError> {
+        const TO_CLEAN: &str = "SELECT machine_uuid, user_cuid FROM spent_machines WHERE user_cuid IS NOT NULL ORDER BY machine_uuid LIMIT $1";
+        let rows_max = i64::from(settings.batch_rows.max(1));
+        let rows: Vec<SpentRow> = on_reader!(&self.pool, |db| sqlx::query_as(TO_CLEAN).bind(rows_max).fetch_all(db))
+            .during("list removed computers")?;
+        for row in &rows {
+            while self.discard_held_of(row.machine_uuid, rows_max).await? == rows_max.unsigned_abs() {}
+            self.clean_one(row).await?;
+        }
+        Ok(rows.len() as u64)
+    }
+
+    /// Removes some of the events that are held of a removed computer; their number.
+    async fn discard_held_of(&self, machine: Uuid, rows_max: i64) -> Result<u64, StoreError> {
+        const SQL: &str = "DELETE FROM held_events WHERE id IN (SELECT id FROM held_events
+                WHERE machine_uuid = $1 AND state = 'held' LIMIT $2) RETURNING sender, charged_bytes";
+        in_transaction!(&self.pool, |tx| {
+            sqlx::query(TOTALS_LOCK).execute(&mut *tx).await?;
+            let gone: Vec<(String, i64)> = sqlx::query_as(SQL).bind(machine).bind(rows_max).fetch_all(&mut *tx).await?;
+            held_less!(tx, &gone);
+            Ok(gone.len() as u64)
+        })
+        .during("remove what a removed computer held")
+    }
+
+    /// Forgets what senders sent before a day.
+    pub(super) async fn purge_sender_days(&self, before: Day, settings: &PurgeSettings) -> Result<(), StoreError> {
+        const SQL: &str = "DELETE FROM sender_days WHERE (sender, day) IN
+            (SELECT sender, day FROM sender_days WHERE day < $1 LIMIT $2)";
+        let batch_rows = settings.batch_rows.max(1);
+        for _ in 0..settings.batches_max {
+            let done = on_writer!(&self.pool, |db| async {
+                let query = sqlx::query(SQL).bind(before.number()).bind(i64::from(batch_rows));
+                query.execute(db).await.map(|done| done.rows_affected())
+            })
+            .during("forget what senders sent")?;
+            if done < u64::from(batch_rows) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn clean_one(&self, spent: &SpentRow) -> Result<(), StoreError> {
+        const CONSENT: &str = "DELETE FROM consent_levels WHERE user_cuid = $1 AND machine_uuid = $2";
+        const USAGE: &str = "DELETE FROM usage_days WHERE user_cuid = $1 AND machine_uuid = $2";
+        // The chain on which the service reported about the identity goes on under no other computer either.
+        const CONTROL: &str = "INSERT INTO spent_machines (machine_uuid) SELECT control_machine_uuid FROM identities i
+            WHERE i.user_cuid = $1 AND i.control_machine_uuid IS NOT NULL ON CONFLICT DO NOTHING";
+        const IDENTITY: &str = "DELETE FROM identities WHERE user_cuid = $1 AND account_id IS NULL
+            AND NOT EXISTS (SELECT 1 FROM machines m WHERE m.user_cuid = $1)
+            AND NOT EXISTS (SELECT 1 FROM consent_levels c WHERE c.user_cuid = $1)
+            AND NOT EXISTS (SELECT 1 FROM consent_outbox o WHERE o.user_cuid = $1)";
+        const CLEANED: &str = "UPDATE spent_machines SET user_cuid = NULL WHERE machine_uuid = $1";
+        in_transaction!(&self.pool, |tx| {
+            for sql in [CONSENT, USAGE] {
+                sqlx::query(sql).bind(&spent.user_cuid).bind(spent.machine_uuid).execute(&mut *tx).await?;
+            }
+            for sql in [CONTROL, IDENTITY] {
+                sqlx::query(sql).bind(&spent.user_cuid).execute(&mut *tx).await?;
+            }
+            sqlx::query(CLEANED).bind(spent.machine_uuid).execute(&mut *tx).await?;
+            Ok(())
+        })
+        .during("clean up after a removed computer")
+    }
+}

@@ -1,0 +1,38 @@
+//! Whose records an account reads: computers that are or were attached to it, and the service's reports about them.
+
+use domain::ids::UserAccountId;
+use domain::recorder::{Recorder, Recorders};
+use uuid::Uuid;
+
+use crate::error::{Corrupt, During, StoreError};
+use crate::row::parsed;
+use crate::{Store, probes};
+
+crate::row! {
+    pub(crate) struct RecorderRow {
+        machine_uuid: Uuid,
+        user_cuid: String,
+        is_service: bool,
+    }
+}
+
+impl TryFrom<RecorderRow> for Recorder {
+    type Error = Corrupt;
+
+    fn try_from(row: RecorderRow) -> Result<Self, Corrupt> {
+        Ok(Self { machine: row.machine_uuid.into(), identity: parsed("attachments.user_cuid", &row.user_cuid)? })
+    }
+}
+
+impl Store {
+    /// The computers that are or were attached to an account, and the chains on which the service reports about its identities.
+    pub async fn recorders_of_account(&self, account: &UserAccountId) -> Result<Recorders, StoreError> {
+        let rows = self.pool.probe_kept_all(probes::RECORDERS, &[account.as_str().into()]).await;
+        let mut recorders = Recorders::default();
+        for row in rows.during("list whose records an account reads")? {
+            let kind = if row.is_service { &mut recorders.service } else { &mut recorders.computers };
+            kind.push(row.try_into()?);
+        }
+        Ok(recorders)
+    }
+}

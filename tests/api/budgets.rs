@@ -1,0 +1,213 @@
+//! What senders may send of whom nobody knows anything, and how they are forgotten.
+
+use std::time::Duration;
+
+use domain::held::HoldReason;
+use domain::ids::MachineUuid;
+use serde_json::{Value, json};
+use statistics::contract::Scope;
+
+use crate::event::{Chain, Machine};
+use crate::world::{Answer, Credential, World, both};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A budget of so many events or bytes a day.
+async fn with_budget(world: World, events_per_day: u64, bytes_per_day: u64) -> World {
+    world
+        .restart_with(|settings| {
+            settings.events.unattached.events_per_day = events_per_day;
+            settings.events.unattached.bytes_per_day = bytes_per_day;
+        })
+        .await
+}
+
+/// A refusal because the budget is spent; gives the seconds until it may be tried again.
+#[track_caller]
+fn spent(answer: &Answer) -> u64 {
+    let refused = answer.refused(424, "temporarily_unavailable");
+    assert_eq!((&refused["reason"], &refused["retryable"]), (&json!("quota_exceeded"), &json!(true)));
+    answer.header("retry-after").unwrap().parse().unwrap()
+}
+
+fn malformed(n: u32) -> Value {
+    json!({ "n": n })
+}
+
+async fn attach(world: &World, machine: &Machine) {
+    let person = world.person("ada@example.com").await;
+    let code = world.device_code(machine).await.expect(200);
+    world.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
+}
+
+both! {
+    async fn a_computer_without_an_account_has_a_budget_of_events(world: World) {
+        let world = with_budget(world, 4, 0).await;
+        let (machine, other) = (world.machine().await, world.machine().await);
+        let mut chain = Chain::new(&machine);
+        for _ in 0..2 {
+            world.event(&machine, &chain.next()).await.receipt();
+        }
+        // What the log refuses costs nothing; what is held does, and so does a change of consent.
+        for _ in 0..6 {
+            let early = chain.peek_with(|event| event["seq"] = json!(9));
+            world.event(&machine, &early).await.refused(409, "chain_conflict");
+        }
+        world.event(&machine, &malformed(1)).await.held(HoldReason::MalformedEnvelope.as_str());
+        world.post("/api/v1/consent", &Credential::from(&machine), &json!({ "level": "full" })).await.expect(200);
+        let next = chain.next();
+        let seconds = spent(&world.event(&machine, &next).await);
+        assert!((1..=24 * 3600).contains(&seconds), "{seconds}");
+        spent(&world.event(&machine, &malformed(2)).await);
+        let change = json!({ "level": "off" });
+        spent(&world.post("/api/v1/consent", &Credential::from(&machine), &change).await);
+        // Reading costs nothing, and every computer has a budget of its own.
+        world.activity(&machine, "").await.expect(200);
+        world.event(&other, &Chain::new(&other).next()).await.receipt();
+
+        let world = world.restart().await;
+        spent(&world.event(&machine, &next).await);
+        world.advance(DAY);
+        world.event(&machine, &next).await.receipt();
+    }
+
+    async fn a_computer_without_an_account_has_a_budget_of_bytes(world: World) {
+        let world = with_budget(world, 0, 40_000).await;
+        let machine = world.machine().await;
+        let mut chain = Chain::new(&machine);
+        let large = |chain: &mut Chain| chain.next_with(|event| event["payload"]["content"] = json!("x".repeat(15_000)));
+        for _ in 0..2 {
+            world.event(&machine, &large(&mut chain)).await.receipt();
+        }
+        let third = large(&mut chain);
+        spent(&world.event(&machine, &third).await);
+        // Once it is attached, somebody answers for it.
+        attach(&world, &machine).await;
+        for event in [third, large(&mut chain), large(&mut chain)] {
+            world.event(&machine, &event).await.receipt();
+        }
+    }
+
+    async fn an_agent_that_nobody_claimed_has_a_budget(world: World) {
+        let world = with_budget(world, 2, 0).await;
+        let (_, agent) = world.unclaimed().await;
+        let (_, other) = world.unclaimed().await;
+        for n in 0..2 {
+            world.event(agent.clone(), &malformed(n)).await.held("unattributed");
+        }
+        spent(&world.event(agent, &malformed(2)).await);
+        world.event(other, &malformed(2)).await.held("unattributed");
+        // A claimed one acts for somebody.
+        let person = world.person("ada@example.com").await;
+        let claimed = world.agent_of(&person).await;
+        for n in 0..4 {
+            world.event(claimed.token.clone(), &malformed(n)).await.held("malformed_envelope");
+        }
+    }
+
+    async fn the_full_share_of_a_sender_costs_no_other_sender_a_held_event(world: World) {
+        let world = world.restart_with(|settings| {
+            settings.events.held.total_bytes = 1024 * 1024;
+            settings.events.unattached.bytes_per_day = 0;
+        }).await;
+        let (flood, other) = (world.machine().await, world.machine().await);
+        let large = |n: u32| json!({ "n": n, "padding": "x".repeat(50_000) });
+        let mut held = 0;
+        let refused = loop {
+            let answer = world.event(&flood, &large(held)).await;
+            if answer.status != 202 {
+                break answer;
+            }
+            held += 1;
+            assert!(held < 20, "nothing stops it");
+        };
+        let refused = refused.refused(424, "temporarily_unavailable");
+        assert_eq!((&refused["reason"], held), (&json!("held_quota_exceeded"), 5));
+        for n in 0..5 {
+            world.event(&other, &large(n)).await.held("malformed_envelope");
+        }
+        // What is held already needs no room, and what an operator discards makes some.
+        world.event(&flood, &large(0)).await.held("malformed_envelope");
+        let store = &world.server.house.store;
+        let filter = store::held::HeldFilter { sender: Some(store::held::Sender::Machine(uuid_of(&flood))), ..Default::default() };
+        let entry = store.held_list(&filter, 1).await.unwrap().remove(0);
+        assert!(store.held_discard(entry.id, world.clock().now()).await.unwrap());
+        world.event(&flood, &large(100)).await.held("malformed_envelope");
+        world.event(&flood, &large(101)).await.refused(424, "temporarily_unavailable");
+    }
+
+    async fn a_computer_that_was_never_attached_and_is_idle_is_forgotten_and_frees_its_identity(world: World) {
+        let person = world.person("ada@example.com").await;
+        let idle = world.machine().await;
+        let active = world.machine_of(&idle.user_cuid).await;
+        let attached = world.attached_machine(&person).await;
+        let event = Chain::new(&idle).next();
+        let recorded = event["event_id"].as_str().unwrap().parse().unwrap();
+        world.event(&idle, &event).await.receipt();
+        world.event(&idle, &malformed(1)).await.held("malformed_envelope");
+        world.event(&active, &malformed(1)).await.held("malformed_envelope");
+        world.post("/api/v1/consent", &Credential::from(&idle), &json!({ "level": "full" })).await.expect(200);
+        let code = world.device_code(&active).await.expect(200);
+        let code = code["user_code"].as_str().unwrap().to_owned();
+        let house = &world.server.house;
+        let purge = async || house.store.purge(world.clock().now(), &house.settings.janitor.purge).await.unwrap().machines;
+
+        world.advance(DAY * 29);
+        let present = [(uuid_of(&active), world.clock().now())];
+        house.store.machines_touch(&present, chrono::TimeDelta::zero()).await.unwrap();
+        assert_eq!(purge().await, 0);
+        let bytes = house.store.held_bytes().await.unwrap();
+        world.advance(DAY * 2);
+        assert_eq!(purge().await, 1);
+        world.activity(&idle, "").await.refused(401, "machine_unknown");
+        assert_eq!(house.store.held_bytes().await.unwrap(), bytes / 2, "what it held is gone, and nothing else");
+        assert!(house.store.machine_facts(uuid_of(&attached)).await.unwrap().is_some(), "whose computer it is decides");
+        assert_eq!(house.store.consent_rules(&idle.user_cuid.parse().unwrap()).await.unwrap(), []);
+
+        // What it recorded stays in the log, and nobody gets at it by its id.
+        let log = Scope { shown: recorders_of(&idle), ..Scope::default() };
+        assert_eq!(house.upstream.proof(&log, recorded).await.unwrap().status, 200);
+        let body = json!({ "user_cuid": idle.user_cuid, "machine_uuid": idle.uuid });
+        world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
+
+        // The identity is free: the next computer is the first.
+        let person = world.person("ada@example.com").await;
+        world.device_approve(&person.cookie, &code).await.refused(410, "code_consumed");
+        let code = world.device_code(&active).await.expect(200);
+        world.device_approve(&person.cookie, code["user_code"].as_str().unwrap()).await.expect(200);
+        let page = world.activity(person.cookie.clone(), "").await.expect(200);
+        assert_eq!(page["events"], json!([]));
+        // Detached computers are not among the forgotten.
+        world.delete(&format!("/api/v1/machines/{}", active.uuid), &person.cookie).await.expect(200);
+        world.advance(DAY * 31);
+        assert_eq!(purge().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_learn_what_a_sender_sent_to_the_others() {
+    let Some(world) = World::on_postgres().await else { return };
+    let world = with_budget(world, 3, 0).await;
+    let beside = world.beside().await;
+    let machine = world.machine().await;
+    let mut chain = Chain::new(&machine);
+    beside.event(&machine, &chain.next()).await.receipt();
+    for _ in 0..2 {
+        world.event(&machine, &chain.next()).await.receipt();
+    }
+    // A node that has not heard of the other yet takes one more, and learns of all when it writes that one.
+    world
+        .eventually("both nodes refuse", async || {
+            let answers = [world.event(&machine, &malformed(1)).await, beside.event(&machine, &malformed(1)).await];
+            answers.iter().all(|answer| answer.status == 424).then_some(())
+        })
+        .await;
+}
+
+fn uuid_of(machine: &Machine) -> MachineUuid {
+    machine.uuid.parse().unwrap()
+}
+
+fn recorders_of(machine: &Machine) -> domain::recorder::Recorders {
+    domain::recorder::Recorders::of_computer(uuid_of(machine), machine.user_cuid.parse().unwrap())
+}
