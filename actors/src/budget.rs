@@ -24,7 +24,7 @@ use store::budget::Spent;
 use store::held::Sender;
 use store::{Store, StoreError};
 
-use crate::periodic::{Pass, PassError};
+use crate::periodic::{Next, Pass, PassError};
 
 /// Senders in memory.
 const KNOWN_MAX: usize = 100_000;
@@ -178,9 +178,9 @@ pub struct BudgetKeeper(pub Budgets);
 impl Pass for BudgetKeeper {
     type Memory = ();
 
-    async fn run(&self, (): &mut ()) -> Result<bool, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("budget.pass");
-        self.0.settle().await.map(|()| false)
+        self.0.settle().await.map(|()| Next::AfterPause)
     }
 }
 

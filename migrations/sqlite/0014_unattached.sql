@@ -33,3 +33,6 @@ CREATE TABLE spent_machines (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX spent_machines_to_clean ON spent_machines (machine_uuid) WHERE user_cuid IS NOT NULL;
+
+-- Whether a computer was ever attached.
+CREATE INDEX attachments_by_machine ON attachments (machine_uuid);

@@ -96,7 +96,7 @@ pub async fn flood(to: SocketAddr, request: String) {
 }
 
 async fn send_all(mut stream: TcpStream, request: &str) {
-    let mut answer = [0; 16 * 1024];
+    let mut answer = vec![0; 16 * 1024];
     while stream.write_all(request.as_bytes()).await.is_ok() {
         if !stream.read(&mut answer).await.is_ok_and(|read| read > 0) {
             return;

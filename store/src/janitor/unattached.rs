@@ -48,10 +48,12 @@ impl Store {
 
     /// Removes some computers and spends their ids; their number.
     async fn spend_unattached(&self, before: Timestamp, rows_max: i64) -> Result<u64, StoreError> {
-        // A computer without a secret was detached by its owner. What a statement waited for is compared again with its new row.
-        const REMOVE: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT machine_uuid FROM machines
-                WHERE account_id IS NULL AND secret_hash IS NOT NULL AND last_seen_at < $1
-                ORDER BY last_seen_at LIMIT $2)
+        // A computer without a secret was detached by its owner; one whose attachment ended with the agent that approved it has a secret and
+        // a row in `attachments`. What a statement waited for is compared again with its new row.
+        const REMOVE: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT m.machine_uuid FROM machines m
+                WHERE m.account_id IS NULL AND m.secret_hash IS NOT NULL AND m.last_seen_at < $1
+                    AND NOT EXISTS (SELECT 1 FROM attachments a WHERE a.machine_uuid = m.machine_uuid)
+                ORDER BY m.last_seen_at LIMIT $2)
             AND account_id IS NULL AND secret_hash IS NOT NULL AND last_seen_at < $1
             RETURNING machine_uuid, user_cuid";
         const SPEND: &str =
