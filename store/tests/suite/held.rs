@@ -221,7 +221,7 @@ laws! {
         assert_eq!((quotas.sender_bytes(), roomy().sender_bytes()), (share, roomy().total_bytes / 100));
         let (flood, other) = (machine(world), machine(world));
         let quarter = usize::try_from(share / 4).unwrap();
-        let new = |sender: &Sender, n: usize| new_held(world, sender.clone(), &format!("{n:>quarter$}"), now());
+        let new = |sender: &Sender, n: usize| new_held(world, sender.clone(), &n.to_string().repeat(quarter / n.to_string().len()), now());
         let held = |outcome: &HeldOutcome| matches!(outcome, HeldOutcome::Held(_));
         let batch: Vec<NewHeld> = (0..6).map(|n| new(&flood, n)).chain([new(&other, 0)]).collect();
         let outcomes = store.held_insert(&batch, &quotas).await.unwrap();
