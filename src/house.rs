@@ -206,10 +206,7 @@ impl House {
         let signins = ground.signins(&mail, codes.clone());
         let providers = Providers::new(&settings.signin, &base_url, &clock).map_err(BuildError::Providers)?;
         let library = ground.library(&rag_url)?;
-        library.search.index().prepare().await.map_err(|error| match error {
-            PrepareError::Store(error) => BuildError::Store(error),
-            absent @ PrepareError::Absent(_) => BuildError::Knowledge(absent.to_string()),
-        })?;
+        library.search.index().prepare().await?;
         let hold = Handle::new("hold", settings.actors.of("hold"));
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
@@ -294,6 +291,15 @@ impl House {
             pipeline: library.pipeline,
             root,
         })))
+    }
+}
+
+impl From<PrepareError> for BuildError {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Store(error) => Self::Store(error),
+            absent @ PrepareError::Absent(_) => Self::Knowledge(absent.to_string()),
+        }
     }
 }
 

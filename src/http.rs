@@ -95,7 +95,7 @@ impl Route {
     }
 }
 
-/// Every route of the public listener (specification, *Endpoints* and *Authentication*).
+/// Every route of the public listener (`docs/protocol/README.md` and `docs/protocol/authentication.md`).
 pub fn routes() -> Vec<Route> {
     const NONE: Accepts = Accepts::NONE;
     const PERSON: Accepts = Accepts::ACCOUNT.or(Accepts::SESSION);

@@ -1,4 +1,4 @@
-//! What a key, or a person on their own page, may read and write in the knowledge API (decisions, section 13).
+//! What a key, or a person on their own page, may read and write in the knowledge API (`docs/decisions/0036-spaces.md` and `docs/decisions/0035-api-keys.md`).
 
 pub mod credential;
 

@@ -1,4 +1,4 @@
-//! How much of its plan an account has left (specification, *`UsageBar`*; decisions, section 10). API, summary and account page show the same.
+//! How much of its plan an account has left (`docs/protocol/account.md#usage-bar` and `docs/decisions/0027-usage-metering.md`). API, summary and account page show the same.
 
 use actors::Trouble;
 use domain::ids::UserAccountId;

@@ -162,7 +162,8 @@ fn every_test_that_a_document_names_exists() {
         // `file.rs::name`, and `::name` for another of the same file.
         let mut file = String::new();
         for code in text.split('`').skip(1).step_by(2) {
-            let Some((of, name)) = code.split_once("::").filter(|(of, _)| of.is_empty() || of.ends_with(".rs")) else {
+            let is_source = |of: &str| Path::new(of).extension().is_some_and(|extension| extension == "rs");
+            let Some((of, name)) = code.split_once("::").filter(|(of, _)| of.is_empty() || is_source(of)) else {
                 continue;
             };
             if !of.is_empty() {

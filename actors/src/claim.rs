@@ -1,4 +1,4 @@
-//! Registration and claim of agents (specification, *Registration (agent claim)*; decisions, section 5).
+//! Registration and claim of agents (`docs/protocol/agents.md#registration-states` and `docs/decisions/0014-claims-of-agents.md`).
 //!
 //! [`Claims`] is what HTTP talks to; behind it lives one [`ClaimCeremony`] per registration that somebody is busy with, which
 //! serialises whatever happens to it:

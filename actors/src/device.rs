@@ -1,5 +1,5 @@
-//! Device codes: how a computer is attached to a person's account (specification, *Device code (computer attachment)*; RFC 8628;
-//! decisions, sections 3 and 4).
+//! Device codes: how a computer is attached to a person's account (`docs/protocol/computers.md#device-flow`,
+//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`; RFC 8628).
 //!
 //! [`DeviceCodes`] is what HTTP talks to; behind it lives one [`DevicePoller`] per device code that somebody polls or answers:
 //!

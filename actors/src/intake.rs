@@ -1,4 +1,4 @@
-//! Event intake: every event is forwarded, held, or answered by the statistics service (specification, *Event intake*).
+//! Event intake: every event is forwarded, held, or answered by the statistics service (`docs/protocol/events.md#intake`).
 //!
 //! 1. The task of the connection reads the body strictly, hashes it, and judges it by what the sender's credential says
 //!    (`domain::held`).

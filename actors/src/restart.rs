@@ -265,7 +265,7 @@ mod tests {
     }
 
     proptest! {
-        /// Promise 10.
+        /// `docs/promises.md#p10-the-restart-policy-is-exact`
         #[test]
         fn restarts_stay_inside_every_window_and_delays_inside_their_bounds(
             settings in any_settings(),

@@ -1,4 +1,4 @@
-//! Signing people in (decisions, sections 2 and 3; the rules are in [`domain::signin`]).
+//! Signing people in (`docs/decisions/0007-sign-in-without-passwords.md` and `docs/decisions/0002-secrets-at-rest.md`; the rules are in [`domain::signin`]).
 //!
 //! 1. A browser asks for a code. It is given a ticket, and the code goes to the address, whether somebody has an account there or not:
 //!    nobody learns from here who has one.

@@ -1,4 +1,4 @@
-//! Account, usage, agents, sessions and keys (specification, *Account and usage*).
+//! Account, usage, agents, sessions and keys (`docs/protocol/account.md`).
 
 use domain::ids::{ApiKeyId, RegistrationId, SessionId};
 use http::Method;

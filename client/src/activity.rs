@@ -1,4 +1,4 @@
-//! Activity and audit (specification, *Activity and audit*).
+//! Activity and audit (`docs/protocol/audit.md`).
 
 use bytes::Bytes;
 use domain::ids::EventId;

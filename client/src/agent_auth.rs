@@ -1,4 +1,4 @@
-//! Agents register, are claimed, and exchange what they have for tokens (specification, *Agent auth*).
+//! Agents register, are claimed, and exchange what they have for tokens (`docs/protocol/agents.md`).
 
 use domain::secret::Secret;
 use http::Method;

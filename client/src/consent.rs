@@ -1,4 +1,4 @@
-//! Consent levels (specification, *Consent*).
+//! Consent levels (`docs/protocol/consent.md`).
 
 use domain::ids::MachineUuid;
 use domain::lane::Lane;

@@ -1,4 +1,4 @@
-//! Computers register and are attached (specification, *Device attachment*).
+//! Computers register and are attached (`docs/protocol/computers.md`).
 
 use domain::ids::MachineUuid;
 use domain::secret::Secret;

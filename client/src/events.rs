@@ -1,4 +1,4 @@
-//! Events (specification, *Events*).
+//! Events (`docs/protocol/events.md`).
 
 use bytes::Bytes;
 use http::Method;

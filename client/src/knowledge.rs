@@ -1,4 +1,4 @@
-//! Spaces, batches, search, settings and memories (specification, *Knowledge API*). The client shows a key as its bearer.
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`). The client shows a key as its bearer.
 
 use bytes::Bytes;
 use domain::filter::FilterSettings;

@@ -1,4 +1,4 @@
-//! Polling at the pace that the server asks for (RFC 8628, section 3.5; specification, *Limits*).
+//! Polling at the pace that the server asks for (`docs/protocol/limits.md`; RFC 8628, section 3.5).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The stream of a batch, joined again where it broke off (specification, *Batch-add stream*; decisions, section 13).
+//! The stream of a batch, joined again where it broke off (`docs/protocol/batches.md#stream` and `docs/decisions/0040-batches-and-streams.md`).
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Strict JSON in, RFC 8785 bytes out (decisions, section 6).
+//! Strict JSON in, RFC 8785 bytes out (`docs/decisions/0015-strict-json-and-canonical-bytes.md`).
 //!
 //! Canonicalisers silently round large integers, and common parsers silently keep the last of two equal keys: both would
 //! let two different events share a hash. So a text is refused here unless its canonical form loses nothing that a

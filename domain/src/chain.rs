@@ -1,4 +1,4 @@
-//! The position law of hash chains (decisions, section 6).
+//! The position law of hash chains (`docs/decisions/0016-chain-position.md`).
 //!
 //! A chain is (`machine_id`, `agent_id`, `chain_epoch`); within it `seq` is dense from 0 and `prev` is the previous
 //! event's `self`, `GENESIS` exactly at `seq` 0. A new epoch is greater than every earlier one of its machine and agent,

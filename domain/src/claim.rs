@@ -1,5 +1,5 @@
-//! Registrations of agents and the attempts by which people claim them (specification, *Registration (agent claim)*;
-//! decisions, section 5). Pure: these functions say what may happen, the actors make it happen.
+//! Registrations of agents and the attempts by which people claim them (`docs/protocol/agents.md#registration-states`
+//! and `docs/decisions/0014-claims-of-agents.md`). Pure: these functions say what may happen, the actors make it happen.
 
 use std::fmt;
 use std::str::FromStr;

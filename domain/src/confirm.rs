@@ -1,5 +1,5 @@
 //! The credential with which a person's decision was made: an agent that is confirmed, a computer that is approved or denied
-//! (decisions, section 16).
+//! (`docs/decisions/0054-fresh-sign-in-for-claims-and-keys.md`).
 
 use crate::ids::RegistrationId;
 

@@ -1,4 +1,4 @@
-//! Consent levels, and which of several recorded levels holds (decisions, section 10).
+//! Consent levels, and which of several recorded levels holds (`docs/decisions/0025-effective-consent-level.md`).
 
 pub mod change;
 

@@ -1,4 +1,4 @@
-//! The event envelope (specification, *Event envelope*) and its seal.
+//! The event envelope (`docs/protocol/events.md#event-envelope`) and its seal.
 //!
 //! [`Sealed::open`] is the door: bytes go in, and what comes out is typed, canonical and hashed once. The seal is
 //! `self` = SHA-256 of the RFC 8785 bytes of the envelope without the member `hash_chain.self`; `prev` is inside, so links

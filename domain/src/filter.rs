@@ -1,5 +1,5 @@
 //! What new content has to be like before it is kept: an account's filter settings, and what was decided about one item
-//! (specification, *Knowledge API*, `PUT /v1/settings`; decisions, section 13).
+//! (`docs/protocol/knowledge.md#filter-settings` and `docs/decisions/0044-content-filter.md`).
 //!
 //! The include and exclude lists are applied by [`Rules`]; whoever asks a language model stands a floor above.
 

@@ -1,4 +1,4 @@
-//! Forward or hold: the one order of checks (decisions, section 8).
+//! Forward or hold: the one order of checks (`docs/decisions/0018-forward-or-hold.md`).
 //!
 //! The specification's table of errors gives events no 400: whatever an authenticated sender posts is forwarded, held, or
 //! answered by the statistics service. The first check that fails names the reason.

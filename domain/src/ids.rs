@@ -12,7 +12,7 @@ use uuid::Uuid;
 #[error("expected {0}")]
 pub struct InvalidId(&'static str);
 
-/// Lowercase hex in the 8-4-4-4-12 layout, version 7, variant 8, 9, a or b (specification, *Resources*).
+/// Lowercase hex in the 8-4-4-4-12 layout, version 7, variant 8, 9, a or b (`docs/protocol/conventions.md#identifiers`).
 fn parse_uuid_v7(text: &str) -> Result<Uuid, InvalidId> {
     const WHAT: InvalidId = InvalidId("a lowercase UUIDv7");
     let hyphenated = text.len() == 36 && !text.bytes().any(|byte| byte.is_ascii_uppercase());

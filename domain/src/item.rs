@@ -1,4 +1,4 @@
-//! What became of one item of a batch (decisions, section 13).
+//! What became of one item of a batch (`docs/decisions/0040-batches-and-streams.md`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Pages and notes that the knowledge API keeps, and what makes two of them the same (decisions, section 13).
+//! Pages and notes that the knowledge API keeps, and what makes two of them the same (`docs/decisions/0041-duplicates.md`).
 
 mod note;
 

@@ -1,4 +1,4 @@
-//! The event registry: which types there are, in which lane, with which payload (decisions, section 7).
+//! The event registry: which types there are, in which lane, with which payload (`docs/decisions/0017-event-registry.md`).
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Signing in with a mailed code (decisions, section 3): how codes look, how long they work, and how many tries they bear.
+//! Signing in with a mailed code (`docs/decisions/0007-sign-in-without-passwords.md`): how codes look, how long they work, and how many tries they bear.
 //!
 //! A browser that asks for a code keeps a *ticket*, a secret of its own: the code works only together with it, so a code that was
 //! overheard or talked out of somebody opens nothing elsewhere.

@@ -1,4 +1,4 @@
-//! Spaces: where memories are put, and who may read and write there (decisions, section 13).
+//! Spaces: where memories are put, and who may read and write there (`docs/decisions/0036-spaces.md`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Addresses of web pages, as people paste them and as servers redirect to them (decisions, section 13).
+//! Addresses of web pages, as people paste them and as servers redirect to them (`docs/decisions/0041-duplicates.md` and `docs/decisions/0042-fetching-rules.md`).
 //!
 //! One parser, the URL standard's, reads an address for everything that follows: what is judged is what is fetched. The standard turns
 //! every way of writing an IPv4 address (decimal, octal, hexadecimal, short, full-width) into the usual one, so nobody below has to.

@@ -1,4 +1,4 @@
-//! Words as they are searched for: lower case, without accents, cut to their stems (decisions, section 13).
+//! Words as they are searched for: lower case, without accents, cut to their stems (`docs/decisions/0037-absolute-similarity.md`).
 //!
 //! What is stored and what is asked go through the same function, on both databases, so that they always meet.
 

@@ -1,5 +1,5 @@
 //! Vectors for chunks that have none of the model in use: they were kept while it was away, or it has replaced another
-//! (decisions, section 13).
+//! (`docs/decisions/0039-bundled-embedding-model.md`).
 
 use store::{Store, StoreError};
 

@@ -1,4 +1,4 @@
-//! From text to vectors whose angles say how close two meanings are (decisions, section 13).
+//! From text to vectors whose angles say how close two meanings are (`docs/decisions/0039-bundled-embedding-model.md`).
 //!
 //! Three providers: the model inside this program, an OpenAI-compatible endpoint, or none. Whatever the provider, a vector has length
 //! 1 and belongs to a [`ModelId`]; vectors of different models are not comparable.

@@ -1,4 +1,4 @@
-//! From the bytes of a page or a file to Markdown (decisions, section 13).
+//! From the bytes of a page or a file to Markdown (`docs/decisions/0043-extraction-process.md`).
 //!
 //! 1. `charset` turns bytes into text, believing what proves itself over what is claimed.
 //! 2. `html` finds the main content of a page and writes it as Markdown; `pdf` reads the text of a PDF; `text` takes plain text and

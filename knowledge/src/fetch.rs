@@ -1,4 +1,4 @@
-//! Fetching of web pages, for servers that must not be led where only they can go (decisions, section 13).
+//! Fetching of web pages, for servers that must not be led where only they can go (`docs/decisions/0042-fetching-rules.md`).
 //!
 //! The way of a page, anew for each redirect:
 //!

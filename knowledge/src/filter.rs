@@ -1,4 +1,4 @@
-//! Whether new content is what an account wants to keep (decisions, section 13).
+//! Whether new content is what an account wants to keep (`docs/decisions/0044-content-filter.md`).
 //!
 //! A language model decides, when the operator has named one: any endpoint that speaks the chat protocol of `OpenAI`. It is shown a text that
 //! anybody may have written, so it has no power but to say a verdict: what else it answers is thrown away, and only categories that the

@@ -1,4 +1,4 @@
-//! From one item of a batch to what is kept of it: fetched, read, judged, cut into passages, and those into vectors (decisions, section 13).
+//! From one item of a batch to what is kept of it: fetched, read, judged, cut into passages, and those into vectors (`docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0041-duplicates.md`).
 //!
 //! Nothing is written here. Whoever works on a batch commits what this gives, so an item may be prepared twice and is kept once.
 

@@ -1,4 +1,4 @@
-//! An account as its owner and the owner's agents see it (specification, *Account summary* and *`AccountComputers`*).
+//! An account as its owner and the owner's agents see it (`docs/protocol/account.md#summary` and `docs/protocol/account.md#computers`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Activity, read through from the statistics service (specification, *Activity and audit*).
+//! Activity, read through from the statistics service (`docs/protocol/audit.md`).
 
 use std::collections::BTreeMap;
 

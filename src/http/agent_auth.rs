@@ -1,4 +1,4 @@
-//! Agents register, start claims, poll for tokens and give them back (specification, *Agent auth*; RFC 6749, 7009, 7523).
+//! Agents register, start claims, poll for tokens and give them back (`docs/protocol/agents.md`; RFC 6749, 7009, 7523).
 
 use actors::claim::{
     CompleteError, Confirmer, ExchangeError, Registered, RegisteredVariant, StartError, StartedClaim, Tokens,

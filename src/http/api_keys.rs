@@ -1,4 +1,4 @@
-//! Keys of the knowledge API (decisions, section 13).
+//! Keys of the knowledge API (`docs/decisions/0035-api-keys.md`).
 
 use std::collections::HashSet;
 

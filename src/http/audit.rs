@@ -1,4 +1,4 @@
-//! Audit proofs and the log's public face (specification, *Activity and audit*; decisions, section 9).
+//! Audit proofs and the log's public face (`docs/protocol/audit.md` and `docs/decisions/0024-merkle-tree-and-proofs.md`).
 
 use axum::extract::State;
 use domain::ids::EventId;

@@ -1,4 +1,4 @@
-//! Who is asking (specification, *Authentication*; decisions, section 2).
+//! Who is asking (`docs/protocol/authentication.md` and `docs/decisions/0004-one-credential-per-request.md` and `docs/decisions/0005-same-origin-rule-for-cookies.md`).
 //!
 //! A request has one credential: with an `Authorization` header the cookie is ignored. A handler that wants to know takes a
 //! [`Caller`]; which kinds it can meet is the route table's to say, and everything else ends here with 401.

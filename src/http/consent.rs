@@ -1,4 +1,4 @@
-//! Consent: how much may be recorded (specification, *Consent*; decisions, section 10).
+//! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0026-consent-outbox.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Computers are attached by device code (specification, *Device attachment*; RFC 8628).
+//! Computers are attached by device code (`docs/protocol/computers.md`; RFC 8628).
 
 use actors::device::{AnswerError, Poll, StartError};
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! Every error that a client can see: one code, one status, one shape (specification, *Errors*).
+//! Every error that a client can see: one code, one status, one shape (`docs/protocol/errors.md`).
 //!
 //! The body is `{error: <code>, …}`. Where something could not be done right now it is always 424
 //! `{error: temporarily_unavailable, retryable: true, reason}` with `Retry-After`, made in this one place.
@@ -17,7 +17,7 @@ use store::StoreError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the codes are the specification's words and documented there")]
 pub enum Code {
-    // specification, *Errors*
+    // docs/protocol/errors.md
     InvalidRequest,
     UnsupportedIdentityType,
     ExpiredToken,
@@ -61,7 +61,7 @@ pub enum Code {
     PayloadTooLarge,
     UnsupportedContentEncoding,
     UnsupportedMediaType,
-    // the knowledge API, whose codes are all ours (decisions, section 13)
+    // the knowledge API, whose codes are all ours (`docs/decisions/0034-errors-of-the-knowledge-api.md`)
     SpaceForbidden,
     InsufficientScope,
     RateLimited,

@@ -1,4 +1,4 @@
-//! Event intake (specification, *Events*; decisions, section 8).
+//! Event intake (`docs/protocol/events.md` and `docs/decisions/0018-forward-or-hold.md` and `docs/decisions/0021-refusals-outside-the-error-table.md`).
 
 use actors::intake::{Sender, Verdict};
 use axum::extract::State;

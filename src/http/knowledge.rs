@@ -1,4 +1,4 @@
-//! The knowledge API (specification, *Knowledge API*; decisions, section 13).
+//! The knowledge API (`docs/protocol/knowledge.md` and `docs/decisions/0035-api-keys.md` and `docs/decisions/0036-spaces.md`).
 //!
 //! Every request has a key, `Authorization: Bearer ak_…`. What the key may do and where is [`Reader`]'s to say, for keys and for people
 //! on their pages alike.

@@ -1,4 +1,4 @@
-//! Computers register and are detached (decisions, section 3).
+//! Computers register and are detached (`docs/decisions/0008-registration-of-computers.md`).
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};

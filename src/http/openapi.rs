@@ -1,4 +1,4 @@
-//! The machine-readable description of both surfaces: OpenAPI 3.1.0, version 1.0.0 (specification, *Versioning* 5).
+//! The machine-readable description of both surfaces: OpenAPI 3.1.0, version 1.0.0 (`docs/protocol/conventions.md#versioning`).
 //!
 //! It is put together from three truths. The route table says which operations there are and which credentials each takes; the types of
 //! the crate `wire` say what bodies look like; the lists in this folder say what each operation is for, and with which of our
@@ -170,12 +170,12 @@ impl Schemas {
     }
 }
 
-/// Without the places of the specification that our own documentation names.
+/// Without the citations of documents, which are relative to the source.
 fn for_strangers(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
             if let Some(Value::String(text)) = members.get_mut("description")
-                && let Some((what, rest)) = text.split_once(" (specification")
+                && let Some((what, rest)) = text.split_once(" (`docs/")
                 && let Some((_, rest)) = rest.split_once(')')
             {
                 *text = format!("{what}{rest}");

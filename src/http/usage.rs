@@ -1,4 +1,4 @@
-//! How much is left (specification, *Account and usage*).
+//! How much is left (`docs/protocol/account.md`).
 
 use axum::extract::State;
 use axum::response::IntoResponse;

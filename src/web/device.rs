@@ -1,4 +1,4 @@
-//! The page on which a person attaches a computer (specification, *Device code (computer attachment)*; RFC 8628, sections 3.3 and 5.4).
+//! The page on which a person attaches a computer (`docs/protocol/computers.md#device-flow`; RFC 8628, sections 3.3 and 5.4).
 //!
 //! 1. A code is typed, or comes with the link. Looking it up changes nothing but the count of wrong codes, and the page never answers by
 //!    itself. A link that may come from a foreign page is not looked up before a person says so: it could use up their guesses.

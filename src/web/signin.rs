@@ -1,4 +1,4 @@
-//! The pages on which a person signs in and out (decisions, section 3).
+//! The pages on which a person signs in and out (`docs/decisions/0007-sign-in-without-passwords.md`).
 //!
 //! 1. An address is typed. Whether somebody has an account there cannot be seen from any answer.
 //! 2. A code comes by mail; it works only in this browser, which keeps a ticket for it.

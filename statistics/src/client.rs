@@ -1,4 +1,4 @@
-//! The client of an external statistics service (decisions, sections 8 and 9).
+//! The client of an external statistics service (`docs/decisions/0022-statistics-service-contract.md`).
 //!
 //! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else of what a client sent. The
 //! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes

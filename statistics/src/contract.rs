@@ -1,4 +1,4 @@
-//! The contract between attache and a statistics service, the embedded one or one behind HTTP (decisions, section 9).
+//! The contract between attache and a statistics service, the embedded one or one behind HTTP (`docs/decisions/0022-statistics-service-contract.md`).
 //!
 //! Both sides speak it: the door and the actors ask, [`crate::log`] and [`crate::client`] answer. What the service answers
 //! to a sender is passed on as it came: [`Passed`] holds the very bytes.

@@ -1,4 +1,4 @@
-//! What the log commits to of each event: its leaf (decisions, section 9).
+//! What the log commits to of each event: its leaf (`docs/decisions/0024-merkle-tree-and-proofs.md`).
 
 use std::borrow::Cow;
 

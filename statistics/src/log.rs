@@ -1,4 +1,4 @@
-//! The embedded statistics service: an append-only log of events with a Merkle tree over it (decisions, section 9).
+//! The embedded statistics service: an append-only log of events with a Merkle tree over it (`docs/decisions/0023-embedded-log.md` and `docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
 //! 1. [`Log::append`] takes a group of events in one transaction: what was taken before has its receipt again, the rest must continue
 //!    its chain. The receipt is given after the commit.

@@ -1,4 +1,4 @@
-//! Audit proofs, and how a third party verifies one: offline, with the proof and a pinned key (decisions, section 9).
+//! Audit proofs, and how a third party verifies one: offline, with the proof and a pinned key (`docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
 //! Each step rests on the one before:
 //!

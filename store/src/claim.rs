@@ -1,4 +1,4 @@
-//! Registrations of agents and the attempts to claim them (decisions, section 5; the rules are in [`domain::claim`]).
+//! Registrations of agents and the attempts to claim them (`docs/decisions/0014-claims-of-agents.md`; the rules are in [`domain::claim`]).
 //!
 //! Whatever changes a registration begins by writing its `changed_at`: that locks the row, so that everything after it is
 //! decided on what is true, and it tells other processes to read the registration again.

@@ -1,4 +1,4 @@
-//! The levels that people, agents and computers set (decisions, sections 10 and 16).
+//! The levels that people, agents and computers set (`docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0053-persons-level-is-the-upper-bound.md`).
 
 use domain::consent::change::{ConsentChange, after};
 use domain::consent::{ConsentLevel, ConsentRule};

@@ -1,4 +1,4 @@
-//! Device codes: how a computer is attached to the account of whoever approves (decisions, sections 3 and 4).
+//! Device codes: how a computer is attached to the account of whoever approves (`docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 
 use chrono::TimeDelta;
 use domain::Timestamp;

@@ -1,4 +1,4 @@
-//! Events that were acknowledged but not forwarded (decisions, section 8).
+//! Events that were acknowledged but not forwarded (`docs/decisions/0020-held-events.md`).
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
 //! long as it is held, and not at all where the person did not consent to it. The row of `held_totals` is written first by
@@ -227,7 +227,7 @@ pub enum HeldScope {
     Account(UserAccountId),
 }
 
-/// An entry of `unclassified` (specification, *Unclassified held-event entry*).
+/// An entry of `unclassified` (`docs/protocol/events.md#unclassified-entries`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unclassified {
     /// `event_id`.

@@ -1,4 +1,4 @@
-//! Computers: their secrets, the identity that lives on them, and the account that they are attached to (decisions, section 3).
+//! Computers: their secrets, the identity that lives on them, and the account that they are attached to (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 
 use chrono::TimeDelta;
 use domain::Timestamp;
@@ -259,7 +259,7 @@ impl Store {
 }
 
 /// Attaches a computer within a transaction that the caller holds and must roll back unless the outcome is
-/// [`Attach::Attached`]. The order of the refusals is fixed (decisions, section 3).
+/// [`Attach::Attached`]. The order of the refusals is fixed (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 macro_rules! attach_machine {
     ($tx:ident, $machine:expr, $account:expr, $now:expr) => {
         async {

@@ -1,4 +1,4 @@
-//! Pages and notes that are kept (decisions, section 13).
+//! Pages and notes that are kept (`docs/decisions/0041-duplicates.md`).
 //!
 //! All memories of an account stand on its *shelf*. Whoever changes one writes the shelf's row first and thereby gets the number
 //! of the change: changes of one account happen one after the other, and whoever keeps an index of them follows the numbers

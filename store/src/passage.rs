@@ -1,4 +1,4 @@
-//! Passages: the chunks that memories are cut into, and what finds them (decisions, section 13).
+//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0037-absolute-similarity.md` and `docs/decisions/0038-vector-search.md`).
 //!
 //! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector, of which whoever searches
 //! keeps an index in memory and follows the shelf's changes ([`follow`]), or leaves the comparing to the database ([`near`]). What was found is read here, in the scope of who asks.

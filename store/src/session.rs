@@ -1,4 +1,4 @@
-//! Signed-in browsers (decisions, section 2).
+//! Signed-in browsers (`docs/decisions/0007-sign-in-without-passwords.md`).
 
 use domain::Timestamp;
 use domain::ids::{Email, PersonId, SessionId, UserAccountId};

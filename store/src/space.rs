@@ -1,4 +1,4 @@
-//! Spaces and who may do what there (decisions, section 13).
+//! Spaces and who may do what there (`docs/decisions/0036-spaces.md`).
 
 use domain::Timestamp;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};

@@ -1,4 +1,4 @@
-//! Access tokens and the keys that sign identity assertions (decisions, section 2).
+//! Access tokens and the keys that sign identity assertions (`docs/decisions/0003-access-tokens-and-assertions.md`).
 
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::SecretHash;

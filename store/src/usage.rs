@@ -1,4 +1,4 @@
-//! What was used, day by day, and how far that has been counted (decisions, section 10).
+//! What was used, day by day, and how far that has been counted (`docs/decisions/0027-usage-metering.md`).
 
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;

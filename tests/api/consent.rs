@@ -1,4 +1,4 @@
-//! Consent (specification, *Consent*; decisions, section 10).
+//! Consent (`docs/protocol/consent.md` and `docs/decisions/0025-effective-consent-level.md` and `docs/decisions/0026-consent-outbox.md`).
 
 use std::path::Path;
 use std::time::Duration;

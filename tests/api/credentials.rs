@@ -1,4 +1,4 @@
-//! The matrix of endpoint × credential (specification, *Authentication*), generated from the table that the router is built from.
+//! The matrix of endpoint × credential (`docs/protocol/authentication.md`), generated from the table that the router is built from.
 
 use attache::http::{Accepts, routes};
 use reqwest::Method;

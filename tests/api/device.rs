@@ -1,4 +1,5 @@
-//! Specification, *Device attachment*: every row of its endpoints, states and errors, and what decisions, sections 3 and 4 add.
+//! Every row of `docs/protocol/computers.md`: endpoints, states and errors; and the order of checks of
+//! `docs/decisions/0009-order-of-approval-checks.md`.
 
 use std::time::Duration;
 

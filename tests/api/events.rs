@@ -1,4 +1,4 @@
-//! Specification, *Events*: forwarded, held, refused, resent (decisions, sections 6 to 8).
+//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0015-strict-json-and-canonical-bytes.md` and `docs/decisions/0016-chain-position.md` and `docs/decisions/0017-event-registry.md` and `docs/decisions/0018-forward-or-hold.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The guide endpoints and the guides (specification, *Guide endpoints*; decisions, section 11).
+//! The guide endpoints and the guides (`docs/protocol/guides.md` and `docs/decisions/0029-guides-from-templates.md` and `docs/decisions/0031-guide-endpoints-and-discovery.md`).
 
 mod walk;
 

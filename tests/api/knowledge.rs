@@ -1,4 +1,4 @@
-//! The knowledge API, black box: every row of its tables and every limit (decisions, section 13).
+//! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0034-errors-of-the-knowledge-api.md` and `docs/decisions/0040-batches-and-streams.md`).
 
 mod batch;
 mod errors;

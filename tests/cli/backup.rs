@@ -163,10 +163,12 @@ async fn a_backup_of_an_older_version_is_brought_up_to_date_when_it_is_restored(
     drop(server);
     home.run(&["backup", "create", "backup"]).said();
     let backup = home.dir.path().join("backup");
-    // The newest change of the tables is undone.
-    let facts = backup.join("attache.db");
-    flow::change_rows(&facts, "DELETE FROM _sqlx_migrations WHERE version = 12").await;
-    flow::change_tables(&facts, "DROP TABLE space_chunks").await;
+    // The newest change of the tables of each database is undone.
+    for (file, version) in [("attache.db", 18), ("statistics.db", 5)] {
+        let database = backup.join(file);
+        flow::change_rows(&database, &format!("DELETE FROM _sqlx_migrations WHERE version = {version}")).await;
+        flow::change_tables(&database, "DROP TABLE installation").await;
+    }
     forge(&backup);
     home.run(&["backup", "verify", "backup"]).refused(1, &["made by an older version", "attache backup restore"]);
     let other = Home::new();

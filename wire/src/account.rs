@@ -1,4 +1,4 @@
-//! An account as its owner and the owner's agents see it (specification, *Account summary*, *`AccountComputers`*; decisions, sections 3 and 13).
+//! An account as its owner and the owner's agents see it (`docs/protocol/account.md#summary` and `docs/protocol/account.md#computers` and `docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0035-api-keys.md`).
 
 use std::collections::BTreeMap;
 

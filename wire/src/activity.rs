@@ -1,4 +1,4 @@
-//! Activity and audit (specification, *Activity and audit*). The bodies are the statistics service's; these are the shapes of the embedded one.
+//! Activity and audit (`docs/protocol/audit.md`). The bodies are the statistics service's; these are the shapes of the embedded one.
 
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct ActivityPage {
     pub upstream: Map<String, Value>,
 }
 
-/// A held event (specification, *Unclassified held-event entry*); `null` is what its bytes did not name.
+/// A held event (`docs/protocol/events.md#unclassified-entries`); `null` is what its bytes did not name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Unclassified {
     /// Its id.

@@ -1,4 +1,4 @@
-//! Agents register, are claimed, and exchange what they have for tokens (specification, *Agent auth*).
+//! Agents register, are claimed, and exchange what they have for tokens (`docs/protocol/agents.md`).
 
 use domain::Timestamp;
 use domain::ids::RegistrationId;
@@ -34,7 +34,7 @@ pub enum RegistrationRequest {
     },
 }
 
-/// A registration (specification, *Registration result*).
+/// A registration (`docs/protocol/agents.md#identity`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationResult {
     /// The agent's id.
@@ -77,7 +77,7 @@ pub enum RegistrationVariant {
     },
 }
 
-/// What an agent shows to its person (specification, *`AgentClaim`*).
+/// What an agent shows to its person (`docs/protocol/agents.md#agentclaim`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentClaim {
     /// Six digits.
@@ -154,7 +154,7 @@ pub struct RevokeRequest {
     pub token_type_hint: Option<String>,
 }
 
-/// What an exchange gave (specification, *Token result*).
+/// What an exchange gave (`docs/protocol/agents.md#token`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenResult {
     /// The bearer of the agent API.

@@ -1,4 +1,4 @@
-//! Consent levels (specification, *Consent*).
+//! Consent levels (`docs/protocol/consent.md`).
 
 use domain::consent::{Author, ConsentLevel};
 use domain::ids::{MachineUuid, UserCuid};
@@ -25,7 +25,7 @@ pub enum ConsentAnswer {
     },
 }
 
-/// A level that was set (specification, *Consent record*).
+/// A level that was set (`docs/protocol/consent.md#consent-record`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentRecord {
     /// Whose.

@@ -1,4 +1,4 @@
-//! Computers register and are attached to an account (specification, *Device attachment*; RFC 8628; decisions, section 3).
+//! Computers register and are attached to an account (`docs/protocol/computers.md` and `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
 use domain::Timestamp;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
@@ -56,7 +56,7 @@ pub struct CodeRequest {
     pub machine_uuid: MachineUuid,
 }
 
-/// What a computer polls with, and what it shows (specification, *Device code result*).
+/// What a computer polls with, and what it shows (`docs/protocol/computers.md#device-code`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceCodeResult {
     /// What it polls with.

@@ -1,4 +1,4 @@
-//! Errors (specification, *Errors*; decisions, section 13).
+//! Errors (`docs/protocol/errors.md` and `docs/decisions/0034-errors-of-the-knowledge-api.md` and `docs/decisions/0021-refusals-outside-the-error-table.md`).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

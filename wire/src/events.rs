@@ -1,4 +1,4 @@
-//! Events and what becomes of them (specification, *Event envelope*, *Events*). The envelope itself is
+//! Events and what becomes of them (`docs/protocol/events.md#event-envelope` and `docs/protocol/events.md`). The envelope itself is
 //! [`domain::envelope`], since its bytes are what is hashed.
 
 use domain::chain::Position;
@@ -30,7 +30,7 @@ pub enum SubmitResult {
     },
 }
 
-/// 409 and 422 of the embedded statistics service: the event is not the chain's next one (decisions, section 6).
+/// 409 and 422 of the embedded statistics service: the event is not the chain's next one (`docs/decisions/0016-chain-position.md` and `docs/decisions/0017-event-registry.md`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChainRefusal {
     /// `chain_conflict`, `chain_broken` or `event_id_conflict`.
@@ -52,7 +52,7 @@ pub struct Registry {
     pub event_types: Vec<EventType>,
 }
 
-/// A registered event type (decisions, section 7).
+/// A registered event type (`docs/decisions/0016-chain-position.md` and `docs/decisions/0017-event-registry.md`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventType {
     /// Its name.

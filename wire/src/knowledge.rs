@@ -1,4 +1,4 @@
-//! Spaces, batches, search, settings and memories (specification, *Knowledge API*; decisions, section 13).
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0036-spaces.md`).
 
 use domain::Timestamp;
 use domain::filter::FilterSettings;
@@ -62,7 +62,7 @@ pub struct Spaces {
     pub spaces: Vec<Space>,
 }
 
-/// Where memories are put (specification, *Space*).
+/// Where memories are put (`docs/protocol/knowledge.md#spaces`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Space {
@@ -133,7 +133,7 @@ pub struct SearchResults {
     pub results: Vec<SearchResult>,
 }
 
-/// A document that was found (specification, *Search result*).
+/// A document that was found (`docs/protocol/knowledge.md#search`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchResult {

@@ -1,7 +1,7 @@
 //! The bodies of both HTTP surfaces, as they go over the wire: what handlers answer with, what clients send and read, and what the
 //! machine-readable description describes. One truth for the three of them; no IO and no behaviour.
 //!
-//! Reading is tolerant: clients ignore members that they do not know (specification, *Versioning* 3). Writing is exact: what is absent is
+//! Reading is tolerant: clients ignore members that they do not know (`docs/protocol/conventions.md#versioning`). Writing is exact: what is absent is
 //! left out or `null` as the specification says. Whatever opens something is a [`Secret`](domain::secret::Secret), which `Debug` does not
 //! show.
 //!

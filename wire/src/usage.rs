@@ -1,4 +1,4 @@
-//! How much is left (specification, *`UsageBar`*).
+//! How much is left (`docs/protocol/account.md#usage-bar`).
 
 use domain::Timestamp;
 use domain::usage::{PercentLeft, Plan};

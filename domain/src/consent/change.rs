@@ -1,4 +1,4 @@
-//! The event by which the service itself reports that a person changed a level (decisions, section 10).
+//! The event by which the service itself reports that a person changed a level (`docs/decisions/0026-consent-outbox.md`).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Notes: when two are the same, and what one without a title is called (decisions, section 13).
+//! Notes: when two are the same, and what one without a title is called (`docs/decisions/0041-duplicates.md`).
 
 use unicode_normalization::UnicodeNormalization;
 

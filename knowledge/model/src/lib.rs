@@ -1,4 +1,4 @@
-//! The sentence model that attache brings along: all-MiniLM-L6-v2 (decisions, section 13), from text to 384 numbers.
+//! The sentence model that attache brings along: all-MiniLM-L6-v2 (`docs/decisions/0039-bundled-embedding-model.md`), from text to 384 numbers.
 //!
 //! ```text
 //! text ─ wordpiece ─> numbers of word pieces ─ encoder ─> one vector per piece ─ mean, unit length ─> embedding

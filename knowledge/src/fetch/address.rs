@@ -1,4 +1,4 @@
-//! Which addresses are connected to (decisions, section 13).
+//! Which addresses are connected to (`docs/decisions/0042-fetching-rules.md`).
 //!
 //! What the registries of special-purpose addresses (RFC 6890 and its successors) do not call globally reachable stays closed. Forms of
 //! IPv6 that carry an IPv4 address are as open as what they carry: a translator on the way would take us there.

@@ -2,7 +2,7 @@
 
 use super::FetchError;
 
-/// Content that is read (decisions, section 13).
+/// Content that is read (`docs/decisions/0042-fetching-rules.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MediaType {
     /// A web page.

@@ -1,4 +1,4 @@
-//! MCP: one tool, which gives the guide (specification, *Guide endpoints*, MCP rules; Streamable HTTP of 2025-06-18).
+//! MCP: one tool, which gives the guide (`docs/protocol/guides.md`; Streamable HTTP of 2025-06-18).
 //!
 //! Stateless: no sessions, no stream from the server, each request answered by one JSON object. What is checked, in this order:
 //!

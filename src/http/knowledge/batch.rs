@@ -1,4 +1,4 @@
-//! Batches: taken in, told of, joined again, cancelled (specification, *Batch-add stream*).
+//! Batches: taken in, told of, joined again, cancelled (`docs/protocol/batches.md#stream`).
 
 use actors::ingest::Feed;
 use axum::extract::{Request, State};

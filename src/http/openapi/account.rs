@@ -1,4 +1,4 @@
-//! Accounts and consent (specification, *Account and usage*, *Consent*).
+//! Accounts and consent (`docs/protocol/account.md` and `docs/protocol/consent.md`).
 
 use serde_json::{Value, json};
 use wire::Done;

@@ -1,4 +1,4 @@
-//! Agents (specification, *Agent auth*).
+//! Agents (`docs/protocol/agents.md`).
 
 use serde_json::json;
 use wire::Done;

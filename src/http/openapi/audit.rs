@@ -1,4 +1,4 @@
-//! Activity and proofs, which are the statistics service's to tell (specification, *Activity and audit*).
+//! Activity and proofs, which are the statistics service's to tell (`docs/protocol/audit.md`).
 
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, LogKeys};

@@ -1,4 +1,4 @@
-//! Computers (specification, *Device attachment*).
+//! Computers (`docs/protocol/computers.md`).
 
 use serde_json::json;
 use wire::Done;

@@ -1,4 +1,4 @@
-//! Events (specification, *Events*).
+//! Events (`docs/protocol/events.md`).
 
 use domain::chain::Position;
 use domain::envelope::seal;

@@ -1,4 +1,4 @@
-//! The knowledge API (specification, *Knowledge API*).
+//! The knowledge API (`docs/protocol/knowledge.md`).
 
 use serde_json::{Value, json};
 use wire::Done;

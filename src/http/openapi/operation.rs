@@ -199,7 +199,7 @@ impl Operation {
         self
     }
 
-    /// The codes with which it refuses, apart from those that follow from its route (specification, *Errors*).
+    /// The codes with which it refuses, apart from those that follow from its route (`docs/protocol/errors.md`).
     pub(super) fn refuses(mut self, codes: &[Code]) -> Self {
         self.codes.extend(codes);
         self

@@ -1,4 +1,4 @@
-//! Signing in with an OpenID Connect provider (OpenID Connect Core 1.0, section 3.1; RFC 7636; decisions, section 3).
+//! Signing in with an OpenID Connect provider (`docs/decisions/0007-sign-in-without-passwords.md`; OpenID Connect Core 1.0, section 3.1; RFC 7636).
 //!
 //! 1. The browser is sent to the provider. It keeps what it has to bring back in a sealed cookie: a state, the key of the code (PKCE), and
 //!    a nonce that will stand in the provider's answer.

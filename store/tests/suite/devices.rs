@@ -287,7 +287,7 @@ laws! {
         assert!(!store.device_expire(&world.secret(), at(CODE_SECONDS)).await.unwrap());
     }
 
-    /// The order is fixed (decisions, section 3): each case would be refused for every later reason as well.
+    /// The order is fixed (`docs/decisions/0009-order-of-approval-checks.md`): each case would be refused for every later reason as well.
     async fn approvals_are_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;

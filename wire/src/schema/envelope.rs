@@ -1,4 +1,4 @@
-//! The event envelope (specification, *Event envelope*). The type is [`domain::envelope::Envelope`]; here is how it is told.
+//! The event envelope (`docs/protocol/events.md#event-envelope`). The type is [`domain::envelope::Envelope`]; here is how it is told.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The exchange of the agents, whose members depend on each other (specification, *Agent auth*, *Token result*).
+//! The exchange of the agents, whose members depend on each other (`docs/protocol/agents.md` and `docs/protocol/agents.md#token`).
 
 use std::borrow::Cow;
 
