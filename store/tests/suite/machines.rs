@@ -193,7 +193,7 @@ laws! {
         assert_eq!(recorders(&ada).await, own);
 
         // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
-        let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off };
+        let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
         for machine in [new.machine_uuid, machine] {
             store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.chance).await.unwrap();
         }
