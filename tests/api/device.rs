@@ -246,7 +246,7 @@ both! {
             shown(browser.get(path).await.page(200));
         }
         // Programs get the name as it was given.
-        let computers = world.get("/api/v1/account", &person.cookie).await.expect(200);
+        let computers = world.get("/api/v1/account/computers", &person.cookie).await.expect(200);
         assert!(computers.to_string().contains(name), "{computers}");
     }
 
