@@ -235,7 +235,7 @@ mod tests {
             "(",
         ];
         fuzz::run("robots", words, |text| {
-            assert!(readable(text).iter().filter(|byte| **byte == b'$').count() <= ANCHORED_RULES_MAX);
+            assert!(readable(text).split(|byte| *byte == b'$').count() <= ANCHORED_RULES_MAX + 1);
             for url in
                 ["https://example.com/", "https://example.com/private/open?a=1&b", "https://example.com/%C3%BC/x.html"]
             {
