@@ -8,7 +8,8 @@ use crate::envelope::{AgentKinds, Written, seal};
 use crate::ids::{EventId, InstallationId, MachineUuid, UserCuid};
 use crate::{Digest, Timestamp};
 
-/// The event type of the record. No registry has it, so a sender's event of this type is held.
+/// The event type of the record. The default registry does not have it, and a sender's event of this type as `svc-control-plane` is held
+/// even if an operator registers it.
 pub const EVENT_TYPE: &str = "log.epoch_began";
 
 /// An epoch that begins.

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use crate::consent::change::ConsentChange;
 use crate::consent::{ConsentRule, explicit_level};
 use crate::envelope::{AgentKinds, Envelope, Sealed, Unreadable};
+use crate::epoch;
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::registry::{Registry, RegistryRefusal};
 
@@ -249,7 +250,7 @@ fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), Hold> {
 /// Whether the event claims to be one that the service itself writes. The specification lets senders name the agent, and send
 /// these types; the pair is the service's own, so that its statements in the record cannot be imitated.
 fn is_report_of_the_service(envelope: &Envelope) -> bool {
-    const TYPES: [&str; 1] = [ConsentChange::EVENT_TYPE];
+    const TYPES: [&str; 2] = [ConsentChange::EVENT_TYPE, epoch::EVENT_TYPE];
     const PREFIX: &str = "operator.";
     let event_type = envelope.event_type.as_str();
     envelope.scope.agent_id.as_str() == AgentKinds::CONTROL_PLANE
@@ -349,7 +350,7 @@ mod tests {
             event["event_type"] = json!(event_type);
             reason(&event, &Standing::Machine(facts(&event)))
         };
-        for event_type in ["consent.changed", "operator.", "operator.account_removed"] {
+        for event_type in ["consent.changed", "log.epoch_began", "operator.", "operator.account_removed"] {
             assert_eq!(sent("svc-control-plane", event_type), Some(HoldReason::IdentityMismatch), "{event_type}");
             assert_ne!(sent("svc-cli", event_type), Some(HoldReason::IdentityMismatch), "{event_type}");
         }
