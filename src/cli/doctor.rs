@@ -68,8 +68,8 @@ impl Finding {
             State::Doubtful => styled(WARNING, "?"),
             State::Bad => styled(BAD, "✗"),
         };
-        let advice = self.advice.as_ref().map(|advice| format!("\n{:14}{advice}", "")).unwrap_or_default();
-        format!("{mark} {}{}{advice}", styled(STRONG, format!("{:12}", self.about)), self.found)
+        let advice = self.advice.as_ref().map(|advice| format!("\n{:15}{advice}", "")).unwrap_or_default();
+        format!("{mark} {}{}{advice}", styled(STRONG, format!("{:13}", self.about)), self.found)
     }
 }
 
