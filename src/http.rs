@@ -15,6 +15,7 @@ pub mod body;
 pub mod client;
 pub mod connection;
 pub mod consent;
+mod counts;
 pub mod device;
 pub mod discovery;
 pub mod document;

@@ -16,7 +16,6 @@ use std::path::Path;
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
 use actors::{Handle, anchor};
-use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::ids::InstallationId;
 use domain::{Chance, Clock};
 use statistics::client::Client;
@@ -171,7 +170,7 @@ impl Facts {
     /// Whether the log continues what is remembered.
     async fn are_continued_by(&self, log: &Log) -> Result<Result<(), Mismatch>, BuildError> {
         let Some(remembered) = self.log() else { return self.are_counted_by(log).await };
-        let Some(seen) = opened(remembered) else { return Ok(Err(Mismatch::Unreadable)) };
+        let Some(seen) = remembered.opened() else { return Ok(Err(Mismatch::Unreadable)) };
         match log.continues(&remembered.vkey, &seen).await? {
             Continuity::Continues => self.are_counted_by(log).await,
             Continuity::OtherKey => Ok(Err(Mismatch::OtherKey)),
@@ -187,11 +186,6 @@ impl Facts {
         let is_smaller = size < self.counted;
         Ok(if is_smaller { Err(Mismatch::Smaller { log: size, remembered: self.counted }) } else { Ok(()) })
     }
-}
-
-/// The checkpoint that is remembered.
-fn opened(remembered: &RememberedLog) -> Option<Checkpoint> {
-    remembered.vkey.parse::<VerifierKey>().ok()?.open(&remembered.checkpoint).ok()
 }
 
 /// What both databases are opened with.

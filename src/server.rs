@@ -92,12 +92,8 @@ impl Server {
             drain: house.settings.shutdown.drain_deadline / 2,
         };
         let places = Arc::new(Semaphore::new(descriptors::connections(http).min(Semaphore::MAX_PERMITS)));
-        let addresses = Addresses::new(http.connections_per_address_max);
-        let public_door = || Door::Public {
-            places: Arc::clone(&places),
-            addresses: Arc::clone(&addresses),
-            trusted: http.trusted_proxies.clone(),
-        };
+        let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
+        let public_door = || Door::Public { places: Arc::clone(&places), addresses: addresses.clone() };
         let service = Service::Public(crate::http::service(house.clone()));
         let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, stopping.clone()))];
         if let Some(own) = own {

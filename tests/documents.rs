@@ -7,49 +7,28 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-/// Folders with text of the project. Build products and the packages of other tools are elsewhere.
-const FOLDERS: [&str; 14] = [
-    "actors",
-    "benches",
-    "client",
-    "docs",
-    "domain",
-    "knowledge",
-    "migrations",
-    "src",
-    "statistics",
-    "store",
-    "tests",
-    "wire",
-    ".config",
-    ".",
-];
-
 fn root() -> PathBuf {
     // Not the folder in which this was built: build products may be shared by several checkouts.
     PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap())
 }
 
-/// Files of the project with one of these extensions, relative to its root.
+/// Files of the project with one of these extensions. Hidden folders, build products and the packages of other tools are left out.
 fn files(extensions: &[&str]) -> BTreeSet<PathBuf> {
-    fn visit(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+    fn visit(folder: &Path, extensions: &[&str], found: &mut BTreeSet<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            let is_foreign = path.ends_with("node_modules") || path.ends_with("target");
+            let name = path.file_name().unwrap().to_string_lossy();
             if !path.is_dir() {
-                found.push(path);
-            } else if is_deep && !is_foreign {
-                visit(&path, is_deep, found);
+                let extension = path.extension().and_then(|extension| extension.to_str());
+                found.extend(extension.is_some_and(|it| extensions.contains(&it)).then(|| path.clone()));
+            } else if !name.starts_with('.') && name != "node_modules" && name != "target" {
+                visit(&path, extensions, found);
             }
         }
     }
-    let mut found = Vec::new();
-    for folder in FOLDERS {
-        visit(&root().join(folder), folder != ".", &mut found);
-    }
-    let is_asked =
-        |path: &PathBuf| path.extension().and_then(|it| it.to_str()).is_some_and(|it| extensions.contains(&it));
-    found.into_iter().filter(is_asked).map(|path| path.components().collect()).collect()
+    let mut found = BTreeSet::new();
+    visit(&root(), extensions, &mut found);
+    found
 }
 
 /// The links of a Markdown file, and the anchors of its headings as GitHub and docs.rs form them.

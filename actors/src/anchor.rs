@@ -11,7 +11,6 @@
 //! **If it crashes:** the next pass reads from the facts what was remembered.
 
 use domain::Clock;
-use domain::checkpoint::VerifierKey;
 use statistics::log::{Continuity, Log, LogError, LogHead};
 use store::installation::RememberedLog;
 use store::{Store, StoreError};
@@ -72,8 +71,7 @@ impl Anchor {
     }
 
     async fn is_continued(&self, known: &RememberedLog) -> Result<bool, NotRemembered> {
-        let key: Option<VerifierKey> = known.vkey.parse().ok();
-        let seen = key.and_then(|key| key.open(&known.checkpoint).ok()).ok_or(NotRemembered::Unreadable)?;
+        let seen = known.opened().ok_or(NotRemembered::Unreadable)?;
         Ok(self.log.continues(&known.vkey, &seen).await? == Continuity::Continues)
     }
 }

@@ -1,55 +1,44 @@
-//! How many connections, or bodies on their way, one address may have at a time.
+//! Bounds for each client address, on connections and on bodies that are awaited.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use dashmap::DashMap;
+use ipnet::IpNet;
 
-/// Counts what each address has. Addresses of one IPv6 network (/64) count as one.
-#[derive(Debug)]
+use super::client::is_trusted;
+use super::counts::{Counted, Counts};
+
+/// Counts by address. Addresses of one IPv6 network (/64) count as one. Clones share the counts.
+#[derive(Debug, Clone)]
 pub struct Addresses {
-    /// What an address has; one that has nothing is not in here.
-    taken: DashMap<IpAddr, usize>,
-    per_address_max: usize,
+    /// `None`: no limit.
+    counts: Option<Arc<Counts<IpAddr>>>,
+    trusted: Vec<IpNet>,
 }
 
 impl Addresses {
-    /// At most this many for one address; 0 is no limit.
-    pub fn new(per_address_max: usize) -> Arc<Self> {
-        Arc::new(Self { taken: DashMap::new(), per_address_max })
+    /// At most this many for one address; 0 is no limit. Trusted proxies are not counted.
+    pub fn new(per_address_max: usize, trusted: &[IpNet]) -> Self {
+        let counts = (per_address_max > 0).then(|| Counts::new(per_address_max));
+        Self { counts, trusted: trusted.to_vec() }
     }
 
-    /// Takes one more for this address; `None`: it has all that it may have.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Taken> {
-        if self.per_address_max == 0 {
-            return Some(Taken { of: None, address });
+    /// Counts one more for this address; `None` if it has reached its maximum.
+    pub fn take(&self, address: IpAddr) -> Option<Taken> {
+        match &self.counts {
+            Some(counts) if !is_trusted(address, &self.trusted) => {
+                let counted = counts.take(network(address.to_canonical()))?;
+                Some(Taken { _counted: Some(counted) })
+            }
+            _ => Some(Taken::default()),
         }
-        let address = network(address.to_canonical());
-        let mut taken = self.taken.entry(address).or_insert(0);
-        if *taken >= self.per_address_max {
-            return None;
-        }
-        *taken += 1;
-        Some(Taken { of: Some(Arc::clone(self)), address })
     }
 }
 
-/// One that an address has; dropping it gives it back.
-#[derive(Debug)]
+/// One connection or body of an address, until it is dropped; empty if the address is not counted.
+#[derive(Debug, Default)]
 pub struct Taken {
-    /// None where nothing is counted.
-    of: Option<Arc<Addresses>>,
-    address: IpAddr,
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let Some(addresses) = &self.of else { return };
-        if let Some(mut taken) = addresses.taken.get_mut(&self.address) {
-            *taken = taken.saturating_sub(1);
-        }
-        addresses.taken.remove_if(&self.address, |_, taken| *taken == 0);
-    }
+    _counted: Option<Counted<IpAddr>>,
 }
 
 /// One household of IPv6 has 2^64 addresses, so they count as one.
@@ -66,7 +55,7 @@ mod tests {
 
     #[test]
     fn an_address_that_has_all_gets_no_more_until_it_gives_one_back() {
-        let addresses = Addresses::new(2);
+        let addresses = Addresses::new(2, &[]);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
         let (first, _second) = (addresses.take(one).unwrap(), addresses.take(one).unwrap());
         assert!(addresses.take(one).is_none());
@@ -78,18 +67,26 @@ mod tests {
 
     #[test]
     fn one_ipv6_network_counts_as_one_and_nothing_is_remembered_of_who_left() {
-        let addresses = Addresses::new(1);
+        let addresses = Addresses::new(1, &[]);
         let taken = addresses.take("2001:db8::1".parse().unwrap()).unwrap();
         assert!(addresses.take("2001:db8::2".parse().unwrap()).is_none());
         assert!(addresses.take("2001:db8:0:1::1".parse().unwrap()).is_some());
         drop(taken);
-        assert!(addresses.taken.is_empty());
+        assert!(addresses.counts.unwrap().is_empty());
     }
 
     #[test]
     fn zero_is_no_limit() {
-        let addresses = Addresses::new(0);
+        let addresses = Addresses::new(0, &[]);
         let taken: Vec<_> = (0..1000).map(|_| addresses.take("192.0.2.1".parse().unwrap()).unwrap()).collect();
-        assert!(addresses.taken.is_empty() && taken.len() == 1000);
+        assert!(addresses.counts.is_none() && taken.len() == 1000);
+    }
+
+    #[test]
+    fn trusted_proxies_are_not_counted() {
+        let addresses = Addresses::new(1, &["192.0.2.0/24".parse().unwrap()]);
+        let proxy = "::ffff:192.0.2.1".parse().unwrap();
+        let taken = [addresses.take(proxy), addresses.take(proxy)];
+        assert!(taken.iter().all(Option::is_some) && addresses.counts.unwrap().is_empty());
     }
 }

@@ -64,14 +64,7 @@ pub(super) async fn begin(ground: &Ground<'_>, id: InstallationId) -> Result<(St
 async fn own_log(ground: &Ground<'_>, pool: Pool, facts: &Facts, origin: &str) -> Result<Option<Log>, BuildError> {
     let log = ground.log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
-    let is_own = match (&facts.installation, owner) {
-        (Some(installation), Some(owner)) => installation.id == owner,
-        // A pair of a version without ids.
-        (None, None) => true,
-        (Some(installation), None) => installation.log.is_none(),
-        (None, Some(_)) => false,
-    };
-    if is_own && log.is_intact().await? {
+    if facts.own(owner, &log).await?.is_ok() && log.is_intact().await? {
         return Ok(Some(log));
     }
     log.close().await;

@@ -67,7 +67,9 @@ async fn revoked(house: House, credential: Credential) {
         match credential.is_good(&house).await {
             Ok(true) => {}
             Ok(false) => return,
-            Err(error) => tracing::warn!(error = %error, "the credential of a stream could not be checked"),
+            Err(error) => {
+                tracing::warn!(error = domain::reasons(&error), "the credential of a stream could not be checked");
+            }
         }
     }
 }

@@ -16,7 +16,6 @@ use axum::response::Response;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
@@ -25,7 +24,6 @@ use tower::ServiceExt;
 use super::patience::{Patience, Patient};
 use crate::http::Front;
 use crate::http::addresses::{Addresses, Taken};
-use crate::http::client::is_trusted;
 use crate::http::connection::Connection;
 
 /// The service of a listener.
@@ -69,9 +67,7 @@ pub enum Door {
         /// Places of all listeners of the public.
         places: Arc<Semaphore>,
         /// Those of each address.
-        addresses: Arc<Addresses>,
-        /// Addresses with as many as they like.
-        trusted: Vec<IpNet>,
+        addresses: Addresses,
     },
     /// That of operators: always open. When there are too many connections, the oldest that is idle makes room.
     Operators {
@@ -86,7 +82,7 @@ pub enum Door {
 #[derive(Debug, Default)]
 struct Held {
     _place: Option<OwnedSemaphorePermit>,
-    _address: Option<Taken>,
+    _address: Taken,
 }
 
 impl Door {
@@ -101,13 +97,7 @@ impl Door {
     /// Whether a connection from this address may stay.
     fn admit(&mut self, place: Option<OwnedSemaphorePermit>, address: IpAddr) -> Option<Held> {
         match self {
-            Self::Public { trusted, .. } if is_trusted(address, trusted) => {
-                Some(Held { _place: place, _address: None })
-            }
-            Self::Public { addresses, .. } => {
-                let taken = addresses.take(address)?;
-                Some(Held { _place: place, _address: Some(taken) })
-            }
+            Self::Public { addresses, .. } => Some(Held { _place: place, _address: addresses.take(address)? }),
             Self::Operators { connections_max, open } => {
                 open.retain(|(_, task)| !task.is_finished());
                 if open.len() >= *connections_max {

@@ -72,6 +72,13 @@ enum View {
     Conflict { why: AnswerError, idle: String },
 }
 
+impl View {
+    /// The entry of a code, after a code that cannot be used.
+    fn faulty(fault: &'static str) -> Self {
+        Self::Entry { fault: Some(fault), came_with_link: false }
+    }
+}
+
 struct Asking {
     name: Option<String>,
     machine_uuid: String,
@@ -106,21 +113,15 @@ pub async fn show(
     }
     house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
     let Ok(user_code) = typed.parse::<UserCode>() else {
-        let fault = Some("A code has eight letters, such as WDJB-MJHT. It has no digits and no vowels.");
-        return Ok(draw(
-            &house,
-            &visitor,
-            typed,
-            StatusCode::BAD_REQUEST,
-            View::Entry { fault, came_with_link: false },
-        ));
+        let fault = "A code has eight letters, such as WDJB-MJHT. It has no digits and no vowels.";
+        return Ok(draw(&house, &visitor, typed, StatusCode::BAD_REQUEST, View::faulty(fault)));
     };
     let look = house.devices.look(&user_code, visitor.person).await.map_err(Trouble::of(&house))?;
     let (status, view) = match look {
         Look::Wrong => {
             let fault =
-                Some("No computer shows this code. Look at its screen again; after five wrong codes you have to wait.");
-            (StatusCode::NOT_FOUND, View::Entry { fault, came_with_link: false })
+                "No computer shows this code. Look at its screen again; after five wrong codes you have to wait.";
+            (StatusCode::NOT_FOUND, View::faulty(fault))
         }
         Look::Blocked => (StatusCode::GONE, View::Blocked),
         Look::Asking(asking) => asking_view(&house, &visitor, &user_code, *asking),
@@ -138,14 +139,8 @@ pub async fn decide(
 ) -> Answer {
     house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
     let Ok(user_code) = form.user_code.parse::<UserCode>() else {
-        let fault = Some("A code has eight letters, such as WDJB-MJHT.");
-        return Ok(draw(
-            &house,
-            &visitor,
-            form.user_code,
-            StatusCode::BAD_REQUEST,
-            View::Entry { fault, came_with_link: false },
-        ));
+        let fault = "A code has eight letters, such as WDJB-MJHT.";
+        return Ok(draw(&house, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::faulty(fault)));
     };
     let back = format!("/device?user_code={}", quoted(&user_code.shown()));
     let approver = Approver { person: visitor.person, via: ConfirmedVia::Session };

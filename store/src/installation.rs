@@ -1,6 +1,7 @@
 //! Which installation the facts belong to, and what they remember of its embedded log.
 
 use domain::Timestamp;
+use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::ids::InstallationId;
 use sqlx::FromRow;
 use uuid::Uuid;
@@ -26,6 +27,13 @@ pub struct RememberedLog {
     pub checkpoint: String,
     /// Its leaves.
     pub size: u64,
+}
+
+impl RememberedLog {
+    /// The checkpoint, verified with the key; `None` if either cannot be read.
+    pub fn opened(&self) -> Option<Checkpoint> {
+        self.vkey.parse::<VerifierKey>().ok()?.open(&self.checkpoint).ok()
+    }
 }
 
 #[derive(FromRow)]

@@ -129,7 +129,7 @@ impl Desk {
             Ok(Asked::Spent { retry_after }) => Verdict::Unavailable { reason: QUOTA_EXCEEDED, retry_after },
             Ok(Asked::Crowded) => crate::handle::Unavailable::Overloaded.into(),
             Err(error) => {
-                tracing::warn!(error = %error, "what a sender sent today could not be looked up");
+                tracing::warn!(error = domain::reasons(&error), "what a sender sent today could not be looked up");
                 Verdict::STORE_UNAVAILABLE
             }
         };

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{Frame, Incoming};
 use crate::http::addresses::{Addresses, Taken};
-use crate::http::client::{ClientAddress, is_trusted};
+use crate::http::client::ClientAddress;
 use crate::http::connection::Peer;
 use crate::http::error::ApiError;
 use crate::http::gate::Gate;
@@ -27,7 +27,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// The bodies that are awaited.
 #[derive(Debug)]
 pub struct SlowBodies {
-    addresses: Arc<Addresses>,
+    addresses: Addresses,
     /// Bytes of theirs that are in memory.
     bytes: AtomicUsize,
     settings: Settings,
@@ -37,7 +37,7 @@ pub struct SlowBodies {
 impl SlowBodies {
     /// None is awaited yet. Their requests have no place in this gate.
     pub fn new(settings: &Settings, gate: Arc<Gate>) -> Self {
-        let addresses = Addresses::new(settings.bodies_per_address_max);
+        let addresses = Addresses::new(settings.bodies_per_address_max, &settings.trusted_proxies);
         Self { addresses, bytes: AtomicUsize::new(0), settings: settings.clone(), gate }
     }
 }
@@ -50,19 +50,14 @@ pub struct SlowBody<'b> {
     begun: Instant,
     deadline: Duration,
     bytes: usize,
-    _place: Option<Taken>,
+    _place: Taken,
 }
 
 impl<'b> SlowBody<'b> {
     /// Begins to wait for the rest of the body of this request, of which so many bytes came at once.
     pub fn begin(parts: &'b Parts, came: usize, deadline: Duration, bodies: &'b SlowBodies) -> Result<Self, ApiError> {
-        let trusted = &bodies.settings.trusted_proxies;
-        let ClientAddress(address) = ClientAddress::of(parts, trusted);
-        let place = if is_trusted(address, trusted) {
-            None
-        } else {
-            Some(bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?)
-        };
+        let ClientAddress(address) = ClientAddress::of(parts, &bodies.settings.trusted_proxies);
+        let place = bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?;
         let connection = parts.extensions.get::<Peer>();
         let mut slow = Self { bodies, connection, begun: Instant::now(), deadline, bytes: 0, _place: place };
         slow.count(came)?;

@@ -1,77 +1,47 @@
-//! Places that accounts share: so many in all, and so many of one account among them, so that no account keeps the others out.
+//! Places that accounts share: a bound for all accounts together and one for each of them, so that no account keeps the others out.
 
 use std::sync::Arc;
 
-use dashmap::DashMap;
 use domain::ids::UserAccountId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places.
-#[derive(Debug, Clone)]
-pub struct Places(Arc<Shared>);
+use crate::http::counts::{Counted, Counts};
 
-#[derive(Debug)]
-struct Shared {
+/// The places. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Places {
     free: Arc<Semaphore>,
-    per_account_max: usize,
-    /// Places that an account has; one that has none is not in here.
-    taken: DashMap<UserAccountId, usize>,
+    accounts: Arc<Counts<UserAccountId>>,
 }
 
-/// One of the places; dropping it gives it back.
+/// One of the places, until it is dropped.
 #[derive(Debug)]
 pub struct Place {
-    shared: Arc<Shared>,
-    account: UserAccountId,
+    _counted: Counted<UserAccountId>,
     _permit: OwnedSemaphorePermit,
 }
 
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// The account has as many as one may.
+    /// The account has reached its maximum.
     Account,
     /// All are taken.
     All,
 }
 
 impl Places {
-    /// None of them taken.
+    /// So many places in all, and for one account.
     pub fn new(all: usize, per_account_max: usize) -> Self {
         let free = Arc::new(Semaphore::new(all.min(Semaphore::MAX_PERMITS)));
-        Self(Arc::new(Shared { free, per_account_max, taken: DashMap::new() }))
+        Self { free, accounts: Counts::new(per_account_max) }
     }
 
-    /// A place for this account. Its own bound comes first: that all places are taken is no news for an account that has some of them.
+    /// A place for this account. The account's own bound is checked first: an account that has reached it learns nothing about the others.
     pub fn take(&self, account: &UserAccountId) -> Result<Place, Full> {
-        let Self(shared) = self;
-        let mut taken = shared.taken.entry(account.clone()).or_default();
-        let permit = if *taken < shared.per_account_max {
-            Arc::clone(&shared.free).try_acquire_owned().map_err(|_| Full::All)
-        } else {
-            Err(Full::Account)
-        };
-        if permit.is_ok() {
-            *taken += 1;
-        }
-        drop(taken);
-        shared.forget_if_none(account);
-        Ok(Place { shared: Arc::clone(shared), account: account.clone(), _permit: permit? })
-    }
-}
-
-impl Shared {
-    fn forget_if_none(&self, account: &UserAccountId) {
-        self.taken.remove_if(account, |_, taken| *taken == 0);
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(mut taken) = self.shared.taken.get_mut(&self.account) {
-            *taken = taken.saturating_sub(1);
-        }
-        self.shared.forget_if_none(&self.account);
+        let counted = self.accounts.take(account.clone()).ok_or(Full::Account)?;
+        let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| Full::All)?;
+        Ok(Place { _counted: counted, _permit: permit })
     }
 }
 
@@ -90,6 +60,6 @@ mod tests {
         drop(of_ada);
         assert!(places.take(&bob).is_ok() && places.take(&ada).is_ok());
         drop(of_bob);
-        assert!(places.0.taken.is_empty());
+        assert!(places.accounts.is_empty());
     }
 }

@@ -330,11 +330,8 @@ laws! {
         refused(&code, &nobody, conflict(Attach::MachineAlreadyClaimed)).await;
 
         // The identity alone is Bob's.
-        let (user_cuid, secret) = (identity, world.secret());
-        let machine_uuid = world.chance.uuid_v7(now()).into();
-        let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
-        assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
-        let code = asking(world, machine_uuid, &user_cuid).await;
+        let other = world.machine_of(&identity, now()).await;
+        let code = asking(world, other, &identity).await;
         refused(&code, &ada, conflict(Attach::CuidAlreadyClaimed)).await;
         refused(&code, &nobody, conflict(Attach::CuidAlreadyClaimed)).await;
 
@@ -355,13 +352,8 @@ laws! {
         let store = &world.store;
         let (ada, mallory) = (world.person("ada@example.com").await, world.person("mallory@example.com").await);
         let (first, identity, _) = world.machine().await;
-        let register = async |seconds| {
-            let machine_uuid = world.chance.uuid_v7(now()).into();
-            let new = NewMachine { machine_uuid, user_cuid: &identity, name: None, secret: world.secret() };
-            assert_eq!(store.machine_register(&new, at(seconds)).await.unwrap(), Register::Registered);
-            machine_uuid
-        };
-        let (third, second) = (register(2).await, register(1).await);
+        let third = world.machine_of(&identity, at(2)).await;
+        let second = world.machine_of(&identity, at(1)).await;
         let code = asking(world, second, &identity).await;
         let refused = Approval::Conflict(Attach::NotTheFirst);
         assert_eq!(approve(store, &code, &mallory, at(3)).await, refused);
@@ -385,14 +377,8 @@ laws! {
 
         // When the first one is gone, the next one is the first.
         let (gone, identity, _) = world.machine().await;
-        let new = NewMachine {
-            machine_uuid: world.chance.uuid_v7(now()).into(),
-            user_cuid: &identity,
-            name: None,
-            secret: world.secret(),
-        };
-        store.machine_register(&new, at(1)).await.unwrap();
-        let code = asking(world, new.machine_uuid, &identity).await;
+        let next = world.machine_of(&identity, at(1)).await;
+        let code = asking(world, next, &identity).await;
         assert_eq!(approve(store, &code, &ada, at(2)).await, refused);
         assert!(store.machine_remove(gone).await.unwrap());
         assert!(matches!(approve(store, &code, &ada, at(3)).await, Approval::Approved(_)));
@@ -420,11 +406,8 @@ laws! {
             // Two computers of one identity, so that nothing but the identity is in both people's way.
             let code = asking_anew(world).await;
             let account = provisioned(world, &code.identity).await;
-            let machine_uuid = world.chance.uuid_v7(now()).into();
-            let new =
-                NewMachine { machine_uuid, user_cuid: &code.identity, name: None, secret: world.secret() };
-            assert_eq!(world.store.machine_register(&new, at(1)).await.unwrap(), Register::Registered);
-            let other = asking(world, machine_uuid, &code.identity).await;
+            let second_machine = world.machine_of(&code.identity, at(1)).await;
+            let other = asking(world, second_machine, &code.identity).await;
             let one = without_account(world, &format!("one{round}@example.com")).await;
             let two = without_account(world, &format!("two{round}@example.com")).await;
             let (first, last) = tokio::join!(

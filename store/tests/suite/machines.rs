@@ -140,16 +140,10 @@ laws! {
         assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::MachineAlreadyClaimed);
 
         // The identity of an attached computer, on another one.
-        let second = NewMachine {
-            machine_uuid: world.chance.uuid_v7(now()).into(),
-            user_cuid: &cuid,
-            name: None,
-            secret: world.secret(),
-        };
-        store.machine_register(&second, now()).await.unwrap();
-        let refused = store.machine_attach(second.machine_uuid, &ada, now()).await.unwrap();
+        let second = world.machine_of(&cuid, now()).await;
+        let refused = store.machine_attach(second, &ada, now()).await.unwrap();
         assert_eq!(refused, Attach::CuidAlreadyClaimed);
-        assert_eq!(store.machine_attach(second.machine_uuid, &bob, now()).await.unwrap(), Attach::Attached);
+        assert_eq!(store.machine_attach(second, &bob, now()).await.unwrap(), Attach::Attached);
 
         // An identity for which an account was provisioned that nobody owns yet.
         let (machine, cuid, secret) = {
@@ -175,13 +169,7 @@ laws! {
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let recorders = async |account| store.recorders_of_account(account).await.unwrap();
         let (machine, cuid, _) = world.machine().await;
-        let new = NewMachine {
-            machine_uuid: world.chance.uuid_v7(now()).into(),
-            user_cuid: &cuid,
-            name: None,
-            secret: world.secret(),
-        };
-        store.machine_register(&new, now()).await.unwrap();
+        let other = world.machine_of(&cuid, now()).await;
         assert_eq!(recorders(&ada).await, Recorders::default());
         store.machine_attach(machine, &ada, now()).await.unwrap();
         let own = Recorders::of_computer(machine, cuid.clone());
@@ -194,7 +182,7 @@ laws! {
 
         // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
         let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
-        for machine in [new.machine_uuid, machine] {
+        for machine in [other, machine] {
             store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.chance).await.unwrap();
         }
         let control = store.identity(&cuid).await.unwrap().unwrap().control_machine.unwrap();

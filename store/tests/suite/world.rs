@@ -158,6 +158,14 @@ impl World {
         (machine_uuid, user_cuid, secret)
     }
 
+    /// Another registered computer of this identity.
+    pub async fn machine_of(&self, user_cuid: &UserCuid, at: Timestamp) -> MachineUuid {
+        let machine_uuid = self.chance.uuid_v7(now()).into();
+        let new = NewMachine { machine_uuid, user_cuid, name: None, secret: self.secret() };
+        assert_eq!(self.store.machine_register(&new, at).await.unwrap(), Register::Registered);
+        machine_uuid
+    }
+
     /// A computer that is attached to an account.
     pub async fn attached(&self, account: &UserAccountId) -> (MachineUuid, UserCuid, SecretHash) {
         let machine = self.machine().await;

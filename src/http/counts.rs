@@ -1,0 +1,53 @@
+//! A bounded count for each key, such as the connections of an address or the streams of an account.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+/// The counts.
+#[derive(Debug)]
+pub struct Counts<K: Eq + Hash> {
+    /// Keys with a count of zero are not in here.
+    taken: DashMap<K, usize>,
+    max: usize,
+}
+
+impl<K: Eq + Hash + Clone> Counts<K> {
+    /// At most `max` for each key, and at least one.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { taken: DashMap::new(), max: max.max(1) })
+    }
+
+    /// Counts one more for this key; `None` if it has reached its maximum.
+    pub fn take(self: &Arc<Self>, key: K) -> Option<Counted<K>> {
+        let mut taken = self.taken.entry(key.clone()).or_insert(0);
+        if *taken >= self.max {
+            return None;
+        }
+        *taken += 1;
+        Some(Counted { counts: Arc::clone(self), key })
+    }
+
+    /// Whether nothing is counted.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+}
+
+/// One that is counted, until it is dropped.
+#[derive(Debug)]
+pub struct Counted<K: Eq + Hash> {
+    counts: Arc<Counts<K>>,
+    key: K,
+}
+
+impl<K: Eq + Hash> Drop for Counted<K> {
+    fn drop(&mut self) {
+        if let Some(mut taken) = self.counts.taken.get_mut(&self.key) {
+            *taken = taken.saturating_sub(1);
+        }
+        self.counts.taken.remove_if(&self.key, |_, taken| *taken == 0);
+    }
+}
