@@ -1,16 +1,16 @@
-//! How much senders may send of whom nobody knows anything: computers that are attached to no account, and agents that nobody claimed.
+//! Budgets of senders without an owner: computers that are attached to no account, and agents that no person claimed.
 //!
 //! A sender is counted in memory, from its first event of a day, for which the store is asked once. About once a second the keeper
-//! adds to the store what was counted since, and reads the sums of all nodes.
+//! adds the new counts to the store, and reads the sums of all nodes.
 //!
 //! **What holds:** within one process no sender exceeds its budget. Several nodes learn of each other with every write, so a sender may
 //! exceed it by what each further node takes in a second. A process that ends writes its counts; one that dies loses those of its last
-//! second. Whatever was accepted counts, a resend too; what was refused or failed does not.
+//! second. Every accepted event counts, a resend too; a refused or failed one does not.
 //!
-//! **Memory is bounded:** a sender whose counts are written can be forgotten, since the store knows them. When too many are known, those
-//! are; if nearly all wait to be written, new senders are told to come back a second later.
+//! **Memory is bounded:** a sender whose counts are written can be forgotten, since the store has them. At the maximum, those
+//! are removed; if nearly all wait to be written, new senders are refused with a retry after one second.
 //!
-//! **If it crashes:** the counts are not its own, and the next pass writes them. A write whose outcome nobody learnt is written once more.
+//! **If it crashes:** the counts are not its own, and the next pass writes them. A write without a known outcome is written once more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +32,8 @@ const KNOWN_MAX: usize = 100_000;
 /// Senders that are written in one transaction.
 const WRITTEN_AT_ONCE: usize = 1000;
 
-/// `[events.unattached]`: what one computer that is attached to no account, or one agent that nobody claimed, may send on a UTC day.
-/// 0: as much as it likes.
+/// `[events.unattached]`: the budget for a UTC day of one computer that is attached to no account, or of one unclaimed agent.
+/// 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetSettings {
@@ -71,13 +71,13 @@ pub struct Budgets {
     known: Arc<DashMap<Sender, Known>>,
 }
 
-/// What is known of a sender.
+/// The counts of a sender.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     day: Day,
     /// In the store, of all nodes, when it was last read.
     written: Spent,
-    /// Not in the store yet; negative for what was given back after it was written.
+    /// Not in the store yet; negative for events that were given back after they were written.
     ours: Spent,
 }
 
@@ -123,7 +123,7 @@ impl Budgets {
         Asked::Taken
     }
 
-    /// Counts an event no more that was counted on the day of `then` and came to nothing.
+    /// Subtracts an event from the counts: it was counted on the day of `then`, and was refused or failed.
     pub fn give_back(&self, sender: &Sender, bytes: usize, then: Timestamp) {
         if let Some(mut known) = self.known.get_mut(sender)
             && known.day == Day::of(then)
@@ -132,7 +132,7 @@ impl Budgets {
         }
     }
 
-    /// Writes what is only in memory, and reads what other nodes counted.
+    /// Writes the counts that are only in memory, and reads the counts of other nodes.
     pub async fn settle(&self) -> Result<(), PassError> {
         let unwritten = self.known.iter().filter(|known| known.is_unwritten());
         let counts: Vec<(Sender, Day, Spent)> =
@@ -228,7 +228,7 @@ mod tests {
         other.settle().await.unwrap();
         assert!(is_spent(budgets().take(&sender, 10, now()).await.unwrap()));
 
-        // What came to nothing after it was written is taken back in the store too.
+        // An event that failed after it was written is given back in the store too.
         other.give_back(&sender, 10, now());
         other.give_back(&sender, 10, now() + TimeDelta::days(1));
         other.settle().await.unwrap();

@@ -268,7 +268,7 @@ impl Claims {
         Ok(asked.unwrap_or(Err(CompleteError::Expired)))
     }
 
-    /// Revokes an agent for ever, with everything that it confirmed. `owner`: only if it is this account's; says whether there was such an agent.
+    /// Revokes an agent permanently, with everything that it confirmed. `owner`: only if it is this account's; returns whether it existed.
     pub async fn revoke(&self, id: RegistrationId, owner: Option<UserAccountId>) -> Result<bool, Trouble> {
         let Some((registration, _)) = self.wiring.store.registration_by_id(id).await? else { return Ok(false) };
         let ask = |reply| ClaimMessage::Revoke { owner, reply };

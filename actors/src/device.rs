@@ -122,7 +122,7 @@ pub enum AnswerError {
     /// Its identity is another person's.
     #[error("the computer's identity belongs to another person's account")]
     CuidAlreadyClaimed,
-    /// Its identity belongs to nobody, and another computer registered under it first.
+    /// Its identity has no owner, and another computer registered under it first.
     #[error("another computer registered under the identity first")]
     NotTheFirst,
     /// Its identity was provisioned with an account of its own, and the person has another.
@@ -220,7 +220,7 @@ impl DeviceCodes {
         self.typed(user_code, Guesser { person, by_agent: false }).await
     }
 
-    /// Somebody typed a user code in order to answer.
+    /// A person or an agent typed a user code in order to answer.
     async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<Look, Trouble> {
         let by_agent = approver.via.agent().is_some();
         self.typed(user_code, Guesser { person: approver.person, by_agent }).await

@@ -1,4 +1,4 @@
-//! Batches of addresses and notes: taken in, worked on, told of (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
+//! Batches of addresses and notes: accepted, run, reported (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
 //!
 //! 1. A batch is committed with all its items; only then anybody hears of it. From here on it needs no client.
 //! 2. Its [`BatchAdd`] is activated by the first message, by [`Drift`] after a crash, or by whoever joins it on another node.

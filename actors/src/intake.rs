@@ -150,7 +150,7 @@ impl Intake {
     /// Takes one event; answers when it is safe, or when somebody said no.
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<Verdict, Unavailable> {
         let Some(payer) = sender.payer() else { return self.pass(sender, body).await };
-        // A sender that hangs up from here on is charged all the same: what it sent may be recorded.
+        // A sender that hangs up from here on is charged too: its event may be recorded.
         let (then, bytes) = (self.desk.clock.now(), body.len());
         if let Some(refusal) = self.desk.charge(&payer, bytes, then).await {
             return Ok(refusal);

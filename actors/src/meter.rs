@@ -1,4 +1,4 @@
-//! Counts what is used (`docs/decisions/0027-usage-metering.md`).
+//! Counts usage (`docs/decisions/0027-usage-metering.md`).
 //!
 //! With the embedded log the meter follows the tree: about once a second it asks what the leaves beyond its cursor come to, and adds that and
 //! the new cursor in one transaction of the main database, guarded by the old cursor. So every leaf is counted once, by whichever node

@@ -69,9 +69,9 @@ pub struct Browser {
 /// Who asks for a code; each has `codes_per_hour` of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asker {
-    /// A browser somewhere: its network is what is known of it. All of those together have `codes_per_hour_total`.
+    /// An unknown browser, identified by its network. All of those together have `codes_per_hour_total`.
     Stranger(IpAddr),
-    /// A browser that signed in with this address before, by its name. What strangers did is no matter to it.
+    /// A browser that signed in with this address before, by its name. Requests of strangers do not count against it.
     Known(String),
 }
 

@@ -1,4 +1,4 @@
-//! Agents register, are claimed, and exchange what they have for tokens (`docs/protocol/agents.md`).
+//! Agents register, are claimed, and exchange their credentials for tokens (`docs/protocol/agents.md`).
 
 use domain::secret::Secret;
 use http::Method;

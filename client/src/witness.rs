@@ -5,7 +5,7 @@
 //! 2. It must be signed by the key that the client trusts.
 //! 3. A smaller tree was rolled back. A larger one must begin with the remembered tree, which `/api/v1/audit/consistency` proves.
 //!
-//! Nothing of this trusts the server: what it does not prove is not believed.
+//! The checks do not trust the server: a claim without a proof is rejected.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Witness {
     logs: BTreeMap<String, String>,
 }
 
-/// What was found.
+/// The result of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
     /// The newest checkpoint. It continues everything that was seen before.
@@ -42,7 +42,7 @@ pub enum Violation {
     RolledBack {
         /// The log.
         origin: String,
-        /// What was remembered.
+        /// The remembered checkpoint.
         seen: Box<Checkpoint>,
         /// Events that it shows.
         now: u64,
@@ -52,7 +52,7 @@ pub enum Violation {
     Forked {
         /// The log.
         origin: String,
-        /// What was remembered.
+        /// The remembered checkpoint.
         seen: Box<Checkpoint>,
         /// Events that it shows.
         now: u64,
@@ -62,7 +62,7 @@ pub enum Violation {
     Unproven {
         /// The log.
         origin: String,
-        /// What was remembered.
+        /// The remembered checkpoint.
         seen: Box<Checkpoint>,
         /// Events that it shows.
         now: u64,
@@ -95,7 +95,7 @@ impl Violation {
         }
     }
 
-    /// What was remembered, if the log had been seen.
+    /// The remembered checkpoint, if the log had been seen.
     pub fn seen(&self) -> Option<&Checkpoint> {
         match self {
             Self::RolledBack { seen, .. } | Self::Forked { seen, .. } | Self::Unproven { seen, .. } => Some(seen),
@@ -113,7 +113,7 @@ pub enum WitnessError {
     /// The server did not answer.
     #[error(transparent)]
     Asking(#[from] Error),
-    /// What was stored is no checkpoint of this log.
+    /// The stored note is no checkpoint of this log.
     #[error("the remembered checkpoint of {origin} cannot be read")]
     Memory {
         /// The log.
@@ -122,7 +122,7 @@ pub enum WitnessError {
 }
 
 impl Witness {
-    /// What is remembered of the log with this key.
+    /// The remembered checkpoint of the log with this key.
     pub fn seen(&self, key: &VerifierKey) -> Result<Option<Checkpoint>, WitnessError> {
         let Some(note) = self.logs.get(&key.to_string()) else { return Ok(None) };
         let seen = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
@@ -173,7 +173,7 @@ impl Client {
         }
         let proof = match self.consistency(older.size, newer.size).await {
             Ok(proof) => proof,
-            // It says that its tree is not that large, or names no reason.
+            // The server reports a smaller tree, or no reason.
             Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 400) => {
                 return Err(Violation::Unproven { origin, seen, now }.into());
             }
@@ -184,7 +184,7 @@ impl Client {
     }
 }
 
-/// What a checkpoint says of itself that the key did not sign. Its origin is not believed, only named.
+/// The violation for a checkpoint that the key did not sign. Its origin is not verified, only reported.
 fn unsigned(key: &VerifierKey, note: &str) -> Violation {
     let origin = key.name().to_owned();
     let named = note.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Keys of the knowledge API: what a program may do for an account without being an agent (`docs/decisions/0035-api-keys.md`).
+//! Keys of the knowledge API: the permissions of a program that is no agent (`docs/decisions/0035-api-keys.md`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! A batch of addresses and notes, and the stream that tells what became of them (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
+//! A batch of addresses and notes, and the stream that reports their outcomes (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
 //!
 //! The stream is a pure function of the order in which items were finished, so it can be told again from any place, by any process:
 //! message 0 says that nothing is done, messages 2k−1 and 2k tell of the k-th finished item, and the last one ends it.

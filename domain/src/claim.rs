@@ -1,5 +1,5 @@
 //! Registrations of agents and the attempts by which people claim them (`docs/protocol/agents.md#registration-states`
-//! and `docs/decisions/0014-claims-of-agents.md`). Pure: these functions say what may happen, the actors make it happen.
+//! and `docs/decisions/0014-claims-of-agents.md`). Pure: these functions decide transitions, the actors execute them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -8,7 +8,7 @@ use crate::ids::RegistrationId;
 pub enum ConfirmedVia {
     /// A browser session of the person.
     Session,
-    /// The account token of this agent. What it confirmed ends with it.
+    /// The account token of this agent. Its confirmations end with the agent.
     Agent(RegistrationId),
 }
 
@@ -21,7 +21,7 @@ impl ConfirmedVia {
         }
     }
 
-    /// The agent whose revocation ends what was confirmed.
+    /// The agent whose revocation ends the confirmation.
     pub fn agent(self) -> Option<RegistrationId> {
         match self {
             Self::Session => None,

@@ -137,7 +137,7 @@ pub fn effective_level(
     }
 }
 
-/// What the person set for a scope: the most specific of their rules.
+/// The person's rule for a scope: the most specific one.
 pub fn person_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -146,7 +146,7 @@ pub fn person_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| rule.set_by.is_for_person()), machine, lane)
 }
 
-/// What the computer set for itself: the most specific of its rules.
+/// The computer's rule for itself: the most specific one.
 pub fn computer_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,

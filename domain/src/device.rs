@@ -1,5 +1,5 @@
 //! Device codes, by which a signed-in person attaches a computer (`docs/protocol/computers.md#device-flow`,
-//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0013-polling-pace.md`; RFC 8628). Pure: these functions say what may happen, the actors make it happen.
+//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0013-polling-pace.md`; RFC 8628). Pure: these functions decide transitions, the actors execute them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -31,7 +31,7 @@ impl EpochBegan {
         self.installation.as_uuid().into()
     }
 
-    /// The event, at its place in the chain of the installation. `identity` is of nobody.
+    /// The event, at its place in the chain of the installation. `identity` has no owner.
     pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> Written {
         let members = json!({
             "schema_version": "v1",

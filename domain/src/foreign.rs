@@ -41,7 +41,7 @@ pub fn visible(text: &str) -> String {
 pub fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {
-        // In JSON these stand between strings only, where they are layout.
+        // In JSON, line feeds occur between strings only, as layout.
         if character != '\n' && (is_control(character) || is_hidden(character)) {
             for unit in character.encode_utf16(&mut [0; 2]) {
                 // Writing to a string does not fail.

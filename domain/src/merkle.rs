@@ -61,7 +61,7 @@ pub fn verify_inclusion(leaf: &Digest, index: u64, size: u64, path: &[Digest], r
         }
         if node & 1 == 1 || node == last {
             hash = node_hash(sibling, &hash);
-            // A node without a right sibling stands for itself on the levels above.
+            // A node without a right sibling is its own parent on the levels above.
             while node & 1 == 0 && node != 0 {
                 node >>= 1;
                 last >>= 1;

@@ -6,7 +6,7 @@ use crate::ids::{MachineUuid, UserCuid};
 
 /// A computer with the identity under which it records.
 ///
-/// Anybody may register a computer under any identity, so an identity alone never says whose records are meant.
+/// Anybody may register a computer under any identity, so an identity alone never identifies the owner of records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Recorder {
     /// The computer.
@@ -20,13 +20,13 @@ pub struct Recorder {
 pub struct Recorders {
     /// Computers: the caller itself, or those that are or were attached to the caller's account.
     pub computers: Vec<Recorder>,
-    /// The chains on which the service reports what was changed for the account's identities. A report that is about a computer counts
+    /// The chains on which the service reports changes for the account's identities. A report that is about a computer counts
     /// only if that computer is one of `computers`.
     pub service: Vec<Recorder>,
 }
 
 impl Recorders {
-    /// One computer, which reads what it recorded itself.
+    /// One computer, which reads its own records.
     pub fn of_computer(machine: MachineUuid, identity: UserCuid) -> Self {
         Self { computers: vec![Recorder { machine, identity }], service: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What an account may use, how much of it is left, and when it begins anew (`docs/decisions/0027-usage-metering.md`).
+//! The usage quota of an account, its remainder, and the time of its reset (`docs/decisions/0027-usage-metering.md`).
 //!
 //! Time is cut into windows of whole days, one after the other, from the UTC day on which the account was made. What counts is when an
 //! event was received.

@@ -20,7 +20,7 @@ pub const IDENTITY: &str = "attache-identity";
 /// Header that names the computer of a request.
 pub const MACHINE: &str = "attache-machine";
 
-/// For whom is asked; from the caller's credential alone.
+/// The subject of a request; derived from the caller's credential alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The account.

@@ -1,4 +1,4 @@
-//! What the log commits to of each event: its leaf (`docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! The leaf of an event, to which the log commits (`docs/decisions/0024-merkle-tree-and-proofs.md`).
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! The Merkle tree of the log (RFC 6962, section 2.1; RFC 9162, section 2.1).
 //!
-//! Whoever proves reads hashes of perfect subtrees through [`Subtrees`], O(log n) of them; verification needs nothing
+//! A proof reads hashes of perfect subtrees through [`Subtrees`], O(log n) of them; verification needs nothing
 //! but the proof and is in [`domain::merkle`]. [`tile`] keeps those hashes in tiles, so that a tree grows by rewriting its right edge only.
 
 pub mod nodes;

@@ -1,4 +1,4 @@
-//! What senders of whom nobody knows anything sent: computers that are attached to no account, and agents that nobody claimed.
+//! Usage of senders without an owner: computers that are attached to no account, and agents that no person claimed.
 //!
 //! Processes count in memory and add to these rows now and then, so the rows are the sum of all processes, a moment ago.
 
@@ -37,7 +37,7 @@ struct SumRow {
 }
 
 impl Store {
-    /// What a sender sent on a day, as far as it is written.
+    /// The usage of a sender on a day, as far as it is written.
     pub async fn budget_spent(&self, sender: &Sender, day: Day) -> Result<Spent, StoreError> {
         let key = sender.to_string();
         let row = self.pool.probe_one(probes::SPENT, &[key.as_str().into(), day.number().into()]).await;

@@ -171,8 +171,8 @@ impl Store {
 
     /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
     /// before the claim and puts what the agent sent so far into the account's list. `via` names the credential with which
-    /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter that tells of it, taken
-    /// down with the claim or not at all.
+    /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter about the
+    /// claim, stored with the claim or not at all.
     pub async fn attempt_complete(
         &self,
         token: &SecretHash,
@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// Revokes a registration for ever, with its tokens and its live attempt; for its owner, or for an operator (`None`).
-    /// What it confirmed ends with it: the agents that it claimed are revoked too, and what those confirmed, and the attachments of
+    /// Its confirmations end too: the agents that it claimed are revoked, with their own confirmations, as are the attachments of
     /// computers that any of them approved. `false` when there is none to revoke.
     pub async fn registration_revoke(
         &self,
@@ -336,7 +336,7 @@ impl Store {
     }
 }
 
-/// What an agent confirmed for its person.
+/// The number of confirmations by an agent for its person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confirmed {
     /// Agents that are not revoked.

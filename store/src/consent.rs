@@ -37,7 +37,7 @@ impl Store {
     }
 
     /// All levels of all identities that are linked to an account, identity by identity: those for all computers, and those of computers
-    /// that are or were attached to it. What a computer that only names an identity set for itself is not among them.
+    /// that are or were attached to it. Levels that a computer which only names an identity set for itself are excluded.
     pub async fn consent_of_account(&self, account: &UserAccountId) -> Result<Vec<ConsentRecord>, StoreError> {
         const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level, c.set_by
             FROM identities i JOIN consent_levels c ON c.user_cuid = i.user_cuid WHERE i.account_id = $1

@@ -1,4 +1,4 @@
-//! Device codes: how a computer is attached to the account of whoever approves (`docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`).
+//! Device codes: how a computer is attached to the account of the approver (`docs/decisions/0012-device-codes.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 
 use chrono::TimeDelta;
 use domain::Timestamp;
@@ -55,7 +55,7 @@ pub struct AskingDevice {
     pub name: Option<String>,
     /// When it registered; none when it is gone.
     pub first_seen_at: Option<Timestamp>,
-    /// How many other computers name its identity and are not attached to the account of whoever looks; counted up to [`OTHERS_MAX`].
+    /// How many other computers name its identity and are not attached to the account of the reader; counted up to [`OTHERS_MAX`].
     pub others: u32,
     /// Address that the code was asked from.
     pub ip_address: Option<String>,
@@ -66,7 +66,7 @@ pub struct AskingDevice {
 pub struct Guesser {
     /// The person.
     pub person: PersonId,
-    /// Whether an agent typed for them: what all their agents typed is counted apart from what they typed themselves.
+    /// Whether an agent typed for them: codes that all their agents typed are counted apart from those that they typed themselves.
     pub by_agent: bool,
 }
 
@@ -258,8 +258,8 @@ impl Store {
         })
     }
 
-    /// Attaches the computer of a pending code to the account of whoever approves. Exactly one of any number of calls approves, and never
-    /// beside a denial. `notice` writes the letter that tells of it, taken down with the approval or not at all. An agent that was revoked
+    /// Attaches the computer of a pending code to the account of the approver. Exactly one of any number of calls approves, and never
+    /// beside a denial. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
         &self,
@@ -307,7 +307,7 @@ impl Store {
                 let was_attached = attached_to.is_some();
                 let linked: Option<String> = sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
                 let owners: i64 = sqlx::query_scalar(OWNERS).bind(&linked).fetch_one(&mut *tx).await?;
-                // Anybody may register under any identity, so one that belongs to nobody is taken by the computer that was there first.
+                // Anybody may register under any identity, so one without an owner goes to the computer that registered first.
                 if attached_to.is_none() && owners == 0 && (linked.is_none() || own.is_none()) {
                     let first: Uuid =
                         sqlx::query_scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;

@@ -1,4 +1,4 @@
-//! What new content has to be for an account, and what was left out (`docs/decisions/0044-content-filter.md`).
+//! Content filters of accounts, and the content that they left out (`docs/decisions/0044-content-filter.md`).
 
 use domain::Timestamp;
 use domain::filter::{FilterSettings, Verdict};

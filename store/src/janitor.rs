@@ -32,7 +32,7 @@ pub struct PurgeSettings {
     /// Registrations that nobody claimed, after their claim token ended, unless events of theirs are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
-    /// Computers that were never attached to an account, after their last request, with what only they held. What they recorded stays.
+    /// Computers that were never attached to an account, after their last request, with the data that only they held. Recorded events stay.
     #[serde(with = "humantime_serde")]
     pub unattached_kept: Duration,
     /// Held events, after they were released or discarded.

@@ -27,7 +27,7 @@
 //! | [`held`] | events that could not be forwarded |
 //! | [`usage`] | what was used, day by day |
 //! | [`janitor`] | what may be forgotten |
-//! | [`installation`] | which installation this is, and what is remembered of its log |
+//! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
 //! | [`inventory`] | how much there is of everything |
 //! | [`pool`] | one way to either database |
 

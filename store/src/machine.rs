@@ -80,15 +80,15 @@ pub enum Attach {
     MachineAlreadyClaimed,
     /// Its identity is linked to an account that another person owns.
     CuidAlreadyClaimed,
-    /// Its identity belongs to nobody, and another computer registered under it first.
+    /// Its identity has no owner, and another computer registered under it first.
     NotTheFirst,
     /// Its identity is linked to a provisioned account that nobody owns, and the account at hand is a different one.
     PersonBoundToOtherAccount,
 }
 
 impl Store {
-    /// Registers a computer. The machine ids under which the service itself reports are nobody else's, and those of computers that were
-    /// removed for never being attached are nobody's any more.
+    /// Registers a computer. Computers cannot have the machine ids under which the service itself reports, nor those of computers that
+    /// were removed because they were never attached.
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
             "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
@@ -294,7 +294,7 @@ macro_rules! attach_machine {
                 .bind($now)
                 .execute(&mut *$tx)
                 .await?;
-            // For ever: whoever owns the account goes on reading what the computer recorded, when it is detached too.
+            // Permanent: the owner of the account can still read the computer's records after it is detached.
             sqlx::query($crate::machine::ATTACHMENT_ADD)
                 .bind($account.as_str())
                 .bind($machine.as_uuid())

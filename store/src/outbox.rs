@@ -1,4 +1,4 @@
-//! Reports of changed consent that wait to be forwarded, and the chain of the service's own on which they stand (`docs/decisions/0026-consent-outbox.md`).
+//! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them (`docs/decisions/0026-consent-outbox.md`).
 
 use domain::chain::{Position, Prev};
 use domain::consent::change::{after, moved_to};

@@ -52,7 +52,7 @@ crate::probes! {
     /// How many entries are held of an event, of any sender: id of the event.
     pub(crate) const HELD_OF_EVENT: WaitingRow =
         "SELECT COUNT(*) AS entries FROM held_events WHERE event_id = $1 AND state = 'held'";
-    /// What a sender sent on a day: sender, day.
+    /// The usage of a sender on a day: sender, day.
     pub(crate) const SPENT: SpentRow = "SELECT events, bytes FROM sender_days WHERE sender = $1 AND day = $2";
     /// A session that was not revoked: hash of its secret.
     pub(crate) const SESSION: session::FactsRow =

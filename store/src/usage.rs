@@ -1,4 +1,4 @@
-//! What was used, day by day, and how far that has been counted (`docs/decisions/0027-usage-metering.md`).
+//! Usage by day, and how far it has been counted (`docs/decisions/0027-usage-metering.md`).
 
 use domain::ids::UserCuid;
 use domain::recorder::Recorder;
@@ -20,7 +20,7 @@ pub struct UsageDay {
     pub used: Used,
 }
 
-/// Under what was counted for an identity before its computers were told apart.
+/// The key of usage that was counted for an identity before its computers were distinguished.
 pub fn untold(identity: UserCuid) -> Recorder {
     Recorder { machine: uuid::Uuid::nil().into(), identity }
 }

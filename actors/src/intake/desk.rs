@@ -31,7 +31,7 @@ use crate::upstream::Upstream;
 pub struct Desk {
     /// The rows.
     pub store: Store,
-    /// What senders of whom nobody knows anything may send.
+    /// Budgets of senders without an owner.
     pub budgets: Budgets,
     /// Commits held events in groups.
     pub hold: Handle<CommitMessage<HeldLedger>>,
@@ -369,7 +369,7 @@ fn pause(why: &Unavailable, now: Timestamp) -> Duration {
 }
 
 impl Sender {
-    /// Whose budget an event is charged to: a computer's that is attached to no account, or an agent's that nobody claimed.
+    /// The sender whose budget is charged for an event: a computer that is attached to no account, or an unclaimed agent.
     pub(super) fn payer(&self) -> Option<HeldSender> {
         let is_known = match self {
             Self::Unclaimed(_) => false,

@@ -17,7 +17,7 @@ pub struct ConsentChange {
     pub account: Option<UserAccountId>,
     /// What holds from now on.
     pub rule: ConsentRule,
-    /// What the same author had set before for the same scope.
+    /// The level that the same author had set before for the same scope.
     pub previous: Option<ConsentLevel>,
     /// What the person said about it.
     pub reason: Option<String>,

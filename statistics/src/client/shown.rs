@@ -1,4 +1,4 @@
-//! What a caller is shown of the answers of an external service.
+//! Filters the answers of an external service by caller.
 //!
 //! The contract names identities to the service, and anybody may register a computer under any identity. So the entries of computers that
 //! are not the caller's are taken out of a page, and a proof of such an event is not found. Only answers in the form of the embedded

@@ -1,4 +1,4 @@
-//! Whose log it is, what it has signed, and its epochs.
+//! The installation of the log, its newest checkpoint, and its epochs.
 
 use domain::checkpoint::{Checkpoint, SignerKey};
 use domain::ids::InstallationId;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{During, Log, LogError};
 use crate::merkle;
 
-/// What the log signed last.
+/// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHead {
     /// The key.
@@ -21,7 +21,7 @@ pub struct LogHead {
     pub size: u64,
 }
 
-/// How the log stands to a checkpoint that was seen before.
+/// The relation of the log to a checkpoint that was seen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuity {
     /// It begins with the tree of the checkpoint.
@@ -55,7 +55,7 @@ impl Log {
         Ok(id.into())
     }
 
-    /// What was signed last.
+    /// The newest signed checkpoint.
     pub async fn head(&self) -> Result<LogHead, LogError> {
         let signed = self.signed().await?;
         Ok(LogHead { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size })

@@ -221,7 +221,7 @@ fn holds(scope: &Scope, row: &statements::PlacedRow) -> bool {
 }
 
 /// Whether an event of a recorder is shown: of the service's reports, those that are about no computer or about one of `shown`. Before an
-/// identity is linked, computers that only name it change their consent too, and the reports stand on the same chain.
+/// identity is linked, computers that only name it change their consent too, and the reports are on the same chain.
 fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
     #[derive(Deserialize)]
     struct Report {

@@ -134,7 +134,7 @@ pub struct ActivityRow {
     pub chain_epoch: i64,
     pub seq: i64,
     pub receipt_id: Uuid,
-    /// Of an event of the service's agent: what it reports.
+    /// The report, for an event of the service's agent.
     pub report: Option<Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Whose log it is, what it continues, and how it begins an epoch.
+//! The installation of the log, the checkpoints that it continues, and how it begins an epoch.
 
 use domain::checkpoint::{VerifierKey, epoch_origin};
 use domain::ids::InstallationId;

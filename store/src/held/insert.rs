@@ -1,10 +1,10 @@
 //! Holding many events in one transaction.
 //!
-//! 1. Lock the totals: from here on nobody else changes what is held, and no claim is completed.
-//! 2. Look what the quotas leave to each sender, and to each unclaimed agent, and whether it is still unclaimed.
+//! 1. Lock the totals: from here on no other transaction changes the held events, and no claim is completed.
+//! 2. Read the remaining quota of each sender, and of each unclaimed agent, and whether it is still unclaimed.
 //! 3. Take the events in the order given: find those that are held already, insert those that fit. SQLite does that row by row with
 //!    prepared statements, PostgreSQL in statements of many rows.
-//! 4. Add what was inserted to the totals, and to those of the senders.
+//! 4. Add the inserted events to the totals, and to those of the senders.
 
 mod postgres;
 mod sqlite;
@@ -165,7 +165,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Takes down what senders have before the batch; `rows` knows those that have anything.
+    /// Records the held bytes of senders before the batch; `rows` contains the senders that have any.
     fn senders_have(&mut self, senders: &[&'a str], rows: &[(String, i64)]) {
         for (sender, bytes) in rows {
             if let Some(&known) = senders.iter().find(|known| **known == sender.as_str()) {
@@ -174,7 +174,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What the batch adds to each sender, in one order everywhere.
+    /// The bytes that the batch adds to each sender, in one order everywhere.
     fn added(&self) -> Vec<(&'a str, i64)> {
         let shares = self.senders.iter().filter(|(_, share)| share.added > 0);
         let mut added: Vec<(&'a str, i64)> = shares.map(|(sender, share)| (*sender, share.added)).collect();

@@ -1,9 +1,9 @@
 //! Forgetting computers that were never attached and make no requests any more.
 //!
-//! 1. The computer is removed, and its id is spent: what was recorded under it stays in the log, and nobody may register under it again.
-//! 2. What only this computer held goes: held events, levels of consent, counts of usage, and its identity if nothing else has it.
+//! 1. The computer is removed, and its id is spent: events recorded under it stay in the log, and no computer may register under it again.
+//! 2. Data of this computer alone is deleted: held events, levels of consent, counts of usage, and its identity if nothing else has it.
 //!
-//! Both steps are small transactions. What a crash leaves of the second is found by the next round.
+//! Both steps are small transactions. The next round finds the rows that a crash left of the second.
 
 use domain::Timestamp;
 use domain::usage::Day;
@@ -49,7 +49,7 @@ impl Store {
     /// Removes some computers and spends their ids; their number.
     async fn spend_unattached(&self, before: Timestamp, rows_max: i64) -> Result<u64, StoreError> {
         // A computer without a secret was detached by its owner; one whose attachment ended with the agent that approved it has a secret and
-        // a row in `attachments`. What a statement waited for is compared again with its new row.
+        // a row in `attachments`. A row that a statement waited for is compared again in its new version.
         const REMOVE: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT m.machine_uuid FROM machines m
                 WHERE m.account_id IS NULL AND m.secret_hash IS NOT NULL AND m.last_seen_at < $1
                     AND NOT EXISTS (SELECT 1 FROM attachments a WHERE a.machine_uuid = m.machine_uuid)
@@ -116,7 +116,7 @@ impl Store {
     async fn clean_one(&self, spent: &SpentRow) -> Result<(), StoreError> {
         const CONSENT: &str = "DELETE FROM consent_levels WHERE user_cuid = $1 AND machine_uuid = $2";
         const USAGE: &str = "DELETE FROM usage_days WHERE user_cuid = $1 AND machine_uuid = $2";
-        // The chain on which the service reported about the identity goes on under no other computer either.
+        // No other computer may continue the chain on which the service reported about the identity either.
         const CONTROL: &str = "INSERT INTO spent_machines (machine_uuid) SELECT control_machine_uuid FROM identities i
             WHERE i.user_cuid = $1 AND i.control_machine_uuid IS NOT NULL ON CONFLICT DO NOTHING";
         const IDENTITY: &str = "DELETE FROM identities WHERE user_cuid = $1 AND account_id IS NULL

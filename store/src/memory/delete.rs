@@ -89,7 +89,7 @@ const FORGET: &str = "DELETE FROM memories_deleted WHERE shelf = $1 AND changed 
 const COUNT: &str = "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3
     WHERE number = $1";
 
-/// Locks the shelf of an account, and reads a memory that stands there; `None` when none of that id does.
+/// Locks the shelf of an account, and reads one of its memories; `None` when it contains none of that id.
 macro_rules! turn {
     ($tx:ident, $id:expr, $account:expr) => {{
         let turn: Option<TurnRow> = sqlx::query_as(NEXT).bind($account.as_str()).fetch_optional(&mut *$tx).await?;

@@ -14,7 +14,7 @@ use crate::{Store, in_transaction};
 
 impl Store {
     /// Keeps a memory, unless the account keeps `memories_max` already. One of the same `dedupe` is the same memory: it keeps its
-    /// id, gets what is new of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
+    /// id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing new while it is in
     /// others too.
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         let postgres = self.pool.is_postgres();

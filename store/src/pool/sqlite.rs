@@ -162,7 +162,7 @@ fn make_private_folder(folder: &Path) -> std::io::Result<()> {
     private.create(folder)
 }
 
-/// Renames a file that is closed, and what is left beside it: `statistics.db` to `statistics-20260101T000000Z.db`.
+/// Renames a file that is closed, and the files left beside it: `statistics.db` to `statistics-20260101T000000Z.db`.
 pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -360,7 +360,7 @@ laws! {
         assert_eq!(store.identity(&identity).await.unwrap().unwrap().account, None);
         assert_eq!(state(store, &code).await, DeviceState::Pending);
 
-        // Whoever looks is told of the others, but for those of their own account.
+        // The reader sees the number of the others, except those of their own account.
         let others = async |person| {
             let sealed = world.chance.bytes();
             let (code, _) = new_code(world, third, &identity, now());
@@ -414,7 +414,7 @@ laws! {
                 approve(&world.store, &code, &one, at(1)),
                 approve(&second, &other, &two, at(1)),
             );
-            // The computer that was there first takes the account, whoever is faster.
+            // The computer that was there first takes the account, independent of the order of approvals.
             assert_eq!(first, Approval::Approved(account.clone()));
             let refused = [Attach::CuidAlreadyClaimed, Attach::NotTheFirst].map(Approval::Conflict);
             assert!(refused.contains(&last), "{last:?}");

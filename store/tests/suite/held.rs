@@ -228,7 +228,7 @@ laws! {
         assert_eq!(outcomes.iter().map(held).collect::<Vec<_>>(), [true, true, true, true, false, false, true]);
         let full = store.held_insert(&[new(&flood, 7)], &quotas).await.unwrap();
         assert!(matches!(full[0], HeldOutcome::QuotaExceeded { .. }));
-        // Whatever ends an entry makes room for its sender.
+        // Every end of an entry makes room for its sender.
         assert!(store.held_discard(batch[0].id, now()).await.unwrap());
         let outcomes = store.held_insert(&[new(&flood, 8), new(&flood, 9)], &quotas).await.unwrap();
         assert_eq!(outcomes.iter().map(held).collect::<Vec<_>>(), [true, false]);

@@ -1,4 +1,4 @@
-//! The installation, and what is remembered of its log.
+//! The installation, and the remembered checkpoint of its log.
 
 use domain::ids::InstallationId;
 use store::installation::RememberedLog;

@@ -35,7 +35,7 @@ pub struct Unplaced {
     pub counted: Option<Counted>,
 }
 
-/// What an event adds to the usage of its computer.
+/// The usage that an event adds to its computer.
 pub struct Counted {
     recorder: Arc<Recorder>,
     used: Used,
@@ -254,7 +254,7 @@ fn tile(db: &Connection, name: TileId) -> Result<Option<Vec<u8>>, LogError> {
     db.prepare_cached(TILE).during(ASK)?.query_row((name.level, place), |row| row.get(0)).optional().during(ASK)
 }
 
-/// What the events add to the usage of each computer and day.
+/// The usage that the events add to each computer and day.
 fn sums(events: &[Unplaced]) -> Vec<(Recorder, Day, Used)> {
     let mut sums: BTreeMap<(&Recorder, i64), Used> = BTreeMap::new();
     for event in events {
