@@ -54,7 +54,7 @@ pub fn router(house: House, stopping: watch::Receiver<bool>) -> Router {
         .with_state(Desk { house, stopping, readiness: Readiness::default(), gauges: Gauges::default() })
 }
 
-/// Lets through what names an address, this machine, or one of `admin.hosts`. A foreign page has a name.
+/// Accepts a request whose `Host` is an IP address, this machine, or one of `admin.hosts`. A foreign page has another host name.
 async fn known_host(State(house): State<House>, request: Request, next: Next) -> Response {
     let host = match head::host(&request) {
         Ok(host) => head::without_port(host.unwrap_or("localhost")),

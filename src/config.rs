@@ -225,7 +225,7 @@ pub struct EventSettings {
     pub workers: usize,
     /// How much may be held.
     pub held: HeldQuotas,
-    /// How much may be sent by whom nobody knows anything of.
+    /// Budget of a sender without an account.
     pub unattached: BudgetSettings,
 }
 

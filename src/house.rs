@@ -99,7 +99,7 @@ pub struct Rooms {
     pub usage: Usage,
     /// Who showed themselves.
     pub presence: Presence,
-    /// What senders may send of whom nobody knows anything.
+    /// Budgets of senders without an account.
     pub budgets: Budgets,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
@@ -127,7 +127,7 @@ pub struct Rooms {
     pub gate: Arc<Gate>,
     /// Bodies that are awaited.
     pub slow_bodies: SlowBodies,
-    /// Seals what browsers keep for us.
+    /// Seals the values that browsers store for the server.
     pub seal: Seal,
     /// Counts answered requests.
     pub requests: Requests,
@@ -541,8 +541,8 @@ impl Rooms {
         &self.base_url[self.origin().len()..]
     }
 
-    /// Whether a person who signed in then did so of late: for what a browser that was left open must not do, such as to approve a computer,
-    /// confirm an agent, or make a key.
+    /// Whether a sign-in at this time is recent. Required for actions that an unattended browser must not allow: approving a computer,
+    /// confirming an agent, making a key.
     pub fn is_recent_sign_in(&self, signed_in_at: Timestamp) -> bool {
         let within = TimeDelta::from_std(self.settings.signin.fresh_within).unwrap_or(TimeDelta::MAX);
         self.clock.now() - signed_in_at <= within

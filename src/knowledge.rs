@@ -1,4 +1,5 @@
-//! What a key, or a person on their own page, may read and write in the knowledge API (`docs/decisions/0036-spaces.md` and `docs/decisions/0035-api-keys.md`).
+//! Access of a key, or of a person on their own page, to the knowledge API (`docs/decisions/0036-spaces.md` and
+//! `docs/decisions/0035-api-keys.md`).
 
 pub mod credential;
 

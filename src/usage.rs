@@ -15,7 +15,7 @@ use crate::house::House;
 pub enum UsageOwner {
     /// All computers that are or were attached to an account.
     Account(UserAccountId),
-    /// One computer whose identity no account is linked to; it has the plan FREE, and counts what it recorded itself.
+    /// One computer whose identity no account is linked to; it has the plan FREE, and its own events count.
     Computer(Recorder),
     /// A computer whose identity belongs to an account that it is not attached to. Nothing that it sends is recorded, and what the
     /// account used is not its to see: the plan FREE, untouched.
@@ -51,7 +51,7 @@ pub async fn usage_bar(house: &House, owner: &UsageOwner) -> Result<Option<Usage
     }))
 }
 
-/// Whose events count for an account: those of its computers, and what was counted for its identities before computers were told apart.
+/// Recorders whose events count for an account: its computers, and its identities, whose older counts do not distinguish computers.
 async fn computers_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
     let mut computers = store.recorders_of_account(account).await?.computers;
     computers.extend(store.identities_of_account(account).await?.into_iter().map(untold));

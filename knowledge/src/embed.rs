@@ -1,6 +1,6 @@
-//! From text to vectors whose angles say how close two meanings are (`docs/decisions/0039-bundled-embedding-model.md`).
+//! Turns text into embeddings: vectors whose angles measure semantic similarity (`docs/decisions/0039-bundled-embedding-model.md`).
 //!
-//! Three providers: the model inside this program, an OpenAI-compatible endpoint, or none. Whatever the provider, a vector has length
+//! Three providers: the model inside this program, an OpenAI-compatible endpoint, or none. With every provider a vector has length
 //! 1 and belongs to a [`ModelId`]; vectors of different models are not comparable.
 
 mod bundled;

@@ -1,8 +1,8 @@
-//! Whether new content is what an account wants to keep (`docs/decisions/0044-content-filter.md`).
+//! Decides whether an account keeps new content (`docs/decisions/0044-content-filter.md`).
 //!
-//! A language model decides, when the operator has named one: any endpoint that speaks the chat protocol of `OpenAI`. It is shown a text that
-//! anybody may have written, so it has no power but to say a verdict: what else it answers is thrown away, and only categories that the
-//! account has are taken over. Without a model, the include and exclude lists decide by whole words.
+//! A language model decides if the operator has configured one: any endpoint that speaks the chat protocol of `OpenAI`. Its input is
+//! untrusted text, so it can only return a verdict: the rest of its answer is discarded, and only categories that the
+//! account has are accepted. Without a model, the include and exclude lists decide by whole words.
 //!
 //! **If it fails** (no answer in time, an error, nonsense), the item is kept and marked `unfiltered`: a filter that is down must not lose
 //! what people add.

@@ -1,6 +1,7 @@
-//! From one item of a batch to what is kept of it: fetched, read, judged, cut into passages, and those into vectors (`docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0041-duplicates.md`).
+//! Prepares one item of a batch for storage: fetches, extracts and filters it, splits it into passages and embeds them
+//! (`docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0041-duplicates.md`).
 //!
-//! Nothing is written here. Whoever works on a batch commits what this gives, so an item may be prepared twice and is kept once.
+//! Nothing is written here. The worker of the batch commits the result, so an item may be prepared twice and is stored once.
 
 use std::sync::Arc;
 
@@ -150,7 +151,7 @@ impl Pipeline {
         &self.0
     }
 
-    /// Prepares an item of `account`. Dropping the future gives up what has not begun.
+    /// Prepares an item of `account`. Dropping the future cancels the steps that have not begun.
     pub async fn prepare(&self, account: &UserAccountId, item: &Item, wanted: &FilterSettings) -> Prepared {
         let raw = match item {
             Item::Url(url) => self.page(account, url).await,

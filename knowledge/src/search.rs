@@ -1,4 +1,4 @@
-//! Finding again, by meaning and by word (`docs/decisions/0037-absolute-similarity.md`).
+//! Search, semantic and lexical (`docs/decisions/0037-absolute-similarity.md`).
 //!
 //! 1. Which shelves may hold an answer, and what was committed on them.
 //! 2. Two legs at once: chunks by their words (`lexical`), chunks by the vector of the query (`meaning`, [`crate::index`]).

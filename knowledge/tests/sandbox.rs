@@ -1,4 +1,4 @@
-//! What the extraction process cannot do, tried in a real process; each attempt succeeds outside of the sandbox.
+//! Forbidden operations, attempted in a real extraction process; each attempt succeeds outside of the sandbox.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-/// What the probe says of each attempt.
+/// The probe's result for each attempt.
 fn tried(place: &str, attempts: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox-probe"));
     command.arg(place).args(attempts.iter().flat_map(|(name, on)| [*name, *on]));
@@ -59,7 +59,7 @@ fn files_network_programs_and_processes_are_out_of_reach() {
     assert!(!inside[0].contains("no "), "this kernel has no sandbox: {}", inside[0]);
     for ((name, on), said) in attempts.iter().zip(&inside[1..]) {
         assert!(said.starts_with("refused: "), "{name} {on}: {said}");
-        // By the sandbox, and not because there is nothing to be had.
+        // The sandbox refused it; the target exists.
         let by_kernel = ["not implemented", "not permitted", "Permission denied", "temporarily unavailable"];
         assert!(by_kernel.iter().any(|why| said.contains(why)), "{name} {on}: {said}");
     }

@@ -44,7 +44,7 @@ pub struct ActorsSettings {
 }
 
 impl ActorsSettings {
-    /// The settings of one of `KINDS`. Another kind is a mistake of this program: it has what `[actors]` says, and the log says so.
+    /// The settings of one of `KINDS`. Another kind is a mistake of this program: it gets the settings of `[actors]`, with a log line.
     pub fn of(&self, kind: &str) -> &ActorSettings {
         self.kinds.get(kind).unwrap_or_else(|| {
             debug_assert!(false, "\"{kind}\" is no kind of actor");

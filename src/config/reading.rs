@@ -104,7 +104,7 @@ pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, S
     if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
 }
 
-/// Reads all values at once. Each of them fits by itself; what does not fit with the others must not be replaced by defaults in silence.
+/// Reads all values at once. Each value is valid alone; an invalid combination is an error and must not silently become defaults.
 fn together(tree: Value) -> Result<Settings, String> {
     serde_json::from_value(tree).map_err(|error| format!("the values do not fit together: {error}"))
 }

@@ -46,8 +46,8 @@ pub async fn page(State(house): State<House>, caller: Caller, ApiQuery(query): A
     Ok(passed::response(answer))
 }
 
-/// What the caller may see: a computer what it recorded itself, an account what its computers recorded and what the service reports about
-/// them.
+/// The events visible to the caller. A computer sees the events that it recorded; an account sees the events of its computers and the
+/// service's reports about them.
 pub async fn scope(caller: &Caller, house: &House) -> Result<Scope, ApiError> {
     if let Caller::Machine { facts, .. } = caller {
         return Ok(Scope {
@@ -62,8 +62,8 @@ pub async fn scope(caller: &Caller, house: &House) -> Result<Scope, ApiError> {
     Ok(scope_of_account(house, account).await?)
 }
 
-/// What a computer recorded itself. An operator may remove a computer so that it can register again, and then anybody can in its place:
-/// what was recorded before is its owner's.
+/// The events that a computer recorded itself. After an operator removes a computer, any client can register in its place:
+/// earlier events stay with the owner.
 async fn own_records(facts: &MachineFacts, house: &House) -> Result<Recorders, StoreError> {
     let own = Recorders::of_computer(facts.machine_uuid, facts.user_cuid.clone());
     let Some(owner) = facts.identity_account.as_ref().filter(|_| facts.is_outsider()) else { return Ok(own) };
@@ -71,14 +71,14 @@ async fn own_records(facts: &MachineFacts, house: &House) -> Result<Recorders, S
     Ok(if owners.has_computer(facts.machine_uuid) { Recorders::default() } else { own })
 }
 
-/// What an account may see.
+/// The events visible to an account.
 pub async fn scope_of_account(house: &House, account: &UserAccountId) -> Result<Scope, StoreError> {
     let identities = house.store.identities_of_account(account).await?;
     let shown = house.store.recorders_of_account(account).await?;
     Ok(Scope { account: Some(account.clone()), identities, machine: None, shown })
 }
 
-/// `?limit&cursor&since&lane`, as they came: each has a code of its own.
+/// `?limit&cursor&since&lane`, not yet parsed: each has an error code of its own.
 #[derive(Debug, Deserialize)]
 pub struct Query {
     limit: Option<String>,

@@ -10,8 +10,8 @@ use super::error::{Answer, Code};
 use crate::house::House;
 use crate::http::named::Named;
 
-/// `DELETE /api/v1/agents/{id}`: sets `revokedAt`; the agent's tokens, assertions and claim token stop working for ever, and what it
-/// confirmed ends with it. A session ends any agent of its account, an agent only itself.
+/// `DELETE /api/v1/agents/{id}`: sets `revokedAt`; the agent's tokens, assertions and claim token stop working permanently, and everything
+/// that it confirmed is revoked with it. A session revokes any agent of its account, an agent only itself.
 pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
     let owner = caller.require_account()?.clone();
     // A foreign agent and one that never was look the same.

@@ -295,8 +295,8 @@ pub fn unauthorized(code: Code, token_sent: bool, house: &House) -> ApiError {
     if token_sent { challenge.to(code) } else { challenge.to_none() }
 }
 
-/// A browser may have been left open, so what outlives its session asks that its person signed in of late: 401 with
-/// `reason: "sign_in_again"` and the challenge of RFC 9470, section 3. Only a session is a sign-in; other credentials are not asked.
+/// Requires a recent sign-in for an effect that outlives the session, because a browser may be left unattended: 401 with
+/// `reason: "sign_in_again"` and the challenge of RFC 9470, section 3. Only sessions are checked; other credentials are no sign-in.
 pub fn require_recent_sign_in(caller: &Caller, house: &House) -> Result<(), ApiError> {
     let Caller::Session { signed_in_at, .. } = caller else { return Ok(()) };
     if house.is_recent_sign_in(*signed_in_at) {

@@ -63,7 +63,7 @@ pub struct Limit {
 type Incoming = Limited<Body>;
 type Frame = Result<hyper::body::Frame<Bytes>, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Reads a body and hands on its pieces. One that says to be too large is refused before it is read; one that is awaited is a
+/// Reads a body and passes its pieces on. A body with too large a `Content-Length` is refused unread; one that is awaited is a
 /// [slow body](slow).
 pub async fn read_pieces(
     parts: &Parts,
@@ -84,7 +84,7 @@ pub async fn read_pieces(
     let (mut came, mut slow) = (0, None);
     while !body.is_end_stream() {
         let frame = match &slow {
-            // Most bodies came together with their head and need no timer.
+            // Most bodies arrive together with their head and need no timer.
             None => match poll_fn(|context| Poll::Ready(Pin::new(&mut body).poll_frame(context))).await {
                 Poll::Ready(frame) => frame,
                 Poll::Pending => {
@@ -95,7 +95,7 @@ pub async fn read_pieces(
             Some(slow) => slow.frame(&mut body).await?,
         };
         let Some(frame) = frame else { break };
-        // What is not data are trailers, which nobody reads.
+        // A frame without data holds trailers, which are ignored.
         let Ok(piece) = frame.map_err(unread)?.into_data() else { continue };
         came += piece.len();
         if let Some(slow) = &mut slow {
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// What became of a body that is read with these settings.
+    /// Reads a body with these settings and returns its bytes or the error code.
     async fn received(body: Body, settings: &Settings) -> Result<Bytes, Code> {
         let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)));
         let (parts, ()) = Request::new(()).into_parts();
@@ -433,7 +433,7 @@ mod tests {
         let settings = Settings { body_rate_min: 2, ..Settings::default() };
         let begun = tokio::time::Instant::now();
         assert_eq!(received(pieces(&["1234"], false), &settings).await, Err(Code::TemporarilyUnavailable));
-        // What came at once earned two seconds more.
+        // The first four bytes extend the time by two seconds.
         assert_eq!(begun.elapsed(), settings.body_rate_after + Duration::from_secs(2));
         let one_a_second = |each: &'static str| {
             let frames = stream::iter(0..8).then(move |_| async move {

@@ -1,7 +1,7 @@
-//! What a connection and the request that is answered on it know of each other.
+//! State shared between a connection and its current request.
 //!
-//! HTTP/1.1 answers the requests of a connection one after the other, so the place of the request in progress is kept here: one object for
-//! each connection, nothing that all requests share but the [gate](super::gate).
+//! HTTP/1.1 answers the requests of a connection one after the other, so the place of the request in progress is stored here: one object
+//! for each connection. All requests share only the [gate](super::gate).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Connection {
     has_place: AtomicBool,
     /// Whether a request is being answered.
     is_busy: AtomicBool,
-    /// Whether the client may still be sending what nobody will read.
+    /// Whether the client may still be sending bytes of a body that the server does not read.
     lingers: AtomicBool,
 }
 
@@ -59,8 +59,8 @@ impl Connection {
         Busy(self)
     }
 
-    /// Whether the client may still be sending what nobody will read: closing at once would reset the connection, and the client would
-    /// lose the answer.
+    /// Whether the client may still be sending bytes of a body that the server does not read: closing at once would reset the connection,
+    /// and the client would lose the response.
     pub fn lingers(&self) -> bool {
         self.lingers.load(Ordering::Relaxed)
     }

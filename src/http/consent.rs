@@ -107,9 +107,9 @@ async fn in_force(
     }))
 }
 
-/// The report of a change is recorded for ever. That of a computer that is attached to no account counts like an event of its own.
+/// The report of a change is stored permanently. For a computer without an account it counts against the budget like an own event.
 async fn charge(house: &House, facts: &MachineFacts) -> Result<(), ApiError> {
-    /// Roughly what a report takes.
+    /// Approximate size of a report.
     const REPORT_BYTES: usize = 1024;
     if facts.account.is_some() {
         return Ok(());

@@ -131,11 +131,11 @@ fn refused(error: AnswerError, house: &House) -> ApiError {
     code.into()
 }
 
-/// Why a computer of somebody else's identity cannot be attached, and what to do.
+/// Error message for a computer whose identity belongs to another account, with the remedy.
 const CLAIMED_BY_ANOTHER: &str = "The identity of this computer belongs to another person's account. Register the computer under an \
     identity of your own, or let that person approve it.";
 
-/// Why a computer cannot bring an identity that belongs to nobody, and what to do.
+/// Error message for a computer whose identity belongs to no account and that may not claim it, with the remedy.
 fn not_the_first(house: &House) -> String {
     format!(
         "Another computer registered under the identity of this computer before it, and neither is attached to an account. Anybody who \

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts requests in progress and refuses those above the limit. Nothing waits here, so a counter is enough. Who has a place is known to
-/// the [connections](super::connection).
+/// Counts requests in progress and refuses those above the limit. No request waits here, so a counter is enough. The
+/// [connections](super::connection) store which request has a place.
 #[derive(Debug)]
 pub struct Gate {
     requests: AtomicUsize,

@@ -1,6 +1,7 @@
-//! What agents read before they act (`docs/protocol/guides.md` and `docs/decisions/0029-guides-from-templates.md` and `docs/decisions/0031-guide-endpoints-and-discovery.md`).
+//! Guides for agents (`docs/protocol/guides.md`, `docs/decisions/0029-guides-from-templates.md` and
+//! `docs/decisions/0031-guide-endpoints-and-discovery.md`).
 //!
-//! `/llms.txt` is the short guide, and what A2A and MCP answer; `/auth.md` says how to get a credential; `/llms-full.txt` says everything.
+//! `/llms.txt` is the short guide, which A2A and MCP return too; `/auth.md` explains how to get a credential; `/llms-full.txt` is complete.
 //! They are rendered once, with the configured URLs, when the house is built. Every command in them is run by a test.
 
 pub mod a2a;

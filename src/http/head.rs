@@ -1,4 +1,4 @@
-//! What every head is judged by before its request gets a place: RFC 9112, section 3.2 (`Host`), and the encodings of its body.
+//! Checks of every request head before admission: RFC 9112, section 3.2 (`Host`), and the encodings of the body.
 //!
 //! Hyper reads heads more generously than RFC 9112 in one point that cannot be seen from here: it takes a bare LF as the end of a line
 //! (section 2.2 allows that).
@@ -11,7 +11,7 @@ use axum::http::header::{CONTENT_ENCODING, HOST};
 
 use super::error::{ApiError, Code};
 
-/// Why a request goes no further, if it does not.
+/// Checks the head of a request; an error is the response of a refused request.
 pub fn judge(request: &Request) -> Result<(), ApiError> {
     host(request)?;
     let encodings = request.headers().get_all(CONTENT_ENCODING).iter();
@@ -38,7 +38,7 @@ pub fn host(request: &Request) -> Result<Option<&str>, ApiError> {
     }
 }
 
-/// RFC 3986, section 3.2.2: what may stand in a host and its port.
+/// RFC 3986, section 3.2.2: bytes allowed in a host and its port.
 fn is_of_a_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
 }

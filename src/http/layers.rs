@@ -1,5 +1,5 @@
-//! What every request of the public listener passes through, from the outside in: a request id that its log lines show, a panic net, the
-//! judgement of its head, the gate (how many at once), and after the handler the headers that every answer has.
+//! Middleware of the public listener, from the outside in: a request id that log lines contain, panic recovery, the
+//! checks of the head, the gate (maximum number of concurrent requests), and after the handler the headers of every response.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -29,7 +29,7 @@ use crate::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, w
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// RFC 6797: whoever reached us over https once does not try plain http for a year.
+/// RFC 6797: a browser that has reached the server over https does not try plain http for a year.
 const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Puts the layers around the routes.
@@ -110,7 +110,7 @@ impl Passage {
             if let Err(error) = judged {
                 return refused(surface, error);
             }
-            // Given back by whoever awaits the request's body, and taken again.
+            // A handler that awaits the request's body releases the place and takes it again.
             let Some(_place) = connection.enter(&house.gate) else {
                 return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
             };
@@ -122,7 +122,7 @@ impl Passage {
                 refused(surface, ApiError::unavailable("internal", Duration::from_secs(5)))
             });
             let status = response.status();
-            // What was refused may not have been read.
+            // The body of a refused request may be unread.
             connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
             let headers = response.headers_mut();
             if surface.is_secure(house) {

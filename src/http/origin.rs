@@ -1,13 +1,13 @@
-//! Whether what a browser sends comes from a page of ours.
+//! Checks whether a browser's request comes from a page of this server.
 //!
-//! A browser sends cookies along with whatever a foreign page makes it do. It says where a request comes from in `Origin` and in
-//! `Sec-Fetch-Site`; a header that stands there twice, or is no text, says something foreign. Four policies:
+//! A browser adds cookies to requests that a foreign page triggers. It names the origin of a request in `Origin` and in
+//! `Sec-Fetch-Site`; a header that occurs twice, or is no text, counts as foreign. Four policies:
 //!
 //! - [`allows_json`]: requests with JSON bodies, from browsers and from programs that send cookies. A program sends neither header, and has
 //!   no foreign pages.
 //! - [`allows_form`]: forms of our pages, which foreign pages can imitate. One of the headers has to be there.
 //! - [`allows_program`]: requests without credentials that are for programs alone, which send no origin.
-//! - [`allows_guess`]: links that look something up and count it. Where a person goes by themselves, the browser says `none`.
+//! - [`allows_guess`]: links that look something up and count it. If a person opens the link directly, the browser sends `none`.
 
 use axum::http::header::{AsHeaderName, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::request::Parts;
@@ -16,7 +16,7 @@ use axum::http::{HeaderMap, Method};
 use super::head;
 use crate::house::House;
 
-/// What a header says.
+/// The value of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said<'h> {
     Nothing,
@@ -82,8 +82,8 @@ pub fn allows_form(parts: &Parts, house: &House) -> bool {
     site_fits && origin_fits && (site, origin) != (Said::Nothing, Said::Nothing)
 }
 
-/// Without a base URL people reach us under several names of one machine, and the browser says which one it used. A foreign name may lead
-/// here too, if its owner lets it (DNS rebinding). On loopback we know our names; elsewhere only `http.base_url` can tell them apart.
+/// Without a base URL the server is reachable under several host names, and the browser sends the one it used. A foreign name may resolve
+/// to this server too (DNS rebinding). On loopback the own names are known; elsewhere only `http.base_url` distinguishes them.
 fn is_where_it_was_sent(origin: &str, host: Said<'_>, house: &House) -> bool {
     let Said::Once(host) = host else { return false };
     let is_known =
@@ -98,13 +98,13 @@ pub fn allows_program(headers: &HeaderMap, house: &House) -> bool {
     origin == Said::Nothing || origin == Said::Once(house.origin())
 }
 
-/// Whether a link that looks up a code was followed from a page of ours, or by a person themselves. Browsers say so over https and on this
-/// machine. Where they say nothing, the link has to carry what only our pages know: `is_signed`.
+/// Whether a link that looks up a code was followed from a page of this server, or opened directly. Browsers send this over https and on
+/// this machine. Without the header, the link must contain the mark that only this server's pages have: `is_signed`.
 pub fn allows_guess(headers: &HeaderMap, is_signed: bool) -> bool {
     is_signed || matches!(Said::of(headers, "sec-fetch-site"), Said::Once("same-origin" | "none"))
 }
 
-/// Whether the browser says which site its requests come from; then it says so of what follows a redirect, too.
+/// Whether the browser sends the site that its requests come from; it then does so after a redirect, too.
 pub fn is_told(headers: &HeaderMap) -> bool {
     Said::of(headers, "sec-fetch-site") != Said::Nothing
 }

@@ -1,4 +1,4 @@
-//! Values that leave the server and come back: nobody else can have made them.
+//! Sealed values that the server gives to clients and reads back: only the server can create them.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -37,7 +37,7 @@ pub struct Settings {
     /// How long a client may take to send the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_deadline: Duration,
-    /// Bytes a second with which a body has to come, once `body_rate_after` is over; 0 is no limit.
+    /// Minimum rate of a body in bytes per second, after `body_rate_after` has elapsed; 0 is no limit.
     pub body_rate_min: usize,
     /// How long a body may be slower.
     #[serde(with = "humantime_serde")]
@@ -46,10 +46,10 @@ pub struct Settings {
     pub bodies_per_address_max: usize,
     /// Bytes of all such bodies that may be in memory.
     pub bodies_bytes_max: usize,
-    /// How long a client may take nothing of an answer.
+    /// How long a client may read nothing of a response before its connection is closed.
     #[serde(with = "humantime_serde")]
     pub write_deadline: Duration,
-    /// How long a refused client may go on sending, so that it gets the answer, before its connection is closed.
+    /// How long a refused client may continue to send, so that it gets the response, before its connection is closed.
     #[serde(with = "humantime_serde")]
     pub linger_deadline: Duration,
 }

@@ -9,8 +9,8 @@ use super::error::{Answer, ApiError, Code};
 use crate::house::House;
 use crate::usage::{UsageOwner, usage_bar};
 
-/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer sees the bar of its account; without one, what
-/// it used itself of the plan FREE.
+/// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer sees the bar of its account; without one, its own
+/// usage of the plan FREE.
 pub async fn bar(State(house): State<House>, caller: Caller) -> Answer {
     // A person without an account has nothing that a bar could show; nor has a credential whose account is gone.
     let refused = || unauthorized(Code::Unauthorized, true, &house);

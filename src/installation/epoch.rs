@@ -89,7 +89,7 @@ async fn record(ground: &Ground<'_>, log: &Log, began: &EpochBegan) -> Result<()
     let failed = |why: &str| BuildError::Epoch(why.to_owned());
     let identity = chance.cuid2().parse().map_err(|_| failed("no identity could be drawn"))?;
     let mut position = Position::genesis(0);
-    // The second attempt knows the end of the chain.
+    // The second attempt uses the chain position from the first refusal.
     for _ in 0..2 {
         let written = began.event(chance.uuid_v7(now).into(), &identity, &position, now);
         let sealed = Sealed::open(&written.body, RECORD_BYTES_MAX, &AgentKinds::new([]))

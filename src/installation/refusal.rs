@@ -42,7 +42,7 @@ pub enum Mismatch {
     Smaller {
         /// Events in the signed tree.
         log: u64,
-        /// Events that the facts know of.
+        /// Number of events in the facts.
         remembered: u64,
     },
     /// The log has other events.
@@ -56,7 +56,7 @@ pub enum Mismatch {
     /// The log has another key.
     #[error("the event log is signed by another key than the one that the facts remember")]
     OtherKey,
-    /// What is remembered is no checkpoint.
+    /// The stored value is no checkpoint.
     #[error("the checkpoint that the facts remember cannot be read")]
     Unreadable,
 }
@@ -77,7 +77,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// What is refused in the place that the settings name.
+    /// The refusal of the databases that the settings name.
     pub fn of(settings: &Settings, mismatch: Mismatch) -> Self {
         let (facts, log) = places(settings);
         let loss = mismatch.loss();
@@ -86,7 +86,7 @@ impl Refusal {
 }
 
 impl Mismatch {
-    /// What the new epoch does not have.
+    /// The data that the new epoch lacks.
     fn loss(&self) -> &'static str {
         match self {
             Self::FactsMissing | Self::FactsWithoutId | Self::OtherInstallation { .. } | Self::LogWithoutId => {

@@ -1,5 +1,5 @@
-//! The credential of a response that lasts longer than a request: streams and the export. It was judged when the request came, and is
-//! read again while the response goes on, so that what is revoked ends what it opened.
+//! The credential of a response that lasts longer than a request: streams and the export. It is checked when the request arrives, and
+//! again while the response is sent, so that revoking a credential ends the responses that it opened.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::house::House;
 /// A credential that was presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A key of the knowledge API, and whose.
+    /// A key of the knowledge API, and its account.
     Key(ApiKeyId, UserAccountId),
     /// A browser session.
     Session(SecretHash),
@@ -31,7 +31,7 @@ impl Credential {
     }
 }
 
-/// Longest time between two checks, whatever the heartbeat is.
+/// Longest time between two checks, regardless of the heartbeat.
 const CHECK_EVERY_MAX: Duration = Duration::from_secs(15);
 
 /// How often the credential of a response is checked: with every heartbeat.
@@ -39,7 +39,7 @@ pub fn check_every(house: &House) -> Duration {
     house.settings.knowledge.batch.heartbeat.min(CHECK_EVERY_MAX)
 }
 
-/// The pieces, for as long as the credential is good; then `last`, and the end.
+/// Returns the pieces while the credential is valid; if it is revoked or expires, `last` and the end.
 pub fn while_good<T: Send + 'static>(
     house: House,
     credential: Credential,
@@ -60,7 +60,7 @@ pub fn while_good<T: Send + 'static>(
     })
 }
 
-/// Returns when the credential is not good any more. A store that does not answer revokes nothing: it is asked again.
+/// Returns when the credential is no longer valid. A store error revokes nothing: the check is repeated.
 async fn revoked(house: House, credential: Credential) {
     loop {
         tokio::time::sleep(check_every(&house)).await;

@@ -1,4 +1,4 @@
-//! File descriptors: every connection, file and pipe takes one, and the system gives a process only so many.
+//! File descriptors: every connection, file and pipe uses one, and the system limits their number for each process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -20,8 +20,8 @@ pub fn connections(settings: &Settings) -> usize {
     within(settings, getrlimit(Resource::Nofile).current)
 }
 
-/// What an operator should know about connections and descriptors, and what to do; none that fits. `attache serve` raises the limit, so
-/// what counts is how far it may.
+/// A warning with a remedy if the descriptor limit is too low for the configured connections; `None` if it fits. `attache serve` raises
+/// the soft limit, so the hard limit counts.
 pub fn warning(settings: &Settings) -> Option<String> {
     let limit = getrlimit(Resource::Nofile).maximum;
     let (connections, wanted) = (within(settings, limit), settings.connections_max);

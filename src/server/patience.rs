@@ -1,9 +1,9 @@
 //! The socket of a connection, with an end to waiting for its client.
 //!
-//! - A write of which the client takes nothing for `write_deadline` fails, which ends the connection. The timer exists only while a write
+//! - A write of which the client reads nothing for `write_deadline` fails, which ends the connection. The timer exists only while a write
 //!   waits.
-//! - A connection that [lingers](Connection::lingers) reads on for a moment after its last answer, and throws away what comes: closing a
-//!   socket with unread bytes resets the connection, and the client would lose the answer.
+//! - A connection that [lingers](Connection::lingers) continues to read for a moment after its last response, and discards the bytes:
+//!   closing a socket with unread bytes resets the connection, and the client would lose the response.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::http::connection::Connection;
 /// How long a socket waits for its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Until the client takes some of what is written.
+    /// Until the client reads some of the written bytes.
     pub write_deadline: Duration,
     /// Until the client has read the last answer.
     pub linger_deadline: Duration,
@@ -33,7 +33,7 @@ pub struct Patient<S> {
     connection: Arc<Connection>,
     /// While a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// While it reads what nobody wants.
+    /// While it reads bytes that it discards.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
@@ -43,7 +43,7 @@ impl<S> Patient<S> {
         Self { socket, patience, connection, stalled: None, lingering: None }
     }
 
-    /// What a write came to, unless it has waited too long.
+    /// The result of a write, or a timeout error after `write_deadline`.
     fn in_time(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             if self.stalled.is_some() {
@@ -102,7 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
             let mut buf = ReadBuf::new(&mut unwanted);
             match ready!(Pin::new(&mut this.socket).poll_read(context, &mut buf)) {
                 Ok(()) if !buf.filled().is_empty() => {}
-                // The client has closed its side too, or is gone.
+                // The client has closed its side too, or the connection is lost.
                 _ => break,
             }
         }

@@ -37,11 +37,11 @@ struct ClaimPage {
     frame: Frame,
     attempt: String,
     look: Look,
-    /// What is wrong with the code that was typed.
+    /// Error of the submitted code.
     fault: Option<String>,
     /// Whether the visitor signed in recently enough to confirm.
     fresh: bool,
-    /// Where to sign in again, or as somebody else, and come back.
+    /// URL for signing in again, or with another account, and returning here.
     sign_in: String,
 }
 

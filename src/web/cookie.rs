@@ -6,7 +6,7 @@
 //! | ticket, provider, known | `__Host-<auth_name>.<suffix>` | sealed by the server, each for its purpose |
 //!
 //! Browsers let only https set names with a prefix, and `__Host-` only the host itself. So over https no name without one is read; over
-//! plain http, which has no such protection, ours have none. A name that comes twice was set by somebody else too, and is not read at all.
+//! plain http, which has no such protection, ours have none. A name that occurs twice was set by another party too, and is ignored.
 
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue};
@@ -44,7 +44,7 @@ impl Cookie {
         /// As long as browsers allow.
         const LONGEST: u64 = 400 * 24 * 60 * 60;
         match self {
-            // The store knows when a session ends, and it slides.
+            // The store contains the end of a session, which slides.
             Self::Session | Self::Known => LONGEST,
             // Longer than a code works, so that a late one is told from none.
             Self::Ticket => 60 * 60,
@@ -52,7 +52,7 @@ impl Cookie {
         }
     }
 
-    /// What stands before `http.auth_name` over https.
+    /// Prefix of `http.auth_name` over https.
     fn prefix(self) -> &'static str {
         // The name of the session cookie is the specification's.
         if self == Self::Session { "__Secure-" } else { "__Host-" }
@@ -104,7 +104,7 @@ fn found<'h>(headers: &'h HeaderMap, prefix: &str, auth_name: &str, suffix: &str
     only(headers, is_plain).ok().flatten()
 }
 
-/// The one cookie whose name fits; an error where several do.
+/// The one cookie with a matching name; an error if several match.
 fn only(headers: &HeaderMap, fits: impl Fn(&str) -> bool) -> Result<Option<&str>, Several> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

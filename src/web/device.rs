@@ -1,8 +1,9 @@
 //! The page on which a person attaches a computer (`docs/protocol/computers.md#device-flow`; RFC 8628, sections 3.3 and 5.4).
 //!
-//! 1. A code is typed, or comes with the link. Looking it up changes nothing but the count of wrong codes, and the page never answers by
-//!    itself. A link that may come from a foreign page is not looked up before a person says so: it could use up their guesses.
-//! 2. The page says what asks, from where and since when, and what approving allows. Deny stands beside Approve, as large.
+//! 1. A code is typed, or comes with the link. Looking it up changes nothing but the count of wrong codes, and the page never decides by
+//!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
+//! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
+//!    Approve are side by side and equally large.
 //! 3. Approving asks for a recent sign-in.
 
 use actors::device::{AnswerError, Look};
@@ -56,7 +57,7 @@ struct DevicePage {
 }
 
 enum View {
-    /// A code is to be typed, or one that came with a link to be confirmed; what was wrong with the last one.
+    /// The form for a code, or for confirming one that came with a link; `fault` is the error of the last one.
     Entry { fault: Option<&'static str>, came_with_link: bool },
     /// A computer asks.
     Asking { device: Asking, fresh: bool, sign_in: String },
@@ -214,10 +215,10 @@ fn draw(house: &House, visitor: &SignedIn, code: String, status: StatusCode, vie
     page(status, &DevicePage { frame: Frame::new(house, Some(visitor)), code, mark, view })
 }
 
-/// What the mark is sealed for.
+/// Purpose of the sealed mark.
 const PAGE: &str = "device page";
 
-/// What links of this page carry, so that it knows them again where browsers do not say where a request comes from. Good for one session.
+/// The mark in links of this page. It identifies them for browsers that do not send the origin of a request. Valid for one session.
 fn mark(house: &House, visitor: &SignedIn) -> String {
     house.seal.mark(PAGE, &whose(visitor))
 }

@@ -34,7 +34,7 @@ fn wrong(code: &str) -> String {
     format!("{:06}", (code.parse::<u32>().unwrap() + 1) % 1_000_000)
 }
 
-/// An agent that asks to be claimed: its claim token, and what it shows.
+/// Starts a claim as an agent; returns its claim token and the values that it displays.
 async fn asking(world: &World) -> (String, String, String) {
     let registered = world.identity(json!({ "type": "anonymous" })).await.expect(200);
     let claim_token = text(&registered, "claim_token").to_owned();
@@ -47,7 +47,7 @@ async fn confirmed_by(world: &World, confirmer: &Agent) -> Agent {
     world.agent_by(&confirmer.token).await
 }
 
-/// A path whose values are quoted, once or twice, without that.
+/// Removes one or two levels of percent-encoding from a path.
 fn unquoted(path: &str) -> String {
     let quotes = [("%25", "%"), ("%2F", "/"), ("%3F", "?"), ("%3D", "="), ("%5F", "_"), ("%2D", "-")];
     quotes.into_iter().fold(path.to_owned(), |path, (quoted, plain)| path.replace(quoted, plain))
@@ -309,7 +309,7 @@ both! {
         let sent = browser.submit("/claim", &[("attempt", attempt.as_str()), ("user_code", code.as_str())]).await;
         assert_eq!((sent.status, sent.header("location").map(unquoted)), (303, Some(format!("/signin?next={link}"))));
         world.token_by_claim(&claim_token).await.refused(400, "authorization_pending");
-        // An agent's token is no sign-in, and is not asked for one.
+        // An agent's token is no sign-in, so it needs no recent one.
         world.complete(&agent.token, &attempt, &code).await.expect(200);
         let (_, attempt, code) = asking(&world).await;
         let fresh = world.person("ada@example.com").await;
@@ -329,7 +329,7 @@ both! {
         };
         let by_agents = [attached(&first.token).await, attached(&third.token).await];
         let by_others = [attached(&person.cookie).await, attached(&own.token).await];
-        // What a person attached is theirs, whoever approves it once more; and what they approve once more is theirs from then on.
+        // A computer that a person attached stays theirs if an agent approves it again; one that a person approves again becomes theirs.
         for (machine, credential) in [(&by_others[0], &first.token), (&by_others[1], &person.cookie)] {
             let code = world.device_code(machine).await.expect(200);
             world.device_approve(credential, text(&code, "user_code")).await.expect(200);
@@ -363,7 +363,7 @@ both! {
         let code = world.device_code(&by_agents[0]).await.expect(200);
         world.device_approve(&person.cookie, text(&code, "user_code")).await.expect(200);
         world.event(&by_agents[0], &Chain::new(&by_agents[0]).next()).await.receipt();
-        // What the second agent's end would have taken is gone already.
+        // Revoking the second agent detaches no computer.
         world.delete(&format!("/api/v1/agents/{}", own.id), &person.cookie).await.expect(200);
         let computers = world.get("/api/v1/account/computers", &person.cookie).await.expect(200)["computers"].clone();
         assert_eq!(computers.as_array().unwrap().len(), 3);

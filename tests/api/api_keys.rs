@@ -66,7 +66,7 @@ both! {
             browser.submit("/account/keys", &pairs).await
         };
         assert!(sent(&browser, "never").await.header("location").unwrap().starts_with("/signin?next="));
-        // Seeing and ending keys asks for nothing more.
+        // Listing and revoking keys need no recent sign-in.
         let path = format!("{KEYS}/{}", key["id"].as_str().unwrap());
         world.delete(&path, &person.cookie).await.expect(200);
 

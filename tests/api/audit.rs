@@ -97,7 +97,7 @@ both! {
             assert!(observed.checkpoint.size > before.unwrap().size);
             assert_eq!(witness.seen(&key).unwrap(), Some(observed.checkpoint));
         }
-        // What is stored and read again is the same.
+        // The stored value is equal after reading it back.
         let stored = serde_json::to_string(&witness).unwrap();
         assert_eq!(serde_json::from_str::<::client::Witness>(&stored).unwrap(), witness);
         let newest = witness.seen(&key).unwrap().unwrap();
@@ -112,7 +112,7 @@ both! {
                 other => panic!("{code}: {other:?}"),
             }
         }
-        // A server that cannot show the larger tree proves nothing.
+        // A server without the larger tree returns no valid proof.
         let beyond = Checkpoint { size: newest.size + 9, ..newest.clone() };
         match client.prove_growth(&newest, &beyond).await {
             Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "unproven"),

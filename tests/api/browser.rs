@@ -28,7 +28,7 @@ impl<'w> Browser<'w> {
         browser
     }
 
-    /// Goes to an address that its person typed.
+    /// Opens a URL typed by the person (`Sec-Fetch-Site: none`).
     pub async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, &[("sec-fetch-site", "none".to_owned())], None).await
     }

@@ -1,4 +1,4 @@
-//! What senders may send of whom nobody knows anything, and how they are forgotten.
+//! Budgets of senders without an account, and the retention of these senders.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::world::{Answer, Credential, World, both};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// A budget of so many events or bytes a day.
+/// Sets a budget of events and bytes a day.
 async fn with_budget(world: World, events_per_day: u64, bytes_per_day: u64) -> World {
     world
         .restart_with(|settings| {
@@ -48,7 +48,7 @@ both! {
         for _ in 0..2 {
             world.event(&machine, &chain.next()).await.receipt();
         }
-        // What the log refuses costs nothing; what is held does, and so does a change of consent.
+        // An event that the log refuses costs nothing; a held event and a change of consent do.
         for _ in 0..6 {
             let early = chain.peek_with(|event| event["seq"] = json!(9));
             world.event(&machine, &early).await.refused(409, "chain_conflict");
@@ -81,7 +81,7 @@ both! {
         }
         let third = large(&mut chain);
         spent(&world.event(&machine, &third).await);
-        // Once it is attached, somebody answers for it.
+        // An attached computer has an account, so the budget does not apply.
         attach(&world, &machine).await;
         for event in [third, large(&mut chain), large(&mut chain)] {
             world.event(&machine, &event).await.receipt();
@@ -97,7 +97,7 @@ both! {
         }
         spent(&world.event(agent, &malformed(2)).await);
         world.event(other, &malformed(2)).await.held("unattributed");
-        // A claimed one acts for somebody.
+        // A claimed agent acts for an account.
         let person = world.person("ada@example.com").await;
         let claimed = world.agent_of(&person).await;
         for n in 0..4 {
@@ -126,7 +126,7 @@ both! {
         for n in 0..5 {
             world.event(&other, &large(n)).await.held("malformed_envelope");
         }
-        // What is held already needs no room, and what an operator discards makes some.
+        // An event that is already held needs no quota, and discarding one frees quota.
         world.event(&flood, &large(0)).await.held("malformed_envelope");
         let store = &world.server.house.store;
         let filter = store::held::HeldFilter { sender: Some(store::held::Sender::Machine(uuid_of(&flood))), ..Default::default() };
@@ -164,7 +164,7 @@ both! {
         assert!(house.store.machine_facts(uuid_of(&attached)).await.unwrap().is_some(), "whose computer it is decides");
         assert_eq!(house.store.consent_rules(&idle.user_cuid.parse().unwrap()).await.unwrap(), []);
 
-        // What it recorded stays in the log, and nobody gets at it by its id.
+        // Its events stay in the log, and cannot be read with its id.
         let log = Scope { shown: recorders_of(&idle), ..Scope::default() };
         assert_eq!(house.upstream.proof(&log, recorded).await.unwrap().status, 200);
         let body = json!({ "user_cuid": idle.user_cuid, "machine_uuid": idle.uuid });

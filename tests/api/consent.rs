@@ -99,7 +99,7 @@ both! {
         world.event(&machine, &event).await.held("consent_exceeded");
         assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
 
-        // What an agent sets counts as the person's, and what the computer chose below that holds.
+        // A level that an agent sets counts as the person's; a lower level of the computer stays in force.
         set(&world, agent.token.clone(), json!({ "level": "full", "lane": "memory" })).await;
         assert_eq!(level(&world, &machine, "").await, "full");
         world.event(&machine, &chain.next()).await.receipt();
@@ -115,10 +115,10 @@ both! {
         let answer = browser.get("/account/consent").await;
         let page = answer.page(200);
         assert_eq!(page.matches("Computer: No content").count(), 1, "{page}");
-        // Saving what is shown changes nothing, neither the person's level nor the computer's.
+        // Saving the displayed form changes neither the person's level nor the computer's.
         let shown = [("scope", uuid.as_str()), ("all", "off"), ("memory", "full"), ("llm", "off")];
         browser.submit("/account/consent", &shown).await.goes_to("/account/consent?saved=0");
-        // The record says who changed what.
+        // The event contains the actor and the change.
         let events = world.activity(person.cookie.clone(), "?lane=security").await.expect(200)["events"].clone();
         assert_eq!(events.as_array().unwrap().len(), 5);
     }

@@ -29,7 +29,7 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("GET", "/api/v1/keys", &["account", "session"]),
     ("POST", "/api/v1/keys", &["session"]),
     ("DELETE", "/api/v1/keys/{id}", &["session"]),
-    // An agent ends itself alone, and signs nobody out.
+    // An agent revokes only itself, and signs no session out.
     ("DELETE", "/api/v1/agents/{id}", &["account", "session"]),
     ("GET", "/api/v1/sessions", &["account", "session"]),
     ("DELETE", "/api/v1/sessions/{id}", &["session"]),

@@ -535,7 +535,7 @@ async fn links_of_foreign_pages_look_nothing_up_and_use_up_no_guesses() {
             assert!(!page.contains("Attach this computer?"), "{site} {code}");
         }
     }
-    // The person goes on from there, in a browser that says where its requests come from or in one that does not.
+    // The person continues from there, in a browser that sends the origin of its requests or in one that does not.
     let shown = browser.send(Method::GET, &format!("/device?user_code={user_code}"), &[], None).await;
     let mark = shown.page(200).split(r#"name="page" value=""#).nth(1).unwrap().split('"').next().unwrap().to_owned();
     let same_origin = [("sec-fetch-site", "same-origin".to_owned())];
@@ -544,11 +544,11 @@ async fn links_of_foreign_pages_look_nothing_up_and_use_up_no_guesses() {
         let asked = browser.send(Method::GET, &path, headers, None).await;
         assert!(asked.page(200).contains("Attach this computer?"), "{path}");
     }
-    // What shows the page to one person shows it to nobody else.
+    // A mark is valid for one person only.
     let other = browser_of(&world, &world.person("eve@example.com").await.cookie);
     let foreign = other.send(Method::GET, &format!("/device?user_code={user_code}&page={mark}"), &[], None).await;
     assert!(foreign.page(200).contains("This code came with a link"));
-    // Without such a header the answer leads back to what it did.
+    // Without such a header the response redirects to the result.
     let origin = [("origin", world.url.clone())];
     let form = [("user_code", user_code.as_str()), ("decision", "approve")];
     let answered = browser.send(Method::POST, "/device", &origin, Some(&form)).await;

@@ -1,4 +1,5 @@
-//! What stands under `/.well-known`, and the way there from a 401 (`docs/decisions/0031-guide-endpoints-and-discovery.md`; RFC 9728, RFC 8414, A2A).
+//! Metadata under `/.well-known`, and its discovery from a 401
+//! (`docs/decisions/0031-guide-endpoints-and-discovery.md`; RFC 9728, RFC 8414, A2A).
 
 use attache::http::{Accepts, knowledge_routes, routes};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Heads of requests that are refused whatever they ask for, and where requests may come from.
+//! Request heads that are refused on every path, and the allowed origins of requests.
 
 use reqwest::Method;
 use serde_json::json;
@@ -59,7 +59,7 @@ async fn operators_are_reached_under_known_names_alone() {
     }
 }
 
-/// What becomes of the sign-in form, sent to this host from a page of that origin.
+/// Sends the sign-in form to this host with that origin, and returns the status.
 async fn signs_in(world: &World, host: &str, origin: &str) -> u16 {
     let form = "email=ada%40example.com";
     let request = format!(

@@ -1,4 +1,4 @@
-//! An identity is known to many and secret to nobody: knowing it gives nothing, and takes nothing from whoever really has it.
+//! An identity is not secret: a client that knows it gets no access, and takes none from the owner.
 
 use domain::ids::MachineUuid;
 use domain::recorder::{Recorder, Recorders};
@@ -29,7 +29,7 @@ async fn record(world: &World, machine: &Machine) -> String {
     event["event_id"].as_str().unwrap().to_owned()
 }
 
-/// The ids of all events that somebody is shown, the newest first.
+/// The ids of all events visible to a credential, the newest first.
 async fn shown(world: &World, who: impl Into<Credential>) -> Vec<String> {
     let page = world.activity(who, "?limit=500").await.expect(200);
     page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()).collect()
@@ -69,11 +69,11 @@ both! {
         }
         world.get("/api/v1/consent", &mallory.cookie).await.refused(409, "no_linked_cuid");
 
-        // The owner is not kept from anything, and reads what the computer recorded before it was attached.
+        // The owner keeps full access, and reads the events that the computer recorded before it was attached.
         approve(&world, &ada.cookie, &own).await.expect(200);
         assert_eq!(shown(&world, ada.cookie.clone()).await, std::slice::from_ref(&secret));
         world.proof(ada.cookie.clone(), &secret).await.expect(200);
-        // From now on the copy is somebody else's computer, and only the owner of the identity can approve it.
+        // From now on the identity of the copy belongs to another account, and only its owner can approve the copy.
         approve(&world, &mallory.cookie, &copy).await.refused(409, "cuid_already_claimed");
         approve(&world, &ada.cookie, &copy).await.expect(200);
     }
@@ -92,7 +92,7 @@ both! {
         let level = json!({ "level": "full", "reason": "my own" });
         world.post("/api/v1/consent", &Credential::from(&own), &level).await.expect(200);
         let recorded = record(&world, &own).await;
-        // What a computer without an account used is its own, not its identity's.
+        // Usage of a computer without an account counts for the computer, not for its identity.
         assert_eq!(memory_left(&world, &Credential::from(&own)).await, 90.0);
 
         approve(&world, &ada.cookie, &own).await.expect(200);
@@ -114,7 +114,7 @@ both! {
         world.proof(ada.cookie.clone(), &report).await.refused(404, "event_not_found");
         let own_report = events[1]["event_id"].as_str().unwrap();
         world.proof(ada.cookie.clone(), own_report).await.expect(200);
-        // The stranger goes on seeing what it recorded, and records no more.
+        // The stranger still sees its own events, and can record no more.
         assert_eq!(shown(&world, &stranger).await, [planted]);
         world.event(&stranger, &Chain::of_agent(&stranger, "codex").next()).await.held("identity_mismatch");
         assert_eq!(shown(&world, ada.cookie.clone()).await.len(), 2);
@@ -160,7 +160,7 @@ both! {
         assert!(!asks(&own).await.contains("Also named by"));
         let others = [world.machine_of(&own.user_cuid).await, world.machine_of(&own.user_cuid).await];
         assert!(asks(&own).await.contains("2 other computers that your account does not have"));
-        // Another computer than the first is refused there too, and the page says why.
+        // A computer other than the first is refused there too, and the page shows the reason.
         let code = asking(&world, &others[0]).await;
         let form = [("user_code", code.as_str()), ("decision", "approve")];
         let refused = browser.submit("/device", &form).await.page(409).to_owned();

@@ -142,12 +142,12 @@ async fn an_errand_is_the_servers_and_is_completed_once() {
     let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
     let kept = browser.cookie("attache.oidc").unwrap();
     back(&browser, &returned).await.goes_to("/account");
-    // Whoever kept the cookie comes back once more: refused here, before the provider is asked.
+    // A second return with the same cookie is refused before any request to the provider.
     let again = Browser::new(&world);
     again.put("attache.oidc", &kept);
     assert!(back(&again, &returned).await.page(400).contains("was not started here"));
     assert_eq!(again.cookie(SESSION), None);
-    // An errand of somebody's own making, as it was taken before it was sealed.
+    // Forged errands without a seal are refused.
     let (errand, _) = kept.split_once('.').unwrap();
     let returned = provider.sign_in(&begin(&again, "").await, "ada").await;
     let own: Value = serde_json::from_slice(
@@ -160,7 +160,7 @@ async fn an_errand_is_the_servers_and_is_completed_once() {
         back(&victim, &returned).await.page(400);
         assert_eq!(victim.cookie(SESSION), None);
     }
-    // One that took too long, whatever its browser kept.
+    // An expired errand is refused, even if the browser still has the cookie.
     let late = Browser::new(&world);
     let returned = provider.sign_in(&begin(&late, "").await, "ada").await;
     world.advance(Duration::from_hours(1));

@@ -1,4 +1,4 @@
-//! What one sender can take from others: nothing that they would miss.
+//! One sender cannot exhaust resources that others need.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn bodies_that_do_not_come_take_no_places_of_requests() {
     for _ in 0..20 {
         world.get("/nothing", &Credential::None).await.refused(404, "not_found");
     }
-    // Whoever sends the rest is answered.
+    // A client that sends the rest gets a response.
     for mut stream in waiting {
         stream.write_all(b"}").await.unwrap();
         let (status, text) = answer(&mut stream).await;
@@ -88,7 +88,7 @@ async fn one_address_sends_only_so_many_bodies_at_once() {
     let whole = "POST /api/v1/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
     assert_eq!(ask(HERE, to, whole).await.0, 400);
     waiting.push(begins(ELSEWHERE, "").await.unwrap_err());
-    // Behind a proxy that is trusted each client counts by itself, and the proxy does not.
+    // Behind a trusted proxy each client counts separately, and the proxy does not count.
     assert_eq!(begins(PROXY, "X-Forwarded-For: 127.0.0.1\r\n").await.unwrap().0, 424);
     for more in ["X-Forwarded-For: 192.0.2.1\r\n", "", "", ""] {
         waiting.push(begins(PROXY, more).await.unwrap_err());

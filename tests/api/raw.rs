@@ -12,7 +12,7 @@ pub async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// Status and text of the next answer; 0 and nothing where the connection ends without one.
+/// Status and text of the next response; 0 and an empty text if the connection ends without one.
 pub async fn answer(stream: &mut TcpStream) -> (u16, String) {
     let mut text = Vec::new();
     loop {
@@ -47,7 +47,7 @@ pub fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// `POST` of so many bytes, of which only one comes.
+/// `POST` with a `Content-Length` of `bytes`, of which only one is sent.
 pub fn begun(path: &str, bytes: usize) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n{{")
 }

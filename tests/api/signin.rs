@@ -329,7 +329,7 @@ async fn over_https_cookies_are_secure() {
     entered.goes_to("/below/account");
     assert!(entered.cookie_line("__Secure-attache.session_token").unwrap().ends_with("; Secure"));
     world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
-    // Whoever can write cookies over plain http, or from a neighbouring host, cannot write these names.
+    // Cookies with these names cannot be set over plain http, or by a neighbouring host.
     let session = browser.cookie("__Secure-attache.session_token").unwrap();
     let plain = Credential::Cookie(format!("attache.session_token={session}"));
     let refused = world.get("/api/v1/sessions", &plain).await;
@@ -396,7 +396,7 @@ async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
     let adas = Browser::new(&world);
     adas.sign_in(ADA).await;
     adas.submit("/signout", &[]).await.goes_to("/signin");
-    // Strangers use up what her network and all networks together may ask for.
+    // Strangers use up the code budgets of her network and of all networks together.
     let mut asked = Vec::new();
     for network in 0..7 {
         for _ in 0..2 {
@@ -409,7 +409,7 @@ async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
         424,
         "a browser that nobody knows, from her network"
     );
-    // Hers has a budget of its own, for the address that it knows.
+    // Her browser has a budget of its own, for the address with which it signed in.
     let statuses = [
         ask(&adas, "203.0.0.1", ADA).await,
         ask(&adas, "198.51.100.1", ADA).await,
@@ -419,7 +419,7 @@ async fn what_others_ask_for_does_not_stop_a_browser_that_signed_in_before() {
     let eve = Browser::new(&world);
     eve.sign_in("eve@example.com").await;
     assert_eq!(ask(&eve, "203.0.0.1", ADA).await, 424, "it knows another address");
-    // Nobody else can write what the browser keeps, and two addresses of one browser are known both.
+    // Only the server can create the sealed cookie, which can contain two addresses of one browser.
     let own = adas.cookie("attache.known").unwrap();
     let forged = Browser::new(&world);
     forged.put("attache.known", &own.replacen('.', ".A", 1));

@@ -153,7 +153,7 @@ both! {
         assert_eq!(left(&world, &second).await, (83.3, 66.6));
         let answer = bar(&world, &second).await.expect(200);
         assert_eq!((&answer["plan"], &answer["balance_cents"]), (&json!("FREE"), &json!(0)));
-        // What the computer used comes along when it is attached, and nothing of others that name its identity.
+        // On attachment the computer's usage moves to the account; usage of others with the same identity does not.
         let person = world.person("ada@example.com").await;
         world.server.house.store
             .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap();

@@ -13,13 +13,13 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Starts a server that may have so many descriptors; gives its first line, which names its addresses.
+/// Starts a server with this limit of descriptors; returns its first line, which names its addresses.
 fn serve_within(descriptors: u32, home: &Home) -> (Server, String) {
     let plain = home.command(&["serve"]);
     let mut command = Command::new("sh");
@@ -42,7 +42,7 @@ async fn more_connections_than_descriptors_silence_neither_operators_nor_databas
     let (public, operator) = addresses.trim_end_matches(')').split_once(" (operator: ").unwrap();
     let public: SocketAddr = public.parse().unwrap();
     let attack = tokio::spawn(foe::half_sent_heads(public));
-    // Until the attack has all that it can have: then nobody else is answered.
+    // Until the attack holds all connections: then honest clients get no response.
     let honest = reqwest::Client::builder().timeout(Duration::from_millis(500)).build().unwrap();
     let patience = tokio::time::Instant::now() + Duration::from_mins(1);
     while honest.get(format!("http://{public}/llms.txt")).send().await.is_ok() {

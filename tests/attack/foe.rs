@@ -1,4 +1,4 @@
-//! The attackers. Each goes on until it is stopped, and opens a connection again as soon as the server has closed one.
+//! The attackers. Each runs until it is stopped, and reconnects as soon as the server has closed a connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn connected(to: SocketAddr) -> Option<TcpStream> {
     socket.connect(to).await.ok()
 }
 
-/// Keeps so many connections, on each of which this was sent and nothing is read.
+/// Keeps this number of connections open; sends the text on each and reads nothing.
 async fn held(to: SocketAddr, connections: usize, text: String) {
     let mut held: Vec<TcpStream> = Vec::new();
     loop {
@@ -34,7 +34,7 @@ async fn held(to: SocketAddr, connections: usize, text: String) {
         if held.len() < connections
             && let Some(stream) = connected(to).await
         {
-            // As much as the sockets take: whatever is left would have to wait for the server.
+            // Write only until the socket buffers are full: the rest would have to wait for the server.
             let _ = stream.try_write(text.as_bytes());
             held.push(stream);
         }

@@ -1,4 +1,4 @@
-//! Honest clients: computers that record, and somebody who reads what agents read.
+//! Honest clients: computers that record events and read the guide.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Honest {
     chain: Chain,
 }
 
-/// What they saw in a round.
+/// Results of one round.
 pub struct Seen {
     wrong: Vec<String>,
     /// How long each answer took, shortest first.
@@ -82,7 +82,7 @@ pub async fn registered(client: &reqwest::Client, url: &str, nth: u8) -> Machine
     Machine { user_cuid, uuid, secret: made["machine_secret"].as_str().unwrap().to_owned() }
 }
 
-/// So many requests of each.
+/// Sends this number of requests with each client.
 pub async fn round(honest: &mut Vec<Honest>, requests: usize) -> Seen {
     let mut asking = JoinSet::new();
     for mut one in honest.drain(..) {
@@ -110,7 +110,7 @@ pub async fn round(honest: &mut Vec<Honest>, requests: usize) -> Seen {
 }
 
 impl Honest {
-    /// One request; what was wrong with its answer.
+    /// Sends one request; returns the fault of its response.
     async fn ask(&mut self, nth: usize) -> Option<String> {
         let Self { client, url, machine, chain } = self;
         let (request, status) = if nth.is_multiple_of(2) {

@@ -1,8 +1,8 @@
 //! Attacks on the server as a whole, with honest clients beside them (`promises.md`, 28): no sender without a credential, and no single
 //! account, keeps others out.
 //!
-//! Each attack comes from an address of its own, honest clients from others. What honest clients see is measured twice on the same server,
-//! first in quiet and then under the attack: as good as all their requests have to be answered as they should be, and not much later.
+//! Each attack comes from an address of its own, honest clients from others. Their responses are measured twice on the same server,
+//! without load and then under the attack: nearly all must be correct, and not much slower.
 //! `ATTACHE_SOAK=1` makes the rounds long.
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
@@ -34,7 +34,7 @@ const ANSWERED: f64 = 0.99;
 /// How much later they may be answered than in quiet, at the 99th percentile.
 const SLOWER: u32 = 3;
 
-/// What is quick enough on a machine that is busy with the attack itself and with other tests.
+/// Accepted latency on a machine that also runs the attack itself and other tests.
 const QUICK: Duration = Duration::from_secs(2);
 
 /// Requests of each honest client in each of the two rounds.
@@ -54,7 +54,7 @@ async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce
     let quiet = honest::round(&mut honest, requests()).await;
     assert!(quiet.share() >= ANSWERED, "in quiet: {quiet:?}");
     let attack = tokio::spawn(attack(to, machine));
-    // Until the attack has taken what it can.
+    // Until the attack has reached its full effect.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let attacked = honest::round(&mut honest, requests()).await;
     assert!(!attack.is_finished(), "the attack ended by itself");

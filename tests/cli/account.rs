@@ -98,7 +98,7 @@ async fn consent_is_set_where_a_person_says_and_read_back() {
     assert_eq!(lines[0], ["identity", "computer", "lane", "level", "set", "by"]);
     assert!(lines.contains(&vec![&machine.user_cuid, "all", "all", "full", "agent"]), "{lines:?}");
     assert!(lines.contains(&vec![&machine.user_cuid, &machine.uuid, "llm", "off", "computer"]), "{lines:?}");
-    // The computer cannot go beyond what was set for its person, and is told so.
+    // The computer cannot exceed its person's level, and the output reports that.
     assert!(home.run(&["consent", "set", "metadata-only", "--as", "agent"]).said().contains("is metadata-only now"));
     assert!(home.run(&["consent", "set", "full"]).said().contains("metadata-only is in force"));
     assert!(home.run(&["consent", "get"]).said().ends_with("in the lane memory: metadata-only"));

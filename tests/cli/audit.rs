@@ -11,7 +11,7 @@ use crate::flow;
 use crate::installation::{copy, serve_new_log, stop};
 use crate::process::{Home, Process, Server};
 
-/// A profile that has verified an event, at a server whose address stays; and a copy of the data of before its last event.
+/// A profile that has verified an event, on a server with a fixed address; and a copy of the data from before its last event.
 struct Seen {
     home: Home,
     server: Server,
@@ -54,7 +54,7 @@ impl Seen {
         let Self { home, server, machine, chain, older, vkey } = self;
         stop(server).await;
         copy(&older, &home.data());
-        // Nothing in the folder itself shows it: facts and log are of one moment.
+        // The folder alone does not reveal the rollback: facts and log are from the same moment.
         let server = home.serve().await;
         let mut other = Chain::new(&machine);
         (other.seq, other.prev) = (1, chain_prev(&server, &machine).await);
@@ -89,7 +89,7 @@ async fn a_log_that_only_grows_is_followed_by_verify_and_watch() {
     assert!(said.said().contains("4 events") && said.said().contains("it continues the 3 that were seen"), "{said:?}");
     let known = std::fs::read_to_string(flow::profile_folder(&home).join("log.json")).unwrap();
     assert!(known.contains(&vkey) && known.contains("attache/log\\n4\\n"), "{known}");
-    // A profile that has seen nothing keeps key and checkpoint.
+    // A new profile stores key and checkpoint.
     let first = home.run(&["audit", "watch", "--once", "--profile", "new", "--url", &server.url]);
     assert!(first.said().contains("seen for the first time"), "{first:?}");
     let again = home.run(&["audit", "watch", "--once", "--json", "--profile", "new", "--vkey", &vkey]).json();
@@ -114,7 +114,7 @@ async fn a_smaller_log_is_an_alarm() {
     );
     let said: Value = serde_json::from_str(&alarm.stdout).unwrap();
     assert_eq!((&said["valid"], &said["log"]), (&false.into(), &"rolled_back".into()));
-    // It stays one until somebody says that the reason is known.
+    // The alarm persists until `audit forget` clears it.
     let watched = home.run(&["audit", "watch", "--once", "--json"]);
     watched.refused(3, &["rolled back"]);
     let said: Value = serde_json::from_str(&watched.stdout).unwrap();

@@ -85,7 +85,7 @@ async fn rows(path: &Path, sql: &'static str) -> Vec<String> {
     rows
 }
 
-/// Every way to the databases says the same.
+/// Every command that opens the databases returns the same error.
 fn is_refused(home: &Home, reasons: &[&str]) {
     for command in [&["serve"][..], &["migrate"]] {
         let done = home.run(command);
@@ -125,7 +125,7 @@ async fn a_missing_log_is_refused_and_a_new_one_says_that_it_is_new() {
     assert!(flow::text(&record["payload"], "checkpoint_before").starts_with("attache/log\n2\n"), "{record}");
     assert!(new.starts_with(&flow::text(&record["payload"], "origin")));
 
-    // The next start goes on without being asked to.
+    // The next start continues without the option.
     let server = home.serve().await;
     assert_eq!(flow::vkey(&server).await, new);
     stop(server).await;
@@ -190,7 +190,7 @@ async fn an_older_copy_of_the_log_is_refused_and_keeps_its_events_in_a_new_epoch
     std::fs::copy(newer.join("attache.db"), home.data().join("attache.db")).unwrap();
     is_refused(&home, &["the first 4 events of the log are not those that it had signed"]);
 
-    // A new epoch keeps what the log has, and proves it under its own key.
+    // A new epoch keeps the events of the log, and proves them with its own key.
     copy(&newer, &home.data());
     std::fs::copy(older.join("statistics.db"), home.data().join("statistics.db")).unwrap();
     let server = serve_new_log(&home).await;
@@ -244,7 +244,7 @@ async fn a_folder_of_an_earlier_version_is_adopted_once() {
     assert_eq!(rows(&facts, id).await, rows(&log, id).await);
     assert_eq!(rows(&facts, "SELECT CAST(log_size AS TEXT) FROM installation").await, ["2"]);
 
-    // Facts that remember nothing still know how many events they counted.
+    // Facts without an installation record still contain the number of counted events.
     forget_ids(&home).await;
     flow::change_rows(&facts, "UPDATE usage_cursor SET counted = 2").await;
     remove(&home, "statistics.db");
@@ -269,7 +269,7 @@ async fn files_of_two_backups_are_no_backup() {
     home.run(&["backup", "verify", "second"]).refused(1, &["are not of one backup", "rolled back"]);
     let other = Home::new();
     other.run(&["backup", "restore", backup("second").to_str().unwrap()]).refused(1, &["are not of one backup"]);
-    // An older backup starts as it is, and says what to do where the log went on.
+    // An older backup starts unchanged; `restore` prints the remedy for a log that has newer events.
     let restored = other.run(&["backup", "restore", backup("first").to_str().unwrap()]);
     assert!(restored.said().contains("attache serve --new-log"), "{restored:?}");
     stop(other.serve().await).await;
@@ -343,7 +343,7 @@ async fn an_external_statistics_service_leaves_the_remembered_log_alone() {
 async fn folders_are_made_for_their_owner_alone() {
     let home = Home::new();
     let server = home.serve().await;
-    // The owner is told of the computer.
+    // The owner is notified of the computer.
     crate::account::adas(&home, &server).await;
     let outbox = home.data().join("outbox");
     crate::client::eventually("the letter is written", async || outbox.exists().then_some(())).await;
@@ -353,7 +353,7 @@ async fn folders_are_made_for_their_owner_alone() {
     };
     assert_eq!((mode(&home.data()), mode(&outbox)), (0o700, 0o700));
     stop(server).await;
-    // The rights of a folder that exists are the operator's; `doctor` says what they mean.
+    // The server keeps the mode of an existing folder; `doctor` explains its effect.
     std::fs::set_permissions(home.data(), std::os::unix::fs::PermissionsExt::from_mode(0o750)).unwrap();
     stop(home.serve().await).await;
     assert_eq!(mode(&home.data()), 0o750);

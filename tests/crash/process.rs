@@ -22,8 +22,8 @@ pub struct Home {
 }
 
 impl Home {
-    /// SQLite, free ports, quick checkpoints, no limits per address and no budgets: the tests are one address, and their computers are
-    /// attached to nobody.
+    /// SQLite, free ports, quick checkpoints, no limits per address and no budgets: the tests use one address, and their computers are
+    /// attached to no account.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");

@@ -12,7 +12,7 @@
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
 //! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
 //! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass` | and of these |
-//! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, and the facts do not know it |
+//! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, and the facts do not contain it |
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 

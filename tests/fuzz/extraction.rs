@@ -105,7 +105,7 @@ fn pdf_soak() {
     fuzz::run("pdf", words, |file| {
         let body = Bytes::copy_from_slice(file);
         let source = Source { media_type: "application/pdf".into(), charset: None, url: None, body };
-        // It may fail in every way, but it ends, and says nothing that is not text.
+        // Extraction may fail with any error, but it ends, and returns only text.
         let read = runtime.block_on(extractor.extract(source, &"account".parse().unwrap()));
         match read {
             Ok(extracted) => {

@@ -1,4 +1,4 @@
-//! Checkpoints and audit proofs: whatever is changed of what was signed, nothing else verifies.
+//! Checkpoints and audit proofs: only signed data verifies; every modification is rejected.
 
 use statistics::checkpoint::VerifierKey;
 use statistics::proof::{AuditProof, verify};

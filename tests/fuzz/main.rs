@@ -1,5 +1,5 @@
-//! Parsers and verifiers of what strangers send, given kept examples and mutations of them for a second each; with `ATTACHE_SOAK=1` for
-//! minutes (see the crate `fuzz`). Those that only their own crate can reach are fuzzed there.
+//! Fuzzes parsers and verifiers of untrusted input with stored examples and their mutations, for a second each; with `ATTACHE_SOAK=1`
+//! for minutes (see the crate `fuzz`). Private parsers are fuzzed in their own crate.
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 

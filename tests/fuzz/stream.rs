@@ -5,7 +5,7 @@ use futures_util::StreamExt;
 use sse_stream::SseByteStream;
 use wire::knowledge::BatchMessage;
 
-/// What is read of a stream whose bytes come in pieces of this length.
+/// Reads a stream in pieces of this length and returns the result.
 async fn read(text: &[u8], length: usize) -> Vec<String> {
     let pieces: Vec<std::io::Result<Bytes>> =
         text.chunks(length).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();

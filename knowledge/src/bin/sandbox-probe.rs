@@ -1,7 +1,7 @@
-//! Tries what an exploited parser would try, from within the sandbox of the extraction process or without it; for the tests of this floor.
+//! Attempts the operations of an exploited parser, inside the sandbox of the extraction process or outside it. Used by this crate's tests.
 //!
-//! Its first argument is `inside` or `outside`, the next ones are pairs of an attempt and what it is tried on. For each pair it prints a
-//! line: `done`, or `refused` and why.
+//! The first argument is `inside` or `outside`; the others are pairs of an attempt and its target. For each pair the probe prints a
+//! line: `done`, or `refused` and the reason.
 
 use std::fs::{self, OpenOptions};
 use std::io;

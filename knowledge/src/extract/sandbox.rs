@@ -1,11 +1,11 @@
-//! What the process that extracts gives up before it reads a page.
+//! Restricts the extraction process before it reads a page.
 //!
 //! 1. Landlock: no file is opened, no TCP port bound or connected to, no process outside signalled. Threads that start later inherit it.
 //! 2. The one thread that works starts, because its stack is large and no thread can start afterwards.
 //! 3. Limits: memory, processor time, no new files, processes or bytes in files. A limit that cannot be set ends the work.
 //! 4. seccomp: only the system calls that computing in memory and answering need. `no_new_privs` comes with it.
 //!
-//! A kernel without Landlock or seccomp still has the limits; [`Confinement`] says what was in force.
+//! A kernel without Landlock or seccomp still has the limits; [`Confinement`] reports the restrictions that were in force.
 
 use std::io;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{ExtractSettings, on_large_stack};
 /// Added to the niceness of the process, so that requests are served first.
 const NICENESS: i32 = 10;
 
-/// What the kernel enforced for one worker.
+/// Restrictions that the kernel enforced for one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     /// Files, ports, other processes.
@@ -27,7 +27,7 @@ pub struct Confinement {
     pub seccomp: bool,
 }
 
-/// How much of Landlock the kernel knows.
+/// Degree of Landlock support in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Degree {
@@ -35,7 +35,7 @@ pub enum Degree {
     Full,
     /// Files at least: an older ABI.
     Partial,
-    /// Nothing.
+    /// No Landlock.
     None,
 }
 
@@ -100,10 +100,10 @@ mod kernel {
 
     use super::Degree;
 
-    /// The newest ABI whose rights are asked for: files, ports, signals and abstract sockets. Older kernels enforce what they know.
+    /// The newest ABI whose rights are requested: files, ports, signals and abstract sockets. Older kernels enforce a subset.
     const LANDLOCK: ABI = ABI::V6;
 
-    /// Memory, threads that exist, time, randomness, open pipes, signals to itself, the end. Nothing that takes a path or makes a
+    /// Memory, existing threads, time, randomness, open pipes, signals to itself, exit. No call that takes a path or creates a
     /// descriptor, a process or a thread.
     const ALLOWED: [i64; 36] = [
         libc::SYS_read,
@@ -174,9 +174,9 @@ mod kernel {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, when(2, SeccompCmpOp::MaskedEq(u64::from(libc::PROT_EXEC.unsigned_abs())), 0)?);
         }
-        // What `abort` sends, and to no other process.
+        // `abort` sends a signal with it; allowed for this process only.
         rules.insert(libc::SYS_tgkill, when(0, SeccompCmpOp::Eq, u64::from(std::process::id()))?);
-        // C libraries do without a call that the kernel does not have, and differ in what they ask for: another one is no reason to die.
+        // Any other call returns ENOSYS and does not end the process: C libraries differ in their calls, and have fallbacks.
         let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
         let processor = TargetArch::try_from(std::env::consts::ARCH)?;
         Ok(SeccompFilter::new(rules, refused, SeccompAction::Allow, processor)?.try_into()?)

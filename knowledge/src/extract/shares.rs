@@ -1,7 +1,7 @@
 //! Who extracts next: a bounded number at once, shared fairly by accounts.
 //!
-//! A place that gets free goes to the account that has the fewest; among those, to the one that has waited longest for its turn. So an
-//! account with many expensive pages delays the pages of another by those under way, not by those that wait.
+//! A free place goes to the account with the fewest places; among those, to the one that has waited longest for its turn. So an
+//! account with many expensive pages delays the pages of another by the pages in progress, not by the queued ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ impl Shares {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Waits for a place. Dropping the future gives up the wait.
+    /// Waits for a place. Dropping the future cancels the wait.
     pub(super) async fn acquire(&self, account: &UserAccountId) -> Option<Share> {
         let waiter = {
             let mut state = self.lock();

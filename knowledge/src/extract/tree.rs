@@ -51,7 +51,7 @@ pub(super) fn parse(html: &str, settings: &ExtractSettings) -> Result<Document, 
 
 fn feed(tokenizer: &Tokenizer<Builder>, input: &BufferQueue, piece: &str) {
     input.push_back(StrTendril::from(piece));
-    // Scripts are not run and the encoding is decided: whatever it stops for, it continues.
+    // Scripts are not run and the encoding is already decided, so the tokenizer resumes after every stop.
     while !matches!(tokenizer.feed(input), TokenizerResult::Done) {}
 }
 
@@ -67,12 +67,12 @@ fn pieces(html: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// How deep the parser is in the tree: what it works on is the last child of the last child.
+/// Current depth of the parser in the tree: its current node is the last child of the last child.
 fn newest_depth(root: &NodeRef<'_>) -> usize {
     std::iter::successors(root.last_child(), NodeRef::last_child).count()
 }
 
-/// The builder of the tree, which counts what it is given.
+/// The builder of the tree, which counts its input.
 struct Builder {
     inner: TreeBuilder<<Document as TreeSink>::Handle, Document>,
     attributes_max: usize,
@@ -133,7 +133,7 @@ impl TokenSink for Builder {
 struct OpenTag {
     place: Place,
     attributes: usize,
-    /// Whether the last piece completed no token: what follows belongs to the same one, which is a comment if it is no tag.
+    /// Whether the last piece completed no token: the next piece continues the same token, which is a tag or a comment.
     is_pending: bool,
 }
 
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_tag_of_which_no_end_is_seen_is_left_early() {
-        // Nothing is parsed behind the limit: what follows is not looked at, however much it is.
+        // The parser does not read input behind the limit, regardless of its size.
         let settings = ExtractSettings::default();
         let page = format!("<p{}", attributes(1_000_000));
         assert_eq!(parse(&page, &settings).err(), Some(ExtractError::TooManyAttributes(settings.attributes_max)));

@@ -3,9 +3,9 @@
 //! 1. The server starts the program that [`WorkerCommand`] names: itself, with a hidden command that calls [`main`].
 //! 2. It writes a line of JSON with its settings, one with the head, and then the bytes; the worker answers with one line of JSON.
 //! 3. The worker enters its [`sandbox`] before it reads anything that is not the server's own, the head included; the server waits no
-//!    longer than `timeout`, reads no more than an honest answer has, and kills what has not ended by itself.
+//!    longer than `timeout`, reads no more than the maximum size of an answer, and kills a worker that has not exited.
 //!
-//! A worker that dies, of whatever, is `extract_failed` for its own item and nothing else.
+//! A worker that dies for any reason causes `extract_failed` for its own item only.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Read, Write};
@@ -85,7 +85,7 @@ impl Extractor {
         tokio::task::spawn_blocking(here).await.map_err(|error| failed(&error))?
     }
 
-    /// Has a worker read a page of one word, and returns what the kernel enforced for it.
+    /// Has a worker read a page of one word, and returns the restrictions that the kernel enforced for it.
     pub async fn probe(&self) -> Result<Confinement, ExtractError> {
         let body = Bytes::from_static(b"<p>word");
         let page = Source { media_type: "text/html".to_owned(), charset: None, url: None, body };
@@ -94,7 +94,7 @@ impl Extractor {
         answer.confinement.ok_or_else(|| ExtractError::Failed("the worker does not say how it is confined".to_owned()))
     }
 
-    /// Says once what the kernel does not enforce.
+    /// Logs once which restrictions the kernel does not enforce.
     fn judge(&self, confinement: Option<Confinement>) {
         let Some(confinement) = confinement.filter(|confinement| !confinement.is_complete()) else { return };
         self.warned.call_once(|| {
@@ -196,7 +196,7 @@ impl From<Result<Extracted, ExtractError>> for Outcome {
     }
 }
 
-/// What the worker's process does: reads settings, one head and one body, answers, and is done. `Err` when nobody listens.
+/// Runs the worker process: reads settings, one head and one body, answers, and returns. `Err` if standard output is closed.
 pub fn main(stdin: impl Read + Send, mut stdout: impl Write + Send) -> io::Result<()> {
     let mut input = io::BufReader::new(stdin);
     match line::<ExtractSettings>(&mut input) {
@@ -220,7 +220,7 @@ fn line<T: for<'de> Deserialize<'de>>(input: &mut impl BufRead) -> Result<T, Ext
     serde_json::from_slice(&line).map_err(|error| failed(&error))
 }
 
-/// The head, the body, and what is in it.
+/// Reads the head and the body, and returns the extracted content.
 fn read(input: &mut impl BufRead, settings: &ExtractSettings) -> Result<Extracted, ExtractError> {
     let Head { media_type, charset, url } = line(input)?;
     let mut body = Vec::new();
@@ -344,7 +344,7 @@ mod tests {
         assert!(!confinement.is_complete());
     }
 
-    /// What is logged.
+    /// Captured log output.
     #[derive(Debug, Clone, Default)]
     struct Lines(Arc<std::sync::Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Why a page could not be had, in words for people and as an item's error code (`docs/decisions/0042-fetching-rules.md`).
+//! Errors of fetching a page, as a message for people and as an item's error code (`docs/decisions/0042-fetching-rules.md`).
 
 use domain::item::Fault;
 use domain::web_url::InvalidWebUrl;

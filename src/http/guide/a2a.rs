@@ -1,4 +1,4 @@
-//! A2A: whoever sends a message is answered with the guide (`docs/protocol/guides.md`).
+//! A2A: the server answers every message with the guide (`docs/protocol/guides.md`).
 //!
 //! 1. `SendMessage` is answered with a message; its parameters do not matter.
 //! 2. Everything else, requests that cannot be read included, is 200 with error −32601.

@@ -1,4 +1,4 @@
-//! Batches: taken in, told of, joined again, cancelled (`docs/protocol/batches.md#stream`).
+//! Batches: submit, stream the progress, rejoin, cancel (`docs/protocol/batches.md#stream`).
 
 use actors::ingest::Feed;
 use axum::extract::{Request, State};

@@ -41,7 +41,7 @@ pub async fn list(State(house): State<House>, Key(reader, _): Key<ToSearch>) -> 
     Ok(body::answer(&Spaces { spaces })?)
 }
 
-/// `PATCH /v1/spaces/{id}`: `{space}`. Name and publicity are its owner's to change, the mark is for whoever belongs to it. A key for
+/// `PATCH /v1/spaces/{id}`: `{space}`. Only the owner changes name and publicity; every member may set the mark. A key for
 /// certain spaces makes one public only with the scope `settings`.
 pub async fn change(
     State(house): State<House>,

@@ -31,7 +31,7 @@ pub fn event_of_this_stream(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A place among the event streams that may be open at once. It is taken before anything is begun of which the stream would tell.
+/// A place among the concurrent event streams. The handler takes it before it starts the work that the stream reports.
 pub fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> {
     /// When to come back for a place.
     const SOON: Duration = Duration::from_secs(5);
@@ -41,8 +41,8 @@ pub fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> 
     })
 }
 
-/// An answer that goes on for as long as there are events and the reader's credential is good; if that ends first, `last` is the last
-/// event. When there was nothing to tell for a while, a comment shows that somebody is there.
+/// A response that lasts as long as there are events and the reader's credential is valid; if the credential ends first, `last` is the
+/// last event. A heartbeat comment is sent after a time without events.
 pub fn streamed(
     house: &House,
     place: Place,
@@ -52,7 +52,7 @@ pub fn streamed(
     last: String,
 ) -> Response {
     let mut closing = house.closing.clone();
-    // Whoever listens while the server stops joins the next one.
+    // A client whose stream ends at shutdown reconnects to the next server process.
     let closed = async move {
         let _ = closing.wait_for(|closing| *closing).await;
     };

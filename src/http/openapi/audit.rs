@@ -1,4 +1,4 @@
-//! Activity and proofs, which are the statistics service's to tell (`docs/protocol/audit.md`).
+//! Activity and proofs, which the statistics service provides (`docs/protocol/audit.md`).
 
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, LogKeys};

@@ -250,7 +250,7 @@ impl Matrix {
         found.map(|rule| (rule.level, rule.machine == machine && rule.lane == lane))
     }
 
-    /// The level that a computer set for itself, where it differs from what the person chose.
+    /// The level that a computer set for itself, where it differs from the person's choice.
     fn by_computer(&self, scope: &Scope, lane: Option<Lane>) -> Option<ConsentLevel> {
         let Scope::Machine(identity, machine) = scope else { return None };
         let own = computer_rule(self.rules_of(identity), Some(*machine), lane)?.level;

@@ -66,7 +66,7 @@ pub async fn stream(
     Ok(streamed(&house, place, &reader, batch, told.events(), signed_out()))
 }
 
-/// What a page is told when its visitor is not signed in any more.
+/// The event that a page receives when its visitor is signed out.
 fn signed_out() -> String {
     let told = "You are signed out, so this page is not updated any more. Sign in and load it again.";
     event_of_this_stream(&json!({ "parts": {}, "told": told, "done": true }).to_string())

@@ -1,8 +1,8 @@
-//! Browsers that signed in before. What strangers elsewhere do to an address must not keep its owner out, so a browser that once signed in
-//! with it asks for codes within a budget of its own (`signin.codes_per_hour`).
+//! Browsers that signed in before. Code requests by others for an address must not lock out its owner, so a browser that once signed in
+//! with it has a code budget of its own (`signin.codes_per_hour`).
 //!
-//! The browser keeps a name that we gave it and marks of the last addresses with which it signed in, sealed. Whoever has it can ask for codes,
-//! as anybody can; it signs nobody in.
+//! A sealed cookie in the browser contains a name from the server and marks of the last addresses with which the browser signed in. The
+//! cookie only allows code requests, which every client may make; it is no credential.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use domain::ids::Email;
 use crate::house::House;
 use crate::web::cookie::Cookie;
 
-/// What addresses are marked for.
+/// Purpose of the address marks.
 const PURPOSE: &str = "known address";
 
 /// Characters of a mark: 132 bits.
@@ -25,7 +25,7 @@ const MARK_CHARS: usize = 22;
 /// Addresses of one browser.
 const ADDRESSES_MAX: usize = 5;
 
-/// Who asks for a code for this address.
+/// The sender of a code request for this email address: a known browser, or a stranger with a network address.
 pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, house: &House) -> Asker {
     let known = Known::of(headers, house).filter(|known| known.marks.contains(&mark(email, house)));
     known.map_or(Asker::Stranger(address), |known| Asker::Known(known.browser))

@@ -1,12 +1,12 @@
 //! Signing in with an OpenID Connect provider (`docs/decisions/0007-sign-in-without-passwords.md`; OpenID Connect Core 1.0, section 3.1; RFC 7636).
 //!
-//! 1. The browser is sent to the provider. It keeps what it has to bring back in a sealed cookie: a state, the key of the code (PKCE), and
-//!    a nonce that will stand in the provider's answer.
-//! 2. It comes back with a code. The state must be the browser's own, so that nobody can slip their own sign-in under another person. Each
-//!    errand is completed once: the store remembers it for as long as it could be taken.
+//! 1. The browser is redirected to the provider. A sealed cookie stores the state, the PKCE code verifier, and
+//!    a nonce that the ID token will contain.
+//! 2. The browser returns with a code. The state must match its cookie, which prevents login CSRF. Each
+//!    errand is completed once: the store remembers it until it expires.
 //! 3. We exchange the code for an identity token, signed by the provider for us and for this nonce.
-//! 4. The token says when the person signed in there: that must be recent.
-//! 5. Only an address that the provider says is verified signs anybody in.
+//! 4. The token contains the time of the sign-in at the provider, which must be recent.
+//! 5. Only an address that the provider reports as verified can sign in.
 
 mod provider;
 
@@ -48,7 +48,7 @@ pub struct Errand {
     expires_at: Timestamp,
 }
 
-/// How long an errand may take. The browser keeps it for less; this is for whoever keeps it longer.
+/// How long an errand is valid. The cookie expires earlier; the server enforces this limit on a client that keeps the cookie longer.
 const ERRAND_TAKES: TimeDelta = TimeDelta::hours(1);
 
 /// What the provider sends along.
@@ -101,7 +101,7 @@ pub async fn callback(
     let errand = errand(&headers, &house).filter(|errand| errand.provider == name);
     let own = errand.filter(|errand| returned.state.as_deref() == Some(&errand.state));
     let Some(errand) = own else { return Err(denied(&house, Denial::NotStartedHere)) };
-    // Good for one return only, whatever comes of it.
+    // Valid for one return only, whether the sign-in succeeds or fails.
     if !first_return(&errand, &house).await? {
         return Err(done(&house, denied(&house, Denial::NotStartedHere)));
     }
@@ -129,7 +129,7 @@ fn errand(headers: &HeaderMap, house: &House) -> Option<Errand> {
     (errand.expires_at > house.clock.now()).then_some(errand)
 }
 
-/// Whether nobody came back with this errand before.
+/// Whether this is the first return with this errand.
 async fn first_return(errand: &Errand, house: &House) -> Result<bool, Trouble> {
     let (store, expires_at) = (house.store.clone(), errand.expires_at);
     let hash = Secret::presented(&errand.state).hash();

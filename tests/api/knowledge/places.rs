@@ -44,7 +44,7 @@ async fn nothing_is_begun_that_there_is_no_stream_for() {
     super::stream::Stream::open(added.await).await.whole().await;
 }
 
-/// A server whose pages and streams are checked often, and the address of a page that does not come.
+/// A server that checks pages and streams often, and the address of a page that never responds.
 async fn watchful(change: impl FnOnce(&mut attache::config::Settings)) -> (World, String) {
     let (_, address) = Site::start().await;
     let world = World::with(|settings| {
@@ -179,7 +179,7 @@ async fn an_export_ends_with_its_key_and_does_not_look_whole() {
     stream.read_exact(&mut begun).await.unwrap();
     assert!(begun.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&begun));
     world.delete(&format!("/api/v1/keys/{}", key["id"].as_str().unwrap()), &person.cookie).await.expect(200);
-    // As long as a check may take to become due.
+    // Wait until the next check is due.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mut rest = Vec::new();
     // The connection may also be reset.

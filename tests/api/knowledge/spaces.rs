@@ -151,7 +151,7 @@ both! {
         assert_eq!(world.found(&all, look(&inside)).await, [""; 0]);
         assert_eq!(world.found(&all, look(&outside)).await, ["Mine"]);
 
-        // What is nowhere else is the key's to change and to delete.
+        // The key may change and delete a memory that is in no other space.
         let own = |title: &str| json!({ "contents": [{ "content": "Seals sing", "title": title }], "spaces": [inside] });
         let id = added(&key, own("First")).await;
         assert_eq!(added(&key, own("Second")).await, id);

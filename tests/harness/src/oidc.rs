@@ -55,7 +55,7 @@ pub enum EmailClaims {
     IdToken,
 }
 
-/// What a dishonest provider, or one whose clock is wrong, puts into its ID tokens instead.
+/// Claims that a dishonest provider, or one whose clock is wrong, puts into its ID tokens instead.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forged {
     /// `azp`.
@@ -85,7 +85,7 @@ impl Provider {
         Self::forging(redirect_uri, accounts, email_claims, None)
     }
 
-    /// The same with claims that are not what they must be.
+    /// The same with wrong claims.
     ///
     /// # Panics
     /// As [`Self::start`].

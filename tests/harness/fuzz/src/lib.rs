@@ -1,10 +1,10 @@
-//! Fuzzing that needs no instrumentation: every kept example of a target, and mutations of them until the time is over.
+//! Fuzzing without instrumentation: every stored example of a target, and mutations of them until the time limit.
 //!
 //! 1. Examples are the files of `tests/corpus/<target>/`. Each is given to the check as it is.
 //! 2. A mutation takes one of them, or random bytes, and changes it: bits, bytes, words of the target's language, pieces of other
 //!    examples, and pieces of itself moved, repeated or left out.
-//! 3. What makes the check panic is made smaller first, written to a file, and named. Moved to `tests/corpus/<target>/`, it is checked in
-//!    every run from then on.
+//! 3. An input that makes the check panic is minimized, written to a file, and reported. Moved to `tests/corpus/<target>/`, it is
+//!    checked in every later run.
 //!
 //! A run takes a second, with the same choices every time. With `ATTACHE_SOAK=1` it takes ten minutes, or `ATTACHE_SOAK_MINUTES`, with
 //! choices of its own, which `ATTACHE_SEED` repeats.
@@ -29,7 +29,7 @@ const BRIEF: Duration = Duration::from_secs(1);
 const SOAK_MINUTES: u64 = 10;
 /// Between two looks at the clock.
 const CASES: u32 = 16;
-/// Longer inputs show what shorter ones show, later.
+/// Longer inputs find the same failures as shorter ones, but later.
 const BYTES_MAX: usize = 64 * 1024;
 const MUTATIONS_MAX: usize = 8;
 
@@ -84,7 +84,7 @@ fn scale() -> (Duration, u64) {
     }
 }
 
-/// The kept examples, in the order of their names.
+/// The stored examples, sorted by name.
 fn examples(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     // Not the folder in which this was built: build products may be shared by several checkouts.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs this");
