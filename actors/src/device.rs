@@ -28,8 +28,8 @@ use domain::ids::{PersonId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::{Chance, Clock};
 use store::Store;
-use store::device::{Approval, Approver, AskingDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
-use store::machine::Attach;
+use store::device::{ApprovalRefusal, Approver, AskingDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
+use store::machine::AttachRefusal;
 
 pub use poller::{DeviceMessage, DevicePoller};
 pub use settings::DeviceSettings;
@@ -245,18 +245,16 @@ impl DeviceCodes {
             return Ok(Err(AnswerError::CodeConsumed));
         };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, reply }).await?;
-        Ok(match asked.transpose()? {
-            Some(Approval::Approved(account)) => Ok(account),
-            None | Some(Approval::CodeConsumed) => Err(AnswerError::CodeConsumed),
-            Some(Approval::AccountRequired) => Err(AnswerError::AccountRequired),
-            Some(Approval::Conflict(conflict)) => Err(match conflict {
-                Attach::CuidAlreadyClaimed => AnswerError::CuidAlreadyClaimed,
-                Attach::NotTheFirst => AnswerError::NotTheFirst,
-                Attach::PersonBoundToOtherAccount => AnswerError::PersonBoundToOtherAccount,
-                Attach::MachineAlreadyClaimed => AnswerError::MachineAlreadyClaimed,
-                Attach::MachineNotRegistered | Attach::Attached => AnswerError::MachineNotRegistered,
-            }),
-        })
+        let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
+        Ok(approval.map_err(|refusal| match refusal {
+            ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
+            ApprovalRefusal::NotTheFirst => AnswerError::NotTheFirst,
+            ApprovalRefusal::AccountRequired => AnswerError::AccountRequired,
+            ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered) => AnswerError::MachineNotRegistered,
+            ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed) => AnswerError::MachineAlreadyClaimed,
+            ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed) => AnswerError::CuidAlreadyClaimed,
+            ApprovalRefusal::Attach(AttachRefusal::PersonBoundToOtherAccount) => AnswerError::PersonBoundToOtherAccount,
+        }))
     }
 
     /// A person denies: the computer is told so.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::claim::agent_lock;
 use crate::error::{Corrupt, During, StoreError};
-use crate::machine::{ATTACHED_BY, Attach, FIRST_OF_IDENTITY, attach_machine};
+use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
 use crate::mail::{QueuedLetter, mail_insert};
 use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, on_reader, probes};
@@ -108,17 +108,20 @@ pub struct Approver {
     pub via: ConfirmedVia,
 }
 
-/// What became of an approval, in the order in which the refusals are looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Approval {
-    /// The computer is attached to the person's account.
-    Approved(UserAccountId),
-    /// The code is expired, answered, or gone.
+/// The account that the computer is attached to since its code was approved, or why the code was not approved.
+pub type Approval = Result<UserAccountId, ApprovalRefusal>;
+
+/// Why a device code is not approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalRefusal {
+    /// The code is expired, answered, or deleted.
     CodeConsumed,
-    /// The person has no account, and there is none to take over with the computer's identity.
+    /// The computer's identity has no owner, and another computer registered under it first.
+    NotTheFirst,
+    /// The person has no account, and the computer's identity has none that the person could take over.
     AccountRequired,
-    /// The computer cannot be attached to this account; never [`Attach::Attached`].
-    Conflict(Attach),
+    /// The computer cannot be attached to the person's account.
+    Attach(AttachRefusal),
 }
 
 impl Store {
@@ -284,13 +287,13 @@ impl Store {
             "SELECT m.name, d.ip_address FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid
             WHERE d.device_code_hash = $1";
         let person = approver.person.as_uuid();
-        let outcome: Result<UserAccountId, Approval> = in_transaction!(
+        in_transaction!(
             &self.pool,
             |tx| {
                 if let Some(agent) = approver.via.agent()
                     && !agent_lock!(tx, agent)
                 {
-                    return Ok(Err(Approval::CodeConsumed));
+                    return Ok(Err(ApprovalRefusal::CodeConsumed));
                 }
                 let (own, email): (Option<String>, String) =
                     sqlx::query_as(PERSON).bind(person).fetch_one(&mut *tx).await?;
@@ -298,11 +301,11 @@ impl Store {
                     sqlx::query_as(MACHINE).bind(machine.as_uuid()).fetch_optional(&mut *tx).await?;
                 let asked_by: Option<String> =
                     sqlx::query_scalar(CLAIM).bind(code.as_bytes()).bind(now).fetch_optional(&mut *tx).await?;
-                let Some(asked_by) = asked_by else { return Ok(Err(Approval::CodeConsumed)) };
+                let Some(asked_by) = asked_by else { return Ok(Err(ApprovalRefusal::CodeConsumed)) };
                 // One that was removed and registered anew with another identity is not the one that asked.
                 let asking = asking.filter(|(identity, _)| *identity == asked_by);
                 let Some((identity, attached_to)) = asking else {
-                    return Ok(Err(Approval::Conflict(Attach::MachineNotRegistered)));
+                    return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineNotRegistered)));
                 };
                 let was_attached = attached_to.is_some();
                 let linked: Option<String> = sqlx::query_scalar(LINKED).bind(&identity).fetch_one(&mut *tx).await?;
@@ -312,7 +315,7 @@ impl Store {
                     let first: Uuid =
                         sqlx::query_scalar(FIRST_OF_IDENTITY).bind(&identity).fetch_one(&mut *tx).await?;
                     if first != machine.as_uuid() {
-                        return Ok(Err(Approval::Conflict(Attach::NotTheFirst)));
+                        return Ok(Err(ApprovalRefusal::NotTheFirst));
                     }
                 }
                 let account = if let Some(account) = own {
@@ -325,15 +328,15 @@ impl Store {
                             sqlx::query(OWN).bind(person).bind(&unowned).execute(&mut *tx).await?;
                             unowned
                         }
-                        (_, Some(_)) => return Ok(Err(Approval::Conflict(Attach::MachineAlreadyClaimed))),
-                        (Some(_), None) => return Ok(Err(Approval::Conflict(Attach::CuidAlreadyClaimed))),
-                        (None, None) => return Ok(Err(Approval::AccountRequired)),
+                        (_, Some(_)) => return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::MachineAlreadyClaimed))),
+                        (Some(_), None) => return Ok(Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed))),
+                        (None, None) => return Ok(Err(ApprovalRefusal::AccountRequired)),
                     }
                 };
-                let attached: Result<Attach, sqlx::Error> = attach_machine!(tx, machine, account, now);
-                match attached? {
-                    Attach::Attached => {}
-                    conflict => return Ok(Err(Approval::Conflict(conflict))),
+                let attached: Result<Result<(), AttachRefusal>, sqlx::Error> =
+                    attach_machine!(tx, machine, account, now);
+                if let Err(refusal) = attached? {
+                    return Ok(Err(ApprovalRefusal::Attach(refusal)));
                 }
                 // A person's approval is their own from then on; an agent's does not take over an attachment that was there.
                 if approver.via == ConfirmedVia::Session || !was_attached {
@@ -362,11 +365,7 @@ impl Store {
             },
             commit if Result::is_ok
         )
-        .during("approve a device code")?;
-        Ok(match outcome {
-            Ok(account) => Approval::Approved(account),
-            Err(refusal) => refusal,
-        })
+        .during("approve a device code")
     }
 
     /// Denies a pending code; `false` when it is expired, answered, or gone.

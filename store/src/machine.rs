@@ -69,20 +69,16 @@ pub enum Register {
     AlreadyRegistered,
 }
 
-/// What became of an attachment, in the order in which the refusals are looked for.
+/// Why a computer is not attached to an account, in the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attach {
-    /// It is attached to the account, now or already before.
-    Attached,
-    /// There is no such computer, or its owner detached it for ever.
+pub enum AttachRefusal {
+    /// The computer is not registered, or its owner detached it.
     MachineNotRegistered,
-    /// It is attached to another account.
+    /// The computer is attached to another account.
     MachineAlreadyClaimed,
-    /// Its identity is linked to an account that another person owns.
+    /// The computer's identity is linked to an account that another person owns.
     CuidAlreadyClaimed,
-    /// Its identity has no owner, and another computer registered under it first.
-    NotTheFirst,
-    /// Its identity is linked to a provisioned account that nobody owns, and the account at hand is a different one.
+    /// The computer's identity is linked to a provisioned account without an owner, which is not the account of the request.
     PersonBoundToOtherAccount,
 }
 
@@ -165,17 +161,17 @@ impl Store {
         Ok(known(rows.during("read a machine")?.iter())?)
     }
 
-    /// Attaches a computer to an account and links its identity, both or neither.
+    /// Attaches a computer to an account and links its identity, both or neither. Attaching it again to the same account succeeds.
     pub async fn machine_attach(
         &self,
         machine: MachineUuid,
         account: &UserAccountId,
         now: Timestamp,
-    ) -> Result<Attach, StoreError> {
+    ) -> Result<Result<(), AttachRefusal>, StoreError> {
         in_transaction!(
             &self.pool,
             |tx| attach_machine!(tx, machine, account, now),
-            commit if |outcome| *outcome == Attach::Attached
+            commit if Result::is_ok
         )
         .during("attach a machine")
     }
@@ -258,8 +254,7 @@ impl Store {
     }
 }
 
-/// Attaches a computer within a transaction that the caller holds and must roll back unless the outcome is
-/// [`Attach::Attached`]. The order of the refusals is fixed (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
+/// Attaches a computer within a transaction that the caller holds and must roll back after a refusal. The order of the refusals is fixed (`docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0008-registration-of-computers.md` and `docs/decisions/0009-order-of-approval-checks.md`).
 macro_rules! attach_machine {
     ($tx:ident, $machine:expr, $account:expr, $now:expr) => {
         async {
@@ -267,10 +262,10 @@ macro_rules! attach_machine {
             let locked: Option<(String, Option<String>)> =
                 sqlx::query_as($crate::machine::ATTACH_LOCK).bind($machine.as_uuid()).fetch_optional(&mut *$tx).await?;
             let Some((user_cuid, attached_to)) = locked else {
-                return Ok($crate::machine::Attach::MachineNotRegistered);
+                return Ok(Err($crate::machine::AttachRefusal::MachineNotRegistered));
             };
             if attached_to.is_some_and(|other| other != $account.as_str()) {
-                return Ok($crate::machine::Attach::MachineAlreadyClaimed);
+                return Ok(Err($crate::machine::AttachRefusal::MachineAlreadyClaimed));
             }
             let linked_to: String = sqlx::query_scalar($crate::machine::ATTACH_LINK)
                 .bind(&user_cuid)
@@ -282,11 +277,11 @@ macro_rules! attach_machine {
                     .bind(&linked_to)
                     .fetch_one(&mut *$tx)
                     .await?;
-                return Ok(if owned > 0 {
-                    $crate::machine::Attach::CuidAlreadyClaimed
+                return Ok(Err(if owned > 0 {
+                    $crate::machine::AttachRefusal::CuidAlreadyClaimed
                 } else {
-                    $crate::machine::Attach::PersonBoundToOtherAccount
-                });
+                    $crate::machine::AttachRefusal::PersonBoundToOtherAccount
+                }));
             }
             sqlx::query($crate::machine::ATTACH)
                 .bind($machine.as_uuid())
@@ -301,7 +296,7 @@ macro_rules! attach_machine {
                 .bind(&user_cuid)
                 .execute(&mut *$tx)
                 .await?;
-            Ok($crate::machine::Attach::Attached)
+            Ok(Ok(()))
         }
         .await
     };

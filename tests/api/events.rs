@@ -208,7 +208,7 @@ both! {
         let event = chain.next_with(|event| event["scope"]["user_account_id"] = json!(account));
         world.event(&machine, &event).await.held("identity_mismatch");
         let uuid = machine.uuid.parse().unwrap();
-        world.server.house.store.machine_attach(uuid, &person.account, world.clock().now()).await.unwrap();
+        world.server.house.store.machine_attach(uuid, &person.account, world.clock().now()).await.unwrap().unwrap();
         world.event(&machine, &event).await.receipt();
         assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
     }

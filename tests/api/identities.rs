@@ -6,7 +6,6 @@ use harness::upstream::{Answer as Said, Reply, TOKEN, Upstream};
 use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, Scope};
 use store::account::Provision;
-use store::machine::Attach;
 
 use crate::browser::Browser;
 use crate::event::{Chain, Machine};
@@ -178,7 +177,7 @@ both! {
         let second = world.machine_of(&first.user_cuid).await;
         let (planted, recorded) = (record(&world, &first).await, record(&world, &second).await);
         let attached = store.machine_attach(uuid_of(&second), &ada.account, world.clock().now()).await.unwrap();
-        assert_eq!(attached, Attach::Attached);
+        assert_eq!(attached, Ok(()));
         assert_eq!(shown(&world, ada.cookie.clone()).await, [recorded]);
         world.proof(ada.cookie.clone(), &planted).await.refused(404, "event_not_found");
     }

@@ -156,7 +156,7 @@ both! {
         // On attachment the computer's usage moves to the account; usage of others with the same identity does not.
         let person = world.person("ada@example.com").await;
         world.server.house.store
-            .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap();
+            .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap().unwrap();
         assert_eq!(left(&world, person.cookie.clone()).await, (83.3, 100.0));
     }
 

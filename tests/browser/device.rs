@@ -84,7 +84,7 @@ pages! {
         browser.signed_in(&jo).await;
         browser.visit(&asking.link).await;
         let attached = world.server.house.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now());
-        assert_eq!(attached.await.unwrap(), store::machine::Attach::Attached);
+        assert_eq!(attached.await.unwrap(), Ok(()));
         browser.press("Approve").await;
         browser.sees("It is attached to another account already").await;
         browser.look("machine").await;

@@ -7,7 +7,7 @@ use domain::Timestamp;
 use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
 use domain::letter;
 use domain::secret::SecretHash;
-use store::device::{Approval, Approver, AttachedDevice};
+use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice};
 use tokio::time::Instant;
 
 use super::{Poll, Wiring};
@@ -154,13 +154,13 @@ impl DevicePoller {
         let approval = store.device_approve(&state.code.code, state.code.machine, approver, notice, now).await?;
         domain::failpoint!("devices.approved");
         match &approval {
-            Approval::Approved(account) => {
+            Ok(account) => {
                 state.code.state = DeviceState::Claimed { account: account.clone(), at: now };
                 tracing::info!(machine.uuid = %state.code.machine, approve.via = approver.via.as_str(), "a computer was attached");
             }
             // Somebody else was faster, perhaps on another node.
-            Approval::CodeConsumed => self.reload(state).await?,
-            Approval::AccountRequired | Approval::Conflict(_) => {}
+            Err(ApprovalRefusal::CodeConsumed) => self.reload(state).await?,
+            Err(_) => {}
         }
         Ok(approval)
     }

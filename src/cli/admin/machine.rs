@@ -4,7 +4,7 @@ use clap::Subcommand;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::{Secret, SecretKind};
 use serde_json::{Value, json};
-use store::machine::{Attach, NewMachine, Register};
+use store::machine::{AttachRefusal, NewMachine, Register};
 
 use super::{Format, Listing, Office};
 use crate::cli::{Done, Failure, output};
@@ -67,18 +67,18 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
         }
         Command::Attach { machine_uuid, account, format } => {
             match store.machine_attach(machine_uuid, &account, clock.now()).await.map_err(Failure::caused)? {
-                Attach::Attached => {
+                Ok(()) => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_account_id": account });
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
                     Ok(())
                 }
-                Attach::MachineNotRegistered => Err(Failure::refused("no such computer is registered")),
-                Attach::MachineAlreadyClaimed => Err(Failure::refused("it is attached to another account")),
-                // The operator's word stands above who was first.
-                Attach::CuidAlreadyClaimed | Attach::NotTheFirst => {
+                Err(AttachRefusal::MachineNotRegistered) => Err(Failure::refused("no such computer is registered")),
+                Err(AttachRefusal::MachineAlreadyClaimed) => Err(Failure::refused("it is attached to another account")),
+                // Which computer registered first does not matter to an operator.
+                Err(AttachRefusal::CuidAlreadyClaimed) => {
                     Err(Failure::refused("its identity is linked to another account"))
                 }
-                Attach::PersonBoundToOtherAccount => {
+                Err(AttachRefusal::PersonBoundToOtherAccount) => {
                     Err(Failure::refused("its identity has an account of its own, and this person another one"))
                 }
             }

@@ -10,9 +10,9 @@ use domain::letter::Letter;
 use domain::{Chance, Timestamp};
 use store::Store;
 use store::account::{Person, Provision};
-use store::device::{Approval, Approver, AttachedDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
+use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
 use store::janitor::{PurgeSettings, Purged};
-use store::machine::{Attach, NewMachine, Register};
+use store::machine::{AttachRefusal, NewMachine, Register};
 use store::mail::QueuedLetter;
 
 use crate::world::{World, at, email, laws, now};
@@ -115,7 +115,7 @@ laws! {
         assert_eq!((asking.first_seen_at, asking.ip_address.as_deref()), (Some(now()), Some("192.0.2.1")));
 
         // What became of it is found as well, even when the computer is gone.
-        assert!(matches!(approve(store, &code, &ada, at(7)).await, Approval::Approved(_)));
+        assert!(approve(store, &code, &ada, at(7)).await.is_ok());
         assert!(store.machine_remove(machine).await.unwrap());
         let Typed::Found(asking) = typed(world, store, &sealed, ada.id, at(8)).await else { panic!("not found") };
         assert_eq!(asking.code.state, DeviceState::Claimed { account: ada.account.unwrap(), at: at(7) });
@@ -131,9 +131,9 @@ laws! {
         assert_eq!(start(store, &second, sealed).await, DeviceStart::Started { superseded: Some(first.code) });
         assert_eq!(state(store, &first).await, DeviceState::Superseded);
         assert_eq!(state(store, &other).await, DeviceState::Pending, "codes of other computers stay");
-        assert_eq!(approve(store, &first, &ada, at(2)).await, Approval::CodeConsumed);
+        assert_eq!(approve(store, &first, &ada, at(2)).await, Err(ApprovalRefusal::CodeConsumed));
         assert!(!store.device_deny(&first.code, &by(&ada), at(2)).await.unwrap());
-        assert!(matches!(approve(store, &second, &ada, at(2)).await, Approval::Approved(_)));
+        assert!(approve(store, &second, &ada, at(2)).await.is_ok());
         // What is settled is not superseded any more.
         let (third, sealed) = new_code(world, first.machine, &first.identity, at(3));
         assert_eq!(start(store, &third, sealed).await, DeviceStart::Started { superseded: None });
@@ -207,19 +207,19 @@ laws! {
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         let account = ada.account.clone().unwrap();
         let code = asking_anew(world).await;
-        assert_eq!(approve(store, &code, &ada, at(9)).await, Approval::Approved(account.clone()));
+        assert_eq!(approve(store, &code, &ada, at(9)).await, Ok(account.clone()));
         assert_eq!(state(store, &code).await, DeviceState::Claimed { account: account.clone(), at: at(9) });
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
         assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, Some(account.clone()));
         assert_eq!(store.computers_of_account(&account, 10).await.unwrap()[0].attached_at, Some(at(9)));
         for person in [&ada, &bob] {
-            assert_eq!(approve(store, &code, person, at(10)).await, Approval::CodeConsumed);
+            assert_eq!(approve(store, &code, person, at(10)).await, Err(ApprovalRefusal::CodeConsumed));
             assert!(!store.device_deny(&code.code, &by(person), at(10)).await.unwrap());
         }
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
         // One that is attached may be attached to the same account again.
         let again = asking(world, code.machine, &code.identity).await;
-        assert_eq!(approve(store, &again, &ada, at(11)).await, Approval::Approved(account));
+        assert_eq!(approve(store, &again, &ada, at(11)).await, Ok(account));
     }
 
     async fn an_attachment_that_an_agent_approved_ends_with_the_agent(world: &World) {
@@ -229,10 +229,10 @@ laws! {
         let ada = store.person_sign_in(&owner.1, false, now(), &world.chance).await.unwrap();
         let by_agent = Approver { person: ada.id, via: ConfirmedVia::Agent(agent) };
         let code = asking_anew(world).await;
-        assert_eq!(approve_by(store, &code, &ada, &by_agent, now()).await, Approval::Approved(claim.account.clone()));
+        assert_eq!(approve_by(store, &code, &ada, &by_agent, now()).await, Ok(claim.account.clone()));
         assert_eq!(store.confirmed_by(agent).await.unwrap().computers, 1);
         let own = asking_anew(world).await;
-        approve(store, &own, &ada, now()).await;
+        approve(store, &own, &ada, now()).await.unwrap();
 
         assert!(store.registration_revoke(agent, None, at(1)).await.unwrap());
         assert_eq!(attached_to(store, code.machine).await, None);
@@ -242,8 +242,8 @@ laws! {
         assert!(computer.has_secret && computer.attached_at.is_none(), "it is registered still");
         // An agent that was revoked meanwhile approves nothing; its person does.
         let again = asking(world, code.machine, &code.identity).await;
-        assert_eq!(approve_by(store, &again, &ada, &by_agent, at(2)).await, Approval::CodeConsumed);
-        assert_eq!(approve(store, &again, &ada, at(2)).await, Approval::Approved(claim.account));
+        assert_eq!(approve_by(store, &again, &ada, &by_agent, at(2)).await, Err(ApprovalRefusal::CodeConsumed));
+        assert_eq!(approve(store, &again, &ada, at(2)).await, Ok(claim.account));
     }
 
     async fn a_denial_is_final(world: &World) {
@@ -252,7 +252,7 @@ laws! {
         let code = asking_anew(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), at(1)).await.unwrap());
         assert!(!store.device_deny(&code.code, &by(&ada), at(2)).await.unwrap());
-        assert_eq!(approve(store, &code, &ada, at(3)).await, Approval::CodeConsumed);
+        assert_eq!(approve(store, &code, &ada, at(3)).await, Err(ApprovalRefusal::CodeConsumed));
         assert_eq!(state(store, &code).await, DeviceState::Denied);
         assert_eq!(attached_to(store, code.machine).await, None);
         assert!(!store.device_deny(&world.secret(), &by(&ada), at(1)).await.unwrap());
@@ -262,10 +262,10 @@ laws! {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
         let (late, just) = (asking_anew(world).await, asking_anew(world).await);
-        assert_eq!(approve(store, &late, &ada, at(CODE_SECONDS)).await, Approval::CodeConsumed);
+        assert_eq!(approve(store, &late, &ada, at(CODE_SECONDS)).await, Err(ApprovalRefusal::CodeConsumed));
         assert!(!store.device_deny(&late.code, &by(&ada), at(CODE_SECONDS)).await.unwrap());
         assert_eq!(state(store, &late).await, DeviceState::Pending);
-        assert!(matches!(approve(store, &just, &ada, at(CODE_SECONDS - 1)).await, Approval::Approved(_)));
+        assert!(approve(store, &just, &ada, at(CODE_SECONDS - 1)).await.is_ok());
     }
 
     async fn a_computer_that_was_told_of_the_end_is_not_attached_any_more(world: &World) {
@@ -278,11 +278,11 @@ laws! {
         assert!(!store.device_expire(&code.code, at(CODE_SECONDS)).await.unwrap());
         assert_eq!(state(store, &code).await, DeviceState::Expired);
         // By the clock of another node there is time left.
-        assert_eq!(approve(store, &code, &ada, at(CODE_SECONDS - 2)).await, Approval::CodeConsumed);
+        assert_eq!(approve(store, &code, &ada, at(CODE_SECONDS - 2)).await, Err(ApprovalRefusal::CodeConsumed));
         assert!(!store.device_deny(&code.code, &by(&ada), at(CODE_SECONDS - 2)).await.unwrap());
         assert_eq!(attached_to(store, code.machine).await, None);
         let approved = asking_anew(world).await;
-        assert!(matches!(approve(store, &approved, &ada, at(1)).await, Approval::Approved(_)));
+        assert!(approve(store, &approved, &ada, at(1)).await.is_ok());
         assert!(!store.device_expire(&approved.code, at(CODE_SECONDS)).await.unwrap());
         assert!(!store.device_expire(&world.secret(), at(CODE_SECONDS)).await.unwrap());
     }
@@ -297,53 +297,53 @@ laws! {
             assert_eq!(approve(store, code, person, at(1)).await, why);
             assert_eq!(state(store, code).await, DeviceState::Pending, "a refusal settles nothing");
         };
-        let conflict = Approval::Conflict;
+        let conflict = |refusal| Err(ApprovalRefusal::Attach(refusal));
 
         // Answered, and its computer is gone.
         let code = asking_anew(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), now()).await.unwrap());
         assert!(store.machine_remove(code.machine).await.unwrap());
         for person in [&ada, &nobody] {
-            assert_eq!(approve(store, &code, person, at(1)).await, Approval::CodeConsumed);
+            assert_eq!(approve(store, &code, person, at(1)).await, Err(ApprovalRefusal::CodeConsumed));
         }
 
         // The computer is gone, or was detached for ever; its identity is Bob's.
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
         assert!(store.machine_detach(machine, &bob).await.unwrap());
-        refused(&code, &ada, conflict(Attach::MachineNotRegistered)).await;
-        refused(&code, &nobody, conflict(Attach::MachineNotRegistered)).await;
+        refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &nobody, conflict(AttachRefusal::MachineNotRegistered)).await;
         assert!(store.machine_remove(machine).await.unwrap());
-        refused(&code, &ada, conflict(Attach::MachineNotRegistered)).await;
-        refused(&code, &nobody, conflict(Attach::MachineNotRegistered)).await;
+        refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
+        refused(&code, &nobody, conflict(AttachRefusal::MachineNotRegistered)).await;
 
         // Registered anew by somebody else: what waits for an answer is not what asked.
         let (user_cuid, secret) = (world.cuid(), world.secret());
         let new = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
         assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
-        refused(&code, &ada, conflict(Attach::MachineNotRegistered)).await;
+        refused(&code, &ada, conflict(AttachRefusal::MachineNotRegistered)).await;
 
         // The computer is Bob's, and so is its identity.
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
-        refused(&code, &ada, conflict(Attach::MachineAlreadyClaimed)).await;
-        refused(&code, &nobody, conflict(Attach::MachineAlreadyClaimed)).await;
+        refused(&code, &ada, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
+        refused(&code, &nobody, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
 
         // The identity alone is Bob's.
         let other = world.machine_of(&identity, now()).await;
         let code = asking(world, other, &identity).await;
-        refused(&code, &ada, conflict(Attach::CuidAlreadyClaimed)).await;
-        refused(&code, &nobody, conflict(Attach::CuidAlreadyClaimed)).await;
+        refused(&code, &ada, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
+        refused(&code, &nobody, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
 
         // The identity has an account of its own that nobody owns.
         let code = asking_anew(world).await;
         let account = provisioned(world, &code.identity).await;
-        refused(&code, &ada, conflict(Attach::PersonBoundToOtherAccount)).await;
+        refused(&code, &ada, conflict(AttachRefusal::PersonBoundToOtherAccount)).await;
         assert_eq!(store.account_by_id(&account).await.unwrap().unwrap().owner, None);
 
         // There is no account at all.
         let code = asking_anew(world).await;
-        refused(&code, &nobody, Approval::AccountRequired).await;
+        refused(&code, &nobody, Err(ApprovalRefusal::AccountRequired)).await;
         assert_eq!(attached_to(store, code.machine).await, None);
         assert_eq!(store.identity(&code.identity).await.unwrap().unwrap().account, None);
     }
@@ -355,7 +355,7 @@ laws! {
         let third = world.machine_of(&identity, at(2)).await;
         let second = world.machine_of(&identity, at(1)).await;
         let code = asking(world, second, &identity).await;
-        let refused = Approval::Conflict(Attach::NotTheFirst);
+        let refused = Err(ApprovalRefusal::NotTheFirst);
         assert_eq!(approve(store, &code, &mallory, at(3)).await, refused);
         assert_eq!(store.identity(&identity).await.unwrap().unwrap().account, None);
         assert_eq!(state(store, &code).await, DeviceState::Pending);
@@ -370,10 +370,10 @@ laws! {
         };
         assert_eq!(others(ada.id).await, 2);
         let own = asking(world, first, &identity).await;
-        assert!(matches!(approve(store, &own, &ada, at(5)).await, Approval::Approved(_)));
+        assert!(approve(store, &own, &ada, at(5)).await.is_ok());
         assert_eq!((others(ada.id).await, others(mallory.id).await), (1, 2));
-        assert_eq!(approve(store, &code, &mallory, at(6)).await, Approval::Conflict(Attach::CuidAlreadyClaimed));
-        assert!(matches!(approve(store, &code, &ada, at(7)).await, Approval::Approved(_)));
+        assert_eq!(approve(store, &code, &mallory, at(6)).await, Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed)));
+        assert!(approve(store, &code, &ada, at(7)).await.is_ok());
 
         // When the first one is gone, the next one is the first.
         let (gone, identity, _) = world.machine().await;
@@ -381,7 +381,7 @@ laws! {
         let code = asking(world, next, &identity).await;
         assert_eq!(approve(store, &code, &ada, at(2)).await, refused);
         assert!(store.machine_remove(gone).await.unwrap());
-        assert!(matches!(approve(store, &code, &ada, at(3)).await, Approval::Approved(_)));
+        assert!(approve(store, &code, &ada, at(3)).await.is_ok());
     }
 
     async fn a_person_without_an_account_takes_over_the_provisioned_one(world: &World) {
@@ -390,14 +390,14 @@ laws! {
         let code = asking_anew(world).await;
         let account = provisioned(world, &code.identity).await;
         // It may have been attached by an operator already.
-        assert_eq!(store.machine_attach(code.machine, &account, now()).await.unwrap(), Attach::Attached);
-        assert_eq!(approve(store, &code, &nobody, at(1)).await, Approval::Approved(account.clone()));
+        assert_eq!(store.machine_attach(code.machine, &account, now()).await.unwrap(), Ok(()));
+        assert_eq!(approve(store, &code, &nobody, at(1)).await, Ok(account.clone()));
         let owner = store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap();
         assert_eq!(owner.0, nobody.id);
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
         // From now on it is theirs like any other.
         let code = asking_anew(world).await;
-        assert_eq!(approve(store, &code, &nobody, at(2)).await, Approval::Approved(account));
+        assert_eq!(approve(store, &code, &nobody, at(2)).await, Ok(account));
     }
 
     async fn of_people_who_take_over_an_account_at_once_exactly_one_owns_it(world: &World) {
@@ -415,8 +415,8 @@ laws! {
                 approve(&second, &other, &two, at(1)),
             );
             // The computer that was there first takes the account, independent of the order of approvals.
-            assert_eq!(first, Approval::Approved(account.clone()));
-            let refused = [Attach::CuidAlreadyClaimed, Attach::NotTheFirst].map(Approval::Conflict);
+            assert_eq!(first, Ok(account.clone()));
+            let refused = [ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed), ApprovalRefusal::NotTheFirst].map(Err);
             assert!(refused.contains(&last), "{last:?}");
             let owner = world.store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap().0;
             assert_eq!(owner, one.id);
@@ -438,8 +438,8 @@ laws! {
                 answering.spawn(async move {
                     if number < 5 {
                         match approve(&store, &code, &person, at(1)).await {
-                            Approval::Approved(account) => Some(Some(account)),
-                            Approval::CodeConsumed => None,
+                            Ok(account) => Some(Some(account)),
+                            Err(ApprovalRefusal::CodeConsumed) => None,
                             other => panic!("{other:?}"),
                         }
                     } else {
@@ -532,7 +532,7 @@ laws! {
         let [approved, denied, waiting] =
             [asking_anew(world).await, asking_anew(world).await, asking_anew(world).await];
         assert_eq!(store.devices_changed_since(now(), 10).await.unwrap(), [], "nobody remembers what only waits");
-        assert!(matches!(approve(store, &approved, &ada, at(20)).await, Approval::Approved(_)));
+        assert!(approve(store, &approved, &ada, at(20)).await.is_ok());
         assert!(store.device_deny(&denied.code, &by(&ada), at(10)).await.unwrap());
         let (newer, sealed) = new_code(world, waiting.machine, &waiting.identity, at(30));
         start(store, &newer, sealed).await;
@@ -548,7 +548,7 @@ laws! {
         let store = &world.store;
         let ada = world.person("ada@example.com").await;
         let (code, waiting) = (asking_anew(world).await, asking_anew(world).await);
-        assert!(matches!(approve(store, &code, &ada, at(CODE_SECONDS - 1)).await, Approval::Approved(_)));
+        assert!(approve(store, &code, &ada, at(CODE_SECONDS - 1)).await.is_ok());
         assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, now()).await, Typed::Wrong);
         let settings = PurgeSettings { device_codes_kept: Duration::from_hours(24), ..PurgeSettings::default() };
         assert_eq!(store.purge(at(HOUR), &settings).await.unwrap(), Purged::default());

@@ -5,7 +5,7 @@ use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use domain::recorder::{Recorder, Recorders};
 use store::account::Provision;
-use store::machine::{Attach, NewMachine, Register};
+use store::machine::{AttachRefusal, NewMachine, Register};
 
 use crate::held::new_held;
 use crate::world::{World, at, laws, now};
@@ -93,8 +93,8 @@ laws! {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;
         let (machine, cuid, secret) = world.machine().await;
-        assert_eq!(store.machine_attach(machine, &ada, at(5)).await.unwrap(), Attach::Attached);
-        assert_eq!(store.machine_attach(machine, &ada, at(9)).await.unwrap(), Attach::Attached);
+        assert_eq!(store.machine_attach(machine, &ada, at(5)).await.unwrap(), Ok(()));
+        assert_eq!(store.machine_attach(machine, &ada, at(9)).await.unwrap(), Ok(()));
         let known = store.machine_by_secret(&secret).await.unwrap().unwrap();
         assert_eq!(known.facts.account, Some(ada.clone()));
         assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(ada.clone()));
@@ -120,7 +120,7 @@ laws! {
         for secret in [first_secret, second_secret] {
             assert_eq!((facts(secret).await.identity_account, facts(secret).await.is_outsider()), (None, false));
         }
-        store.machine_attach(machine, &ada, now()).await.unwrap();
+        store.machine_attach(machine, &ada, now()).await.unwrap().unwrap();
         assert!(!facts(first_secret).await.is_outsider());
         let second = facts(second_secret).await;
         assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
@@ -134,16 +134,16 @@ laws! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let nobody = world.chance.uuid_v7(now()).into();
-        assert_eq!(store.machine_attach(nobody, &ada, now()).await.unwrap(), Attach::MachineNotRegistered);
+        assert_eq!(store.machine_attach(nobody, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
 
         let (machine, cuid, _) = world.attached(&bob).await;
-        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::MachineAlreadyClaimed);
+        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineAlreadyClaimed));
 
         // The identity of an attached computer, on another one.
         let second = world.machine_of(&cuid, now()).await;
         let refused = store.machine_attach(second, &ada, now()).await.unwrap();
-        assert_eq!(refused, Attach::CuidAlreadyClaimed);
-        assert_eq!(store.machine_attach(second, &bob, now()).await.unwrap(), Attach::Attached);
+        assert_eq!(refused, Err(AttachRefusal::CuidAlreadyClaimed));
+        assert_eq!(store.machine_attach(second, &bob, now()).await.unwrap(), Ok(()));
 
         // An identity for which an account was provisioned that nobody owns yet.
         let (machine, cuid, secret) = {
@@ -159,9 +159,9 @@ laws! {
         };
         let made = store.account_provision(Some(&cuid), None, None, now(), &world.chance).await.unwrap();
         let Provision::Created(provisioned) = made else { panic!("{made:?}") };
-        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::PersonBoundToOtherAccount);
+        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::PersonBoundToOtherAccount));
         assert_eq!(store.machine_by_secret(&secret).await.unwrap().unwrap().facts.account, None);
-        assert_eq!(store.machine_attach(machine, &provisioned, now()).await.unwrap(), Attach::Attached);
+        assert_eq!(store.machine_attach(machine, &provisioned, now()).await.unwrap(), Ok(()));
     }
 
     async fn an_account_goes_on_reading_what_its_computers_recorded(world: &World) {
@@ -171,7 +171,7 @@ laws! {
         let (machine, cuid, _) = world.machine().await;
         let other = world.machine_of(&cuid, now()).await;
         assert_eq!(recorders(&ada).await, Recorders::default());
-        store.machine_attach(machine, &ada, now()).await.unwrap();
+        store.machine_attach(machine, &ada, now()).await.unwrap().unwrap();
         let own = Recorders::of_computer(machine, cuid.clone());
         assert_eq!(recorders(&ada).await, own, "a computer that only names the identity is not the account's");
         assert_eq!(recorders(&bob).await, Recorders::default());
@@ -203,8 +203,8 @@ laws! {
                 second.machine_attach(machine, &bob, now()),
             );
             let winner = match (one.unwrap(), two.unwrap()) {
-                (Attach::Attached, Attach::MachineAlreadyClaimed) => ada,
-                (Attach::MachineAlreadyClaimed, Attach::Attached) => bob,
+                (Ok(()), Err(AttachRefusal::MachineAlreadyClaimed)) => ada,
+                (Err(AttachRefusal::MachineAlreadyClaimed), Ok(())) => bob,
                 other => panic!("{other:?}"),
             };
             let known = world.store.machine_by_secret(&secret).await.unwrap().unwrap();
@@ -223,7 +223,7 @@ laws! {
         assert!(!store.machine_detach(machine, &ada).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         assert!(store.computers_of_account(&ada, 10).await.unwrap().is_empty());
-        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Attach::MachineNotRegistered);
+        assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
     }
 
     async fn computers_are_listed_newest_first_and_by_owner(world: &World) {
@@ -234,7 +234,7 @@ laws! {
             let machine_uuid = world.chance.uuid_v7(now()).into();
             let new = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
             store.machine_register(&new, at(seconds)).await.unwrap();
-            store.machine_attach(machine_uuid, &ada, at(20)).await.unwrap();
+            store.machine_attach(machine_uuid, &ada, at(20)).await.unwrap().unwrap();
             registered.push(machine_uuid);
         }
         world.attached(&bob).await;

@@ -12,7 +12,7 @@ use domain::signin::{CODE_SECONDS, Ticket, TicketState, Via};
 use domain::{Chance, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
-use store::machine::{Attach, NewMachine, Register};
+use store::machine::{NewMachine, Register};
 use store::mail::QueuedLetter;
 use store::passage::near::prepare::Prepared;
 use store::session::NewSession;
@@ -169,7 +169,7 @@ impl World {
     /// A computer that is attached to an account.
     pub async fn attached(&self, account: &UserAccountId) -> (MachineUuid, UserCuid, SecretHash) {
         let machine = self.machine().await;
-        assert_eq!(self.store.machine_attach(machine.0, account, now()).await.unwrap(), Attach::Attached);
+        assert_eq!(self.store.machine_attach(machine.0, account, now()).await.unwrap(), Ok(()));
         machine
     }
 
