@@ -27,7 +27,7 @@ use tokio::sync::watch;
 
 use self::gauges::Gauges;
 use self::readiness::Readiness;
-use crate::house::House;
+use crate::app::App;
 use crate::http::head;
 use crate::telemetry;
 
@@ -35,33 +35,33 @@ use crate::telemetry;
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
-struct Desk {
-    house: House,
+struct AdminState {
+    app: App,
     stopping: watch::Receiver<bool>,
     readiness: Readiness,
     gauges: Gauges,
 }
 
 /// The operator's service.
-pub fn router(house: House, stopping: watch::Receiver<bool>) -> Router {
+pub fn router(app: App, stopping: watch::Receiver<bool>) -> Router {
     Router::new()
         .route("/healthz", get(async || axum::Json(json!({ "status": "ok" }))))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/actors", get(tree))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
-        .layer(axum::middleware::from_fn_with_state(house.clone(), known_host))
-        .with_state(Desk { house, stopping, readiness: Readiness::default(), gauges: Gauges::default() })
+        .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
+        .with_state(AdminState { app, stopping, readiness: Readiness::default(), gauges: Gauges::default() })
 }
 
 /// Accepts a request whose `Host` is an IP address, this machine, or one of `admin.hosts`. A foreign page has another host name.
-async fn known_host(State(house): State<House>, request: Request, next: Next) -> Response {
+async fn known_host(State(app): State<App>, request: Request, next: Next) -> Response {
     let host = match head::host(&request) {
         Ok(host) => head::without_port(host.unwrap_or("localhost")),
         Err(error) => return error.into_response(),
     };
     let named = |name: &String| name.eq_ignore_ascii_case(host);
-    if head::as_address(host).is_some() || head::is_loopback(host) || house.settings.admin.hosts.iter().any(named) {
+    if head::as_address(host).is_some() || head::is_loopback(host) || app.settings.admin.hosts.iter().any(named) {
         return next.run(request).await;
     }
     let detail = format!("{host:?} is no name of this listener: use its address, or add the name to admin.hosts");
@@ -69,8 +69,8 @@ async fn known_host(State(house): State<House>, request: Request, next: Next) ->
     (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
 }
 
-async fn ready(State(Desk { house, stopping, readiness, .. }): State<Desk>) -> Response {
-    let report = readiness.look(&house).await;
+async fn ready(State(AdminState { app, stopping, readiness, .. }): State<AdminState>) -> Response {
+    let report = readiness.look(&app).await;
     let draining = *stopping.borrow();
     let ready = report.failing.is_empty() && !draining;
     let word = |good: bool| if good { "ok" } else { "failing" };
@@ -86,13 +86,13 @@ async fn ready(State(Desk { house, stopping, readiness, .. }): State<Desk>) -> R
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
 }
 
-async fn metrics(State(Desk { house, gauges, .. }): State<Desk>) -> Response {
-    gauges.refresh(&house).await;
+async fn metrics(State(AdminState { app, gauges, .. }): State<AdminState>) -> Response {
+    gauges.refresh(&app).await;
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], telemetry::metrics_text()).into_response()
 }
 
-async fn tree(State(Desk { house, .. }): State<Desk>) -> Response {
-    match house.root.tree(CHECK_DEADLINE).await {
+async fn tree(State(AdminState { app, .. }): State<AdminState>) -> Response {
+    match app.root.tree(CHECK_DEADLINE).await {
         Ok(tree) => axum::Json(tree).into_response(),
         Err(refusal) => {
             (StatusCode::SERVICE_UNAVAILABLE, axum::Json(json!({ "error": refusal.reason() }))).into_response()

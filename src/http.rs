@@ -48,7 +48,7 @@ pub use self::front::Front;
 use self::front::{Direct, Endpoint};
 pub use self::limits::LimitSettings;
 pub use self::settings::{BODY_BYTES_HARD_MAX, Settings};
-use crate::house::House;
+use crate::app::App;
 use crate::web::{self, Page};
 
 /// One row of the table.
@@ -60,7 +60,7 @@ pub struct Route {
     pub path: &'static str,
     /// Which credentials it takes.
     pub accepts: Accepts,
-    handler: MethodRouter<House>,
+    handler: MethodRouter<App>,
     direct: Direct,
 }
 
@@ -173,23 +173,23 @@ pub fn knowledge_routes() -> Vec<Route> {
 pub const KNOWLEDGE_PREFIX: &str = "/v1/";
 
 /// The public listener's service; the knowledge API is part of it unless that has a listener of its own.
-pub fn service(house: House) -> Front {
+pub fn service(app: App) -> Front {
     let mut table = routes();
-    if house.settings.knowledge.bind.is_none() {
+    if app.settings.knowledge.bind.is_none() {
         table.extend(knowledge_routes());
     }
     let pages = web::routes()
         .into_iter()
         .fold(Router::new(), |router, Page { method: _, path, handler }| router.route(path, handler));
-    Front::new(house, table, pages)
+    Front::new(app, table, pages)
 }
 
 /// The service of the knowledge API's own listener.
-pub fn knowledge_service(house: House) -> Front {
+pub fn knowledge_service(app: App) -> Front {
     let mut table = knowledge_routes();
     table.extend([
         Route::get(discovery::METADATA, Accepts::NONE, discovery::knowledge_resource),
         Route::get("/.well-known/oauth-protected-resource/{*path}", Accepts::NONE, discovery::knowledge_resource_at),
     ]);
-    Front::new(house, table, Router::new())
+    Front::new(app, table, Router::new())
 }

@@ -17,15 +17,15 @@ use actors::anchor::Anchor;
 use actors::upstream::Upstream;
 use actors::{Handle, anchor};
 use domain::ids::InstallationId;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use statistics::client::Client;
 use statistics::log::{Continuity, Log, LogHead};
 use store::installation::{Installation, RememberedLog};
 use store::{DatabaseSettings, Pool, Store};
 
-pub use self::refusal::{Mismatch, Refusal};
+pub use self::refusal::{Mismatch, StartRefusal};
+use crate::app::BuildError;
 use crate::config::Settings;
-use crate::house::BuildError;
 
 /// The PostgreSQL schema of the log.
 pub const SCHEMA: &str = "statistics";
@@ -44,17 +44,17 @@ pub enum LogStart {
 pub async fn open(
     settings: &Settings,
     clock: &Clock,
-    chance: &Chance,
+    rng: &Rng,
     start: LogStart,
 ) -> Result<(Store, Upstream), BuildError> {
-    let id = || InstallationId::from(chance.uuid_v7(clock.now()));
+    let id = || InstallationId::from(rng.uuid_v7(clock.now()));
     if settings.upstream.url.is_some() {
         // There is no log of ours. What is remembered of an earlier one stays, for the day on which it is used again.
         let store = open_facts(settings).await?;
         store.installation_begin(id()).await?;
-        return Ok((store, Upstream::External(Client::new(&settings.upstream, chance)?)));
+        return Ok((store, Upstream::External(Client::new(&settings.upstream, rng)?)));
     }
-    let ground = Ground { settings, clock, chance };
+    let ground = StartContext { settings, clock, rng };
     let (store, log) = match start {
         LogStart::Continue => ground.joined(id()).await?,
         LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
@@ -66,12 +66,12 @@ pub async fn open(
 /// Opens the facts alone and brings them to the newest schema. They are not made beside a log without facts.
 pub async fn open_facts(settings: &Settings) -> Result<Store, BuildError> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
-        return Err(Refusal::of(settings, Mismatch::FactsMissing).into());
+        return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
     let store = Store::open(&settings.database, &settings.data.facts()).await?;
     if are_facts_lost(&store, settings).await? {
         store.close().await;
-        return Err(Refusal::of(settings, Mismatch::FactsMissing).into());
+        return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
     store.migrate().await?;
     Ok(store)
@@ -189,13 +189,13 @@ impl Facts {
 }
 
 /// What both databases are opened with.
-pub struct Ground<'g> {
+pub struct StartContext<'g> {
     /// Every knob.
     pub settings: &'g Settings,
     /// Time.
     pub clock: &'g Clock,
     /// Chance.
-    pub chance: &'g Chance,
+    pub rng: &'g Rng,
 }
 
 /// The two databases before their tables were touched.
@@ -208,7 +208,7 @@ pub struct Found {
     pub log: Option<Pool>,
 }
 
-impl Ground<'_> {
+impl StartContext<'_> {
     /// Opens what is there. On SQLite no file of a log is made.
     pub async fn look(&self) -> Result<Found, BuildError> {
         let log = log_pool_if_there(self.settings).await?;
@@ -219,17 +219,17 @@ impl Ground<'_> {
 
     /// Starts the log in a pool. A log that begins has this origin.
     pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, BuildError> {
-        let log = Log::open_with(pool, origin, self.clock, self.chance, &self.settings.log.writer()).await?;
+        let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
         Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
     }
 
     /// Facts and log that belong together. A pair without ids gets this one.
     async fn joined(&self, id: InstallationId) -> Result<(Store, Log), BuildError> {
         if is_lone_log(self.settings) {
-            return Err(Refusal::of(self.settings, Mismatch::FactsMissing).into());
+            return Err(StartRefusal::of(self.settings, Mismatch::FactsMissing).into());
         }
         let Found { store, are_facts_empty, log: pool } = self.look().await?;
-        let refused = |mismatch| BuildError::from(Refusal::of(self.settings, mismatch));
+        let refused = |mismatch| BuildError::from(StartRefusal::of(self.settings, mismatch));
         if are_facts_empty && let Some(pool) = pool {
             pool.close().await;
             store.close().await;
@@ -263,7 +263,7 @@ impl Ground<'_> {
         let owner = log.installation_begin(installation.id).await?;
         if owner != installation.id {
             let mismatch = Mismatch::OtherInstallation { facts: installation.id, log: owner };
-            return Err(Refusal::of(self.settings, mismatch).into());
+            return Err(StartRefusal::of(self.settings, mismatch).into());
         }
         let head: LogHead = log.head().await?;
         store.installation_remember(&anchor::remembered(head), self.clock.now()).await?;

@@ -5,9 +5,9 @@
 //! `domain`); none of them knows it. `ARCHITECTURE.md` shows the whole house.
 
 pub mod admin;
+pub mod app;
 pub mod cli;
 pub mod config;
-pub mod house;
 pub mod http;
 pub mod installation;
 pub mod knowledge;

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actors::Outcome;
-use domain::{Chance, Clock};
+use actors::TreeExit;
+use domain::{Clock, Rng};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use self::accept::{Deadlines, Door, Service, accept};
 use self::patience::Patience;
+use crate::app::{App, BuildError, Urls};
 use crate::config::Settings;
-use crate::house::{BuildError, House, Urls};
 use crate::http::addresses::Addresses;
 use crate::installation::LogStart;
 
@@ -27,7 +27,7 @@ use crate::installation::LogStart;
 #[derive(Debug)]
 pub struct Server {
     /// The house behind it.
-    pub house: House,
+    pub app: App,
     /// Where the public listener is.
     pub address: SocketAddr,
     /// Where the operator's listener is.
@@ -59,17 +59,12 @@ pub enum StartError {
 
 impl Server {
     /// Binds, builds the house, and begins to answer.
-    pub async fn start(settings: Settings, clock: Clock, chance: Chance) -> Result<Self, StartError> {
-        Self::start_with(settings, clock, chance, LogStart::Continue).await
+    pub async fn start(settings: Settings, clock: Clock, rng: Rng) -> Result<Self, StartError> {
+        Self::start_with(settings, clock, rng, LogStart::Continue).await
     }
 
     /// The same, and what to do with the event log.
-    pub async fn start_with(
-        settings: Settings,
-        clock: Clock,
-        chance: Chance,
-        log: LogStart,
-    ) -> Result<Self, StartError> {
+    pub async fn start_with(settings: Settings, clock: Clock, rng: Rng, log: LogStart) -> Result<Self, StartError> {
         crate::telemetry::begin_counting();
         descriptors::raise();
         if let Some(warning) = descriptors::warning(&settings.http) {
@@ -84,33 +79,33 @@ impl Server {
         let knowledge_address = own_address.unwrap_or(address);
         let urls = Urls::configured(&settings, address, own_address);
         let (stop, stopping) = watch::channel(false);
-        let house = Box::pin(House::build(settings, urls, (clock, chance), log, stopping.clone())).await?;
-        let http = &house.settings.http;
+        let app = Box::pin(App::build(settings, urls, (clock, rng), log, stopping.clone())).await?;
+        let http = &app.settings.http;
         let deadlines = Deadlines {
             head: http.head_deadline,
             patience: Patience { write_deadline: http.write_deadline, linger_deadline: http.linger_deadline },
-            drain: house.settings.shutdown.drain_deadline / 2,
+            drain: app.settings.shutdown.drain_deadline / 2,
         };
         let places = Arc::new(Semaphore::new(descriptors::connections(http).min(Semaphore::MAX_PERMITS)));
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
         let public_door = || Door::Public { places: Arc::clone(&places), addresses: addresses.clone() };
-        let service = Service::Public(crate::http::service(house.clone()));
+        let service = Service::Public(crate::http::service(app.clone()));
         let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), deadlines, stopping.clone()))];
         if let Some(own) = own {
-            let service = Service::Public(crate::http::knowledge_service(house.clone()));
+            let service = Service::Public(crate::http::knowledge_service(app.clone()));
             listeners.push(tokio::spawn(accept(own, service, public_door(), deadlines, stopping.clone())));
         }
-        let connections_max = house.settings.admin.connections_max;
+        let connections_max = app.settings.admin.connections_max;
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
-        let admin_service = Service::Admin(crate::admin::router(house.clone(), stopping));
+        let admin_service = Service::Admin(crate::admin::router(app.clone(), stopping));
         // Operators watch the draining too, so their listener stops last: with the process.
         let admin = tokio::spawn(accept(admin, admin_service, admin_door, deadlines, watch::channel(false).1));
-        Ok(Self { house, address, admin_address, knowledge_address, stop, listeners, admin })
+        Ok(Self { app, address, admin_address, knowledge_address, stop, listeners, admin })
     }
 
     /// Stops accepting, lets what is in progress finish, then drains everything that lives; at most `shutdown.drain_deadline`.
-    pub async fn stop(mut self) -> Outcome {
-        let deadline = Instant::now() + self.house.settings.shutdown.drain_deadline;
+    pub async fn stop(mut self) -> TreeExit {
+        let deadline = Instant::now() + self.app.settings.shutdown.drain_deadline;
         // Fails only if the listener is gone already.
         let _ = self.stop.send(true);
         for listener in &mut self.listeners {
@@ -118,17 +113,17 @@ impl Server {
             let _ = tokio::time::timeout_at(deadline, listener).await;
         }
         let left = deadline.saturating_duration_since(Instant::now()).max(MINIMAL_DRAIN);
-        let outcome = self.house.root.drain(left).await;
+        let outcome = self.app.root.drain(left).await;
         for listener in self.listeners.iter().chain([&self.admin]) {
             listener.abort();
         }
-        self.house.close().await;
+        self.app.close().await;
         outcome
     }
 
     /// Waits until the supervision has given up; a healthy server never gets there.
-    pub async fn given_up(&self) -> Outcome {
-        self.house.root.outcome().await
+    pub async fn given_up(&self) -> TreeExit {
+        self.app.root.outcome().await
     }
 }
 

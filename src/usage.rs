@@ -1,6 +1,6 @@
 //! How much of its plan an account has left (`docs/protocol/account.md#usage-bar` and `docs/decisions/0027-usage-metering.md`). API, summary and account page show the same.
 
-use actors::Trouble;
+use actors::InfraError;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
 use domain::usage::{PercentLeft, Plan, Window};
@@ -8,7 +8,7 @@ use store::usage::untold;
 use store::{Store, StoreError};
 use wire::usage::{Measure, UsageBar};
 
-use crate::house::House;
+use crate::app::App;
 
 /// Whose usage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub enum UsageOwner {
 
 /// The bar of an account or a computer as it is now, events included that got their receipt a moment ago. `None`: there is no such
 /// account or identity.
-pub async fn usage_bar(house: &House, owner: &UsageOwner) -> Result<Option<UsageBar>, Trouble> {
-    let store = &house.store;
+pub async fn usage_bar(app: &App, owner: &UsageOwner) -> Result<Option<UsageBar>, InfraError> {
+    let store = &app.store;
     let (plan, balance_cents, since, computers) = match owner {
         UsageOwner::Account(account) => {
             let Some(found) = store.account_by_id(account).await? else { return Ok(None) };
@@ -35,19 +35,19 @@ pub async fn usage_bar(house: &House, owner: &UsageOwner) -> Result<Option<Usage
             let Some(found) = store.identity(&recorder.identity).await? else { return Ok(None) };
             (Plan::Free, 0, found.created_at, vec![recorder.clone()])
         }
-        UsageOwner::Outsider => (Plan::Free, 0, house.clock.now(), Vec::new()),
+        UsageOwner::Outsider => (Plan::Free, 0, app.clock.now(), Vec::new()),
     };
-    let allowance = house.settings.plans.of(plan);
-    let window = Window::at(since, house.clock.now(), allowance.window_days);
-    let used = house.usage.of(&computers, window).await?;
+    let allowance = app.settings.plans.of(plan);
+    let window = Window::at(since, app.clock.now(), allowance.window_days);
+    let used = app.usage.of(&computers, window).await?;
     let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };
-    let top_up_url = house.settings.account.top_up_url.clone();
+    let top_up_url = app.settings.account.top_up_url.clone();
     Ok(Some(UsageBar {
         plan,
         memory: measure(allowance.memory_events, used.memory),
         retrospective: measure(allowance.retrospectives, used.retrospectives),
         balance_cents,
-        top_up_url: top_up_url.unwrap_or_else(|| format!("{}/account", house.base_url)),
+        top_up_url: top_up_url.unwrap_or_else(|| format!("{}/account", app.base_url)),
     }))
 }
 

@@ -14,21 +14,21 @@ mod form;
 mod frame;
 pub mod knowledge;
 mod moment;
+mod page_error;
 mod query;
 pub mod signin;
-mod trouble;
 mod visitor;
 
 use axum::http::Method;
 use axum::routing::{self, MethodRouter};
 
 pub use self::form::PageForm;
-pub use self::frame::{Frame, page};
+pub use self::frame::{PageLayout, page};
 pub use self::moment::Moment;
+pub use self::page_error::{PageError, PageResult, Shown};
 pub use self::query::PageQuery;
-pub use self::trouble::{Answer, Shown, Trouble};
 pub use self::visitor::{SignedIn, Visitor, sign_in_path};
-use crate::house::House;
+use crate::app::App;
 
 /// One page, or what one of its forms does.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct Page {
     pub method: Method,
     /// The path, with `{name}` for parameters.
     pub path: &'static str,
-    pub(crate) handler: MethodRouter<House>,
+    pub(crate) handler: MethodRouter<App>,
 }
 
 /// Every page of the public listener.

@@ -49,7 +49,7 @@ impl Document {
                 Event::End(TagEnd::Heading(_)) => {
                     let heading = heading.take().unwrap_or_default();
                     let lower = heading.to_lowercase();
-                    let kept = lower.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+                    let kept = lower.chars().filter(|mail| mail.is_alphanumeric() || " -_".contains(*mail));
                     document.anchors.insert(kept.collect::<String>().replace(' ', "-"));
                 }
                 Event::Text(part) | Event::Code(part) => {
@@ -116,12 +116,12 @@ fn every_citation_of_a_document_in_the_code_resolves() {
     for path in files(&["rs", "sql", "toml"]).iter().filter(|path| path.file_name() != Some(own)) {
         let text = std::fs::read_to_string(path).unwrap();
         for (place, _) in text.match_indices("docs/") {
-            let is_path = |letter: char| letter.is_alphanumeric() || "/-_.#".contains(letter);
+            let is_path = |mail: char| mail.is_alphanumeric() || "/-_.#".contains(mail);
             // `https://www.postgresql.org/docs/current/` is somebody else's.
             if text[..place].ends_with(is_path) {
                 continue;
             }
-            let cited = text[place..].split(|letter| !is_path(letter)).next().unwrap_or_default().trim_end_matches('.');
+            let cited = text[place..].split(|mail| !is_path(mail)).next().unwrap_or_default().trim_end_matches('.');
             if cited.contains(".md") {
                 let from = root().join("README.md");
                 faults.extend(

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ractor::{ActorProcessingErr, ActorRef};
-use statistics::log::{Answer, Append, AppendOutcome, Log, LogError};
+use statistics::log::{Append, AppendOutcome, AppendReply, Log, LogError};
 
 use crate::handle::Reply;
 
@@ -64,7 +64,7 @@ pub struct Appender {
 
 /// What was put aside since the last flush.
 pub struct AppenderState {
-    waiting: Vec<(Append, Answer)>,
+    waiting: Vec<(Append, AppendReply)>,
     /// PostgreSQL: a group is being committed.
     is_busy: bool,
 }
@@ -114,7 +114,7 @@ impl Appender {
             myself.cast(AppendMessage::Gather)?;
         }
         let address = myself.clone();
-        let answer: Answer = Box::new(move |appended: Appended| {
+        let answer: AppendReply = Box::new(move |appended: Appended| {
             if let Err(error) = &appended
                 && error.is_crash()
             {

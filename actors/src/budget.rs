@@ -51,7 +51,7 @@ impl Default for BudgetSettings {
 
 /// Whether a sender may send one more event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum BudgetDecision {
     /// It is counted.
     Taken,
     /// The budget of the day is spent.
@@ -88,7 +88,7 @@ impl Budgets {
     }
 
     /// Counts one event of a sender, if its budget has room for it.
-    pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<Asked, StoreError> {
+    pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<BudgetDecision, StoreError> {
         let today = Day::of(now);
         if let Some(mut known) = self.known.get_mut(sender)
             && known.day == today
@@ -98,7 +98,7 @@ impl Budgets {
         if self.known.len() >= KNOWN_MAX {
             self.known.retain(|_, known| known.day == today && known.is_unwritten());
             if self.known.len() >= KNOWN_MAX {
-                return Ok(Asked::Crowded);
+                return Ok(BudgetDecision::Crowded);
             }
         }
         let fresh =
@@ -111,16 +111,16 @@ impl Budgets {
         Ok(self.count(&mut known, bytes, now))
     }
 
-    fn count(&self, known: &mut Known, bytes: usize, now: Timestamp) -> Asked {
+    fn count(&self, known: &mut Known, bytes: usize, now: Timestamp) -> BudgetDecision {
         let exceeds = |limit: u64, spent: i64| limit > 0 && spent > i64::try_from(limit).unwrap_or(i64::MAX);
         let one = of_one(bytes);
         let spent = sum(sum(known.written, known.ours), one);
         if exceeds(self.settings.events_per_day, spent.events) || exceeds(self.settings.bytes_per_day, spent.bytes) {
             let tomorrow = Day::from(known.day.number() + 1).begin();
-            return Asked::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
+            return BudgetDecision::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
         }
         known.ours = sum(known.ours, one);
-        Asked::Taken
+        BudgetDecision::Taken
     }
 
     /// Subtracts an event from the counts: it was counted on the day of `then`, and was refused or failed.
@@ -187,7 +187,7 @@ impl Pass for BudgetKeeper {
 #[cfg(test)]
 mod tests {
     use chrono::TimeDelta;
-    use domain::Chance;
+    use domain::Rng;
     use store::DatabaseSettings;
     use tempfile::TempDir;
 
@@ -205,11 +205,11 @@ mod tests {
     }
 
     fn sender() -> Sender {
-        Sender::Machine(Chance::system().uuid_v7(now()).into())
+        Sender::Machine(Rng::system().uuid_v7(now()).into())
     }
 
-    fn is_spent(asked: Asked) -> bool {
-        matches!(asked, Asked::Spent { .. })
+    fn is_spent(asked: BudgetDecision) -> bool {
+        matches!(asked, BudgetDecision::Spent { .. })
     }
 
     #[tokio::test]
@@ -218,7 +218,7 @@ mod tests {
         let budgets = || Budgets::new(store.clone(), BudgetSettings { events_per_day: 5, bytes_per_day: 100 });
         let (one, other, sender) = (budgets(), budgets(), sender());
         for budgets in [&one, &other, &one, &other] {
-            assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), Asked::Taken);
+            assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), BudgetDecision::Taken);
         }
         // Each knows of its own until both have written.
         one.settle().await.unwrap();
@@ -234,10 +234,12 @@ mod tests {
         other.settle().await.unwrap();
         let again = budgets();
         assert!(is_spent(again.take(&sender, 61, now()).await.unwrap()), "bytes count too");
-        assert_eq!(again.take(&sender, 60, now()).await.unwrap(), Asked::Taken);
-        let Asked::Spent { retry_after } = again.take(&sender, 0, now()).await.unwrap() else { panic!("not spent") };
+        assert_eq!(again.take(&sender, 60, now()).await.unwrap(), BudgetDecision::Taken);
+        let BudgetDecision::Spent { retry_after } = again.take(&sender, 0, now()).await.unwrap() else {
+            panic!("not spent")
+        };
         assert_eq!(now() + TimeDelta::from_std(retry_after).unwrap(), Day::from(Day::of(now()).number() + 1).begin());
-        assert_eq!(again.take(&sender, 100, now() + TimeDelta::days(1)).await.unwrap(), Asked::Taken);
+        assert_eq!(again.take(&sender, 100, now() + TimeDelta::days(1)).await.unwrap(), BudgetDecision::Taken);
     }
 
     #[tokio::test]
@@ -246,18 +248,18 @@ mod tests {
         let budgets = Budgets::new(store, BudgetSettings { events_per_day: 1, bytes_per_day: 0 });
         let known = |ours| Known { day: Day::of(now()), written: Spent::default(), ours };
         let first = sender();
-        assert_eq!(budgets.take(&first, 1, now()).await.unwrap(), Asked::Taken);
+        assert_eq!(budgets.take(&first, 1, now()).await.unwrap(), BudgetDecision::Taken);
         while budgets.known.len() < KNOWN_MAX {
             budgets.known.insert(sender(), known(Spent::default()));
         }
-        assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), Asked::Taken);
+        assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), BudgetDecision::Taken);
         assert_eq!(budgets.known.len(), 2, "those whose counts are in the store are read again when they come back");
         assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()));
 
         while budgets.known.len() < KNOWN_MAX {
             budgets.known.insert(sender(), known(Spent { events: 1, bytes: 1 }));
         }
-        assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), Asked::Crowded);
+        assert_eq!(budgets.take(&sender(), 1, now()).await.unwrap(), BudgetDecision::Crowded);
         assert!(is_spent(budgets.take(&first, 1, now()).await.unwrap()), "whoever is known is judged");
     }
 }

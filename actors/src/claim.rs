@@ -27,7 +27,7 @@ use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
-use domain::{Chance, Clock, Timestamp};
+use domain::{Clock, Rng, Timestamp};
 use store::Store;
 
 pub use ceremony::{ClaimCeremony, ClaimMessage};
@@ -37,21 +37,21 @@ pub use settings::ClaimSettings;
 use crate::detached::detached;
 use crate::directory::{AskError, Directory};
 use crate::handle::Reply;
+use crate::infra_error::InfraError;
 use crate::settings::ActorSettings;
-use crate::trouble::Trouble;
 
 /// The address of all claim ceremonies.
 pub type Ceremonies = Directory<ClaimCeremony>;
 
 /// What every ceremony works with.
 #[derive(Debug)]
-pub struct Wiring {
+pub struct Dependencies {
     /// The rows.
     pub store: Store,
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
     /// The server's key for short codes.
     pub codes: CodeKey,
     /// The keys of identity assertions.
@@ -154,19 +154,19 @@ pub enum ExchangeError {
 }
 
 /// An answer of the law, or trouble on the way to it.
-pub type Answer<T, E> = Result<Result<T, E>, Trouble>;
+pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;
 
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
 pub struct Claims {
     ceremonies: Ceremonies,
-    wiring: Arc<Wiring>,
+    dependencies: Arc<Dependencies>,
 }
 
 impl Claims {
     /// Before its family runs.
-    pub fn new(wiring: Wiring, settings: &ActorSettings) -> Self {
-        Self { ceremonies: Directory::new("claims", settings), wiring: Arc::new(wiring) }
+    pub fn new(dependencies: Dependencies, settings: &ActorSettings) -> Self {
+        Self { ceremonies: Directory::new("claims", settings), dependencies: Arc::new(dependencies) }
     }
 
     /// The addresses, for the supervisor.
@@ -176,22 +176,26 @@ impl Claims {
 
     /// The pattern from which the family makes ceremonies.
     pub fn prototype(&self) -> ClaimCeremony {
-        ClaimCeremony::new(Arc::clone(&self.wiring))
+        ClaimCeremony::new(Arc::clone(&self.dependencies))
     }
 
     /// The keys of identity assertions.
     pub fn keyring(&self) -> &Keyring {
-        &self.wiring.keyring
+        &self.dependencies.keyring
     }
 
     /// Registers an agent: anonymously, or for the person behind `login_hint`, with a claim already started.
-    pub async fn register(&self, login_hint: Option<Email>, ip_address: Option<String>) -> Result<Registered, Trouble> {
-        let Wiring { store, clock, chance, codes, keyring, settings, .. } = &*self.wiring;
+    pub async fn register(
+        &self,
+        login_hint: Option<Email>,
+        ip_address: Option<String>,
+    ) -> Result<Registered, InfraError> {
+        let Dependencies { store, clock, rng, codes, keyring, settings, .. } = &*self.dependencies;
         let now = clock.now();
-        let claim_token = Secret::mint(SecretKind::ClaimToken, chance);
+        let claim_token = Secret::mint(SecretKind::ClaimToken, rng);
         let service_auth = login_hint.is_some();
         let registration = Registration {
-            id: chance.uuid_v7(now).into(),
+            id: rng.uuid_v7(now).into(),
             registration_type: if service_auth { RegistrationType::ServiceAuth } else { RegistrationType::Anonymous },
             login_hint: login_hint.clone(),
             claim_token: claim_token.hash(),
@@ -203,7 +207,7 @@ impl Claims {
             revoked_at: None,
         };
         let (started, attempt) = if service_auth {
-            let (started, attempt) = draw_attempt(&registration, login_hint, chance, codes, now);
+            let (started, attempt) = draw_attempt(&registration, login_hint, rng, codes, now);
             (Some(started), Some(attempt))
         } else {
             (None, None)
@@ -215,7 +219,7 @@ impl Claims {
             variant: if let Some(started) = started {
                 RegisteredVariant::ServiceAuth(started)
             } else {
-                let (identity_assertion, _) = keyring.assert(&registration, settings, chance, now)?;
+                let (identity_assertion, _) = keyring.assert(&registration, settings, rng, now)?;
                 RegisteredVariant::Anonymous { identity_assertion }
             },
         };
@@ -225,20 +229,20 @@ impl Claims {
     }
 
     /// Starts a claim, or starts it again with a new link and code.
-    pub async fn start(&self, claim_token: &Secret, email: Option<Email>) -> Answer<StartedClaim, StartError> {
+    pub async fn start(&self, claim_token: &Secret, email: Option<Email>) -> AskResult<StartedClaim, StartError> {
         let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
         Ok(asked.unwrap_or(Err(StartError::Refused(StartRefusal::Expired))))
     }
 
     /// Exchanges a claim token.
-    pub async fn exchange_claim(&self, claim_token: &Secret) -> Answer<Tokens, ExchangeError> {
+    pub async fn exchange_claim(&self, claim_token: &Secret) -> AskResult<Tokens, ExchangeError> {
         let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::ExchangeClaim { reply }).await?;
         Ok(asked.unwrap_or(Err(ExchangeError::Expired)))
     }
 
     /// Exchanges an identity assertion (RFC 7523).
-    pub async fn exchange_assertion(&self, assertion: &str) -> Answer<Tokens, ExchangeError> {
-        let Wiring { store, clock, keyring, .. } = &*self.wiring;
+    pub async fn exchange_assertion(&self, assertion: &str) -> AskResult<Tokens, ExchangeError> {
+        let Dependencies { store, clock, keyring, .. } = &*self.dependencies;
         let Ok(claims) = keyring.current().verify(assertion, clock.now()) else {
             return Ok(Err(ExchangeError::Invalid));
         };
@@ -256,8 +260,8 @@ impl Claims {
         attempt_token: &Secret,
         code: UserCode,
         confirmer: Confirmer,
-    ) -> Answer<(), CompleteError> {
-        let store = &self.wiring.store;
+    ) -> AskResult<(), CompleteError> {
+        let store = &self.dependencies.store;
         let attempt = attempt_token.hash();
         let Some(owner) = store.attempt_owner(&attempt).await? else { return Ok(Err(CompleteError::Expired)) };
         let Some((registration, _)) = store.registration_by_id(owner).await? else {
@@ -269,8 +273,8 @@ impl Claims {
     }
 
     /// Revokes an agent permanently, with everything that it confirmed. `owner`: only if it is this account's; returns whether it existed.
-    pub async fn revoke(&self, id: RegistrationId, owner: Option<UserAccountId>) -> Result<bool, Trouble> {
-        let Some((registration, _)) = self.wiring.store.registration_by_id(id).await? else { return Ok(false) };
+    pub async fn revoke(&self, id: RegistrationId, owner: Option<UserAccountId>) -> Result<bool, InfraError> {
+        let Some((registration, _)) = self.dependencies.store.registration_by_id(id).await? else { return Ok(false) };
         let ask = |reply| ClaimMessage::Revoke { owner, reply };
         Ok(self.by_claim_token(registration.claim_token, ask).await?.unwrap_or(false))
     }
@@ -284,9 +288,9 @@ impl Claims {
     async fn by_claim_token<T>(
         &self,
         claim_token: SecretHash,
-        make: impl FnOnce(Reply<Result<T, Trouble>>) -> ClaimMessage,
-    ) -> Result<Option<T>, Trouble> {
-        let load = || self.wiring.store.registration_by_claim_token(&claim_token);
+        make: impl FnOnce(Reply<Result<T, InfraError>>) -> ClaimMessage,
+    ) -> Result<Option<T>, InfraError> {
+        let load = || self.dependencies.store.registration_by_claim_token(&claim_token);
         let deadline = self.ceremonies.settings().ask_deadline;
         match self.ceremonies.ask(&claim_token, load, make, deadline).await {
             Ok(answer) => answer.map(Some),
@@ -301,12 +305,12 @@ impl Claims {
 fn draw_attempt(
     registration: &Registration,
     email: Option<Email>,
-    chance: &Chance,
+    rng: &Rng,
     codes: &CodeKey,
     now: Timestamp,
 ) -> (StartedClaim, Attempt) {
-    let attempt_token = Secret::mint(SecretKind::ClaimAttempt, chance);
-    let user_code = UserCode::draw(chance);
+    let attempt_token = Secret::mint(SecretKind::ClaimAttempt, rng);
+    let user_code = UserCode::draw(rng);
     let token = attempt_token.hash();
     let attempt = Attempt {
         token,

@@ -26,9 +26,9 @@ use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSE
 use domain::held::MachineFacts;
 use domain::ids::{PersonId, UserAccountId};
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use store::Store;
-use store::device::{ApprovalRefusal, Approver, AskingDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
+use store::device::{ApprovalRefusal, Approver, AskingDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode};
 use store::machine::AttachRefusal;
 
 pub use poller::{DeviceMessage, DevicePoller};
@@ -37,8 +37,8 @@ pub use settings::DeviceSettings;
 use crate::detached::detached;
 use crate::directory::{AskError, Directory};
 use crate::handle::Reply;
+use crate::infra_error::InfraError;
 use crate::settings::ActorSettings;
-use crate::trouble::Trouble;
 
 /// The address of all pollers.
 pub type Pollers = Directory<DevicePoller>;
@@ -51,13 +51,13 @@ const CODES_WINDOW: TimeDelta = TimeDelta::hours(1);
 
 /// What every poller works with.
 #[derive(Debug)]
-pub struct Wiring {
+pub struct Dependencies {
     /// The rows.
     pub store: Store,
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
     /// The server's key for short codes.
     pub codes: CodeKey,
     /// Limits.
@@ -135,7 +135,7 @@ pub enum AnswerError {
 
 /// What a person who typed a user code is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Look {
+pub enum CodeLookup {
     /// A computer asks, or asked.
     Asking(Box<AskingDevice>),
     /// Nobody has this code.
@@ -145,19 +145,19 @@ pub enum Look {
 }
 
 /// An answer of the law, or trouble on the way to it.
-pub type Answer<T, E> = Result<Result<T, E>, Trouble>;
+pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;
 
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
 pub struct DeviceCodes {
     pollers: Pollers,
-    wiring: Arc<Wiring>,
+    dependencies: Arc<Dependencies>,
 }
 
 impl DeviceCodes {
     /// Before its family runs.
-    pub fn new(wiring: Wiring, settings: &ActorSettings) -> Self {
-        Self { pollers: Directory::new("devices", settings), wiring: Arc::new(wiring) }
+    pub fn new(dependencies: Dependencies, settings: &ActorSettings) -> Self {
+        Self { pollers: Directory::new("devices", settings), dependencies: Arc::new(dependencies) }
     }
 
     /// The addresses, for the supervisor.
@@ -167,17 +167,21 @@ impl DeviceCodes {
 
     /// The pattern from which the family makes pollers.
     pub fn prototype(&self) -> DevicePoller {
-        DevicePoller::new(Arc::clone(&self.wiring))
+        DevicePoller::new(Arc::clone(&self.dependencies))
     }
 
     /// A computer asks to be attached.
-    pub async fn start(&self, machine: &MachineFacts, ip_address: Option<String>) -> Answer<StartedDevice, StartError> {
+    pub async fn start(
+        &self,
+        machine: &MachineFacts,
+        ip_address: Option<String>,
+    ) -> AskResult<StartedDevice, StartError> {
         /// Two codes of 20^8 are rarely equal, three times in a row never.
         const DRAWS: u32 = 3;
         for _ in 0..DRAWS {
-            let Wiring { store, clock, chance, codes, settings, .. } = &*self.wiring;
+            let Dependencies { store, clock, rng, codes, settings, .. } = &*self.dependencies;
             let (device_code, user_code, now) =
-                (Secret::mint(SecretKind::DeviceCode, chance), UserCode::draw(chance), clock.now());
+                (Secret::mint(SecretKind::DeviceCode, rng), UserCode::draw(rng), clock.now());
             let code = DeviceCode {
                 code: device_code.hash(),
                 machine: machine.machine_uuid,
@@ -206,42 +210,42 @@ impl DeviceCodes {
                 }
             }
         }
-        Err(Trouble::Internal("no free user code was drawn".into()))
+        Err(InfraError::Internal("no free user code was drawn".into()))
     }
 
     /// A computer polls.
-    pub async fn poll(&self, device_code: &Secret) -> Result<Poll, Trouble> {
+    pub async fn poll(&self, device_code: &Secret) -> Result<Poll, InfraError> {
         let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
         Ok(asked.transpose()?.unwrap_or(Poll::Expired))
     }
 
     /// A person typed a user code and wants to know who asks.
-    pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<Look, Trouble> {
+    pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<CodeLookup, InfraError> {
         self.typed(user_code, Guesser { person, by_agent: false }).await
     }
 
     /// A person or an agent typed a user code in order to answer.
-    async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<Look, Trouble> {
+    async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<CodeLookup, InfraError> {
         let by_agent = approver.via.agent().is_some();
         self.typed(user_code, Guesser { person: approver.person, by_agent }).await
     }
 
-    async fn typed(&self, user_code: &UserCode, guesser: Guesser) -> Result<Look, Trouble> {
-        let Wiring { store, clock, chance, codes, .. } = &*self.wiring;
+    async fn typed(&self, user_code: &UserCode, guesser: Guesser) -> Result<CodeLookup, InfraError> {
+        let Dependencies { store, clock, rng, codes, .. } = &*self.dependencies;
         let (store, now) = (store.clone(), clock.now());
-        let (sealed, guess) = (codes.seal(SEAL_CONTEXT, user_code.expose()), chance.uuid_v7(now));
+        let (sealed, guess) = (codes.seal(SEAL_CONTEXT, user_code.expose()), rng.uuid_v7(now));
         let limit = (GUESSES_MAX, GUESS_WINDOW);
         let typed = detached(async move { store.device_typed(&sealed, guesser, guess, limit, now).await }).await??;
         Ok(match typed {
-            Typed::Found(asking) => Look::Asking(asking),
-            Typed::Wrong => Look::Wrong,
-            Typed::Blocked => Look::Blocked,
+            CodeEntry::Found(asking) => CodeLookup::Asking(asking),
+            CodeEntry::Wrong => CodeLookup::Wrong,
+            CodeEntry::Blocked => CodeLookup::Blocked,
         })
     }
 
     /// A person approves: the computer is attached to their account.
-    pub async fn approve(&self, user_code: &UserCode, approver: Approver) -> Answer<UserAccountId, AnswerError> {
-        let Look::Asking(asking) = self.answered(user_code, &approver).await? else {
+    pub async fn approve(&self, user_code: &UserCode, approver: Approver) -> AskResult<UserAccountId, AnswerError> {
+        let CodeLookup::Asking(asking) = self.answered(user_code, &approver).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, reply }).await?;
@@ -258,8 +262,8 @@ impl DeviceCodes {
     }
 
     /// A person denies: the computer is told so.
-    pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> Answer<(), AnswerError> {
-        let Look::Asking(asking) = self.answered(user_code, &denier).await? else {
+    pub async fn deny(&self, user_code: &UserCode, denier: Approver) -> AskResult<(), AnswerError> {
+        let CodeLookup::Asking(asking) = self.answered(user_code, &denier).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
         let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
@@ -276,8 +280,8 @@ impl DeviceCodes {
         &self,
         code: SecretHash,
         make: impl FnOnce(Reply<T>) -> DeviceMessage,
-    ) -> Result<Option<T>, Trouble> {
-        let load = || self.wiring.store.device_by_code(&code);
+    ) -> Result<Option<T>, InfraError> {
+        let load = || self.dependencies.store.device_by_code(&code);
         match self.pollers.ask(&code, load, make, self.pollers.settings().ask_deadline).await {
             Ok(answer) => Ok(Some(answer)),
             Err(AskError::Unknown) => Ok(None),

@@ -27,7 +27,7 @@ pub(crate) use entry::Entry;
 use crate::family::{Activation, FamilyMessage, NotActivated, Quarantine};
 use crate::handle::{Handle, Kind, Permit, Reply, Unavailable};
 use crate::keyed::KeyedActor;
-use crate::root::{Address, Census};
+use crate::root::{ActorCounts, Address};
 use crate::settings::ActorSettings;
 
 /// Activations that may wait for one family: above what any number of connections asks for at once, since each takes microseconds.
@@ -114,7 +114,7 @@ impl<A: KeyedActor> Directory<A> {
             (make(reply), answer)
         };
         let asked = async {
-            let Delivered { entry, answer, _place } = self.deliver(key, load, write, until).await?;
+            let SendOutcome { entry, answer, _place } = self.deliver(key, load, write, until).await?;
             Ok(entry.answer(answer, until).await?)
         };
         asked.await.inspect_err(|error| self.refused(error))
@@ -147,12 +147,12 @@ impl<A: KeyedActor> Directory<A> {
         load: impl Fn() -> F,
         write: impl FnOnce(Permit) -> (A::Message, W),
         until: Instant,
-    ) -> Result<Delivered<A, W>, AskError<E>> {
+    ) -> Result<SendOutcome<A, W>, AskError<E>> {
         if self.shared.kind.is_closed() {
             return Err(Unavailable::Draining.into());
         }
         let mut living = self.shared.living(key);
-        let mut letter = Letter::Unwritten(write);
+        let mut mail = Outgoing::Unwritten(write);
         loop {
             let entry = match living.take() {
                 Some(entry) => entry,
@@ -163,16 +163,16 @@ impl<A: KeyedActor> Directory<A> {
                 continue;
             };
             // A message holds the place in the queue it was first written for; in any later queue the sender holds one for it.
-            let (message, answer, place) = match letter {
-                Letter::Unwritten(write) => {
+            let (message, answer, place) = match mail {
+                Outgoing::Unwritten(write) => {
                     let (message, answer) = write(place);
                     (message, answer, None)
                 }
-                Letter::Written(message, answer) => (message, answer, Some(place)),
+                Outgoing::Written(message, answer) => (message, answer, Some(place)),
             };
             match entry.deliver(message) {
-                Ok(()) => return Ok(Delivered { entry, answer, _place: place }),
-                Err(message) => letter = Letter::Written(message, answer),
+                Ok(()) => return Ok(SendOutcome { entry, answer, _place: place }),
+                Err(message) => mail = Outgoing::Written(message, answer),
             }
             drop(place);
             // Until then the actor may still commit what it was sent before, and whatever is loaded now would be out of date.
@@ -210,12 +210,12 @@ impl<A: KeyedActor> Directory<A> {
 }
 
 /// A message before and after it was written; it is written once, with a place in the first queue that it is sent to.
-enum Letter<Write, M, W> {
+enum Outgoing<Write, M, W> {
     Unwritten(Write),
     Written(M, W),
 }
 
-struct Delivered<A: KeyedActor, W> {
+struct SendOutcome<A: KeyedActor, W> {
     entry: Arc<Entry<A>>,
     answer: W,
     /// The place of a message that was written for an earlier actor's queue.
@@ -341,8 +341,8 @@ impl<A: KeyedActor> Address for Directory<A> {
         self.shared.family.close();
     }
 
-    fn census(&self) -> Census {
-        Census {
+    fn census(&self) -> ActorCounts {
+        ActorCounts {
             live: self.live() as u64,
             queued: self.shared.living.iter().map(|entry| u64::from(entry.queued())).sum(),
             quarantined: self.shared.quarantine().count(Instant::now()) as u64,

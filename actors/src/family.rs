@@ -3,7 +3,7 @@
 //! What it guards: one actor per key, the number of living actors, and the quarantine of keys whose actors keep crashing. It also
 //! passivates: an actor that finished its last message `idle_after` ago is asked to leave, which lets it finish what is queued and
 //! refuses everything later, so no message is lost between two actors. An actor needs no code for that; one that has reached its end
-//! may leave by itself ([`Myself::leave`](crate::keyed::Myself::leave)).
+//! may leave by itself ([`SelfRef::leave`](crate::keyed::Myself::leave)).
 //!
 //! Messages do not pass through it: senders deliver them to the entry of the key (`directory/entry.rs`). It never waits for IO: arguments
 //! arrive loaded, and the start of a per-key actor only builds its state from them.
@@ -14,7 +14,7 @@
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]
 
 mod quarantine;
-mod visits;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) use quarantine::Quarantine;
 use crate::directory::{Entry, Shared};
 use crate::handle::{Reply, Unavailable};
 use crate::keyed::KeyedActor;
-use visits::{Sight, Verdict, Visits};
+use sweep::{ActorSnapshot, IdleSweep, SweepDecision};
 
 /// The start of a per-key actor only builds a state; one that takes this long hangs and would hold up its siblings.
 const START_DEADLINE: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(crate) enum FamilyMessage<A: KeyedActor> {
     /// A sender found no actor under the key. The answer is the actor's entry, no matter for whom it was started.
     Activate(Activation<A>),
     /// Time to look for actors that are idle, or that should have left by now.
-    Visit,
+    SweepEntry,
 }
 
 pub(crate) struct Activation<A: KeyedActor> {
@@ -63,8 +63,8 @@ pub(crate) struct Family<A: KeyedActor> {
 }
 
 pub(crate) struct FamilyState<A: KeyedActor> {
-    visits: Visits<Arc<Entry<A>>>,
-    _wards: Wards<A>,
+    sweep: IdleSweep<Arc<Entry<A>>>,
+    _wards: KillOnDrop<A>,
 }
 
 #[ractor::actor(message = FamilyMessage<A>, state = FamilyState<A>)]
@@ -78,8 +78,8 @@ impl<A: KeyedActor> Family<A> {
         // this; guarded writes keep the store safe from it.
         let _ = tokio::time::timeout(START_DEADLINE, self.shared.all_ended()).await;
         self.shared.all_departed();
-        let wards = Wards(Arc::clone(&self.shared));
-        Ok(FamilyState { visits: Visits::new(&self.shared.kind.settings), _wards: wards })
+        let wards = KillOnDrop(Arc::clone(&self.shared));
+        Ok(FamilyState { sweep: IdleSweep::new(&self.shared.kind.settings), _wards: wards })
     }
 
     #[ractor::message(FamilyMessage::Activate(activation))]
@@ -102,19 +102,19 @@ impl<A: KeyedActor> Family<A> {
         Self::set_timer(&myself, state);
     }
 
-    #[ractor::message(FamilyMessage::Visit)]
+    #[ractor::message(FamilyMessage::SweepEntry)]
     fn visit(&self, myself: ActorRef<FamilyMessage<A>>, state: &mut FamilyState<A>) {
         let now = Instant::now();
-        state.visits.rang(now);
+        state.sweep.rang(now);
         for _ in 0..VISITS_MAX {
-            let Some(visit) = state.visits.due(now) else { break };
+            let Some(visit) = state.sweep.due(now) else { break };
             let entry = Arc::clone(&visit.whom);
             let Some(leaving) = entry.is_leaving() else { continue };
-            let sight = Sight { leaving, queued: entry.queued(), unmoved_for: entry.unmoved_for() };
-            match state.visits.judge(visit, sight, now) {
-                Verdict::Leave => {}
-                Verdict::Passivate => entry.leave(),
-                Verdict::Kill => entry.condemn(),
+            let sight = ActorSnapshot { leaving, queued: entry.queued(), unmoved_for: entry.unmoved_for() };
+            match state.sweep.judge(visit, sight, now) {
+                SweepDecision::Leave => {}
+                SweepDecision::Passivate => entry.leave(),
+                SweepDecision::Kill => entry.condemn(),
             }
         }
         Self::set_timer(&myself, state);
@@ -144,23 +144,23 @@ impl<A: KeyedActor> Family<A> {
         let started = Entry::start(key, self.prototype.clone(), arguments, &self.shared, START_DEADLINE).await;
         let turn = started.ok_or(Unavailable::Crashed)?;
         let entry = Arc::clone(turn.entry());
-        state.visits.plan_first(Arc::clone(&entry), Instant::now());
+        state.sweep.plan_first(Arc::clone(&entry), Instant::now());
         self.shared.arrived(&entry);
         Entry::settle(turn);
         Ok(entry)
     }
 
     fn set_timer(myself: &ActorRef<FamilyMessage<A>>, state: &mut FamilyState<A>) {
-        if let Some(delay) = state.visits.set_timer(Instant::now()) {
-            myself.send_after(delay, || FamilyMessage::Visit);
+        if let Some(delay) = state.sweep.set_timer(Instant::now()) {
+            myself.send_after(delay, || FamilyMessage::SweepEntry);
         }
     }
 }
 
 /// The actors of a family that lives. They are killed when this is dropped, which is when the family has ended, crashed or been killed.
-struct Wards<A: KeyedActor>(Arc<Shared<A>>);
+struct KillOnDrop<A: KeyedActor>(Arc<Shared<A>>);
 
-impl<A: KeyedActor> Drop for Wards<A> {
+impl<A: KeyedActor> Drop for KillOnDrop<A> {
     fn drop(&mut self) {
         for entry in self.0.entries() {
             entry.kill();

@@ -4,7 +4,7 @@
 //! and at the next one after every restart. A question that cannot be answered fails at once if nobody is there or the queue is
 //! full, and otherwise no later than its deadline.
 
-mod door;
+mod mailbox;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,11 +15,11 @@ use arc_swap::ArcSwap;
 use ractor::{ActorCell, Message};
 use tokio::time::Instant;
 
-pub(crate) use door::{Door, Kind, Meter, Permit};
+pub(crate) use mailbox::{Door, Kind, Meter, Permit};
 
-use crate::root::{Address, Census};
+use crate::root::{ActorCounts, Address};
 use crate::settings::ActorSettings;
-pub use door::Reply;
+pub use mailbox::Reply;
 
 /// Why an actor did not answer. The request may be sent again; `retry_after` says when that makes sense.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,11 +81,11 @@ pub struct Handle<M> {
 
 struct Shared {
     kind: Arc<Kind>,
-    station: ArcSwap<Station>,
+    station: ArcSwap<Target>,
 }
 
 /// Where a handle points.
-enum Station {
+enum Target {
     Down { until: Instant },
     Up(Door),
 }
@@ -99,7 +99,7 @@ impl<M: Message> Handle<M> {
     }
 
     pub(crate) fn of_kind(kind: Arc<Kind>) -> Self {
-        let station = ArcSwap::from_pointee(Station::Down { until: Instant::now() });
+        let station = ArcSwap::from_pointee(Target::Down { until: Instant::now() });
         Self { shared: Arc::new(Shared { kind, station }), messages: PhantomData }
     }
 
@@ -128,28 +128,28 @@ impl<M: Message> Handle<M> {
         make: impl FnOnce(Reply<T>) -> M,
         until: Instant,
     ) -> Result<T, Unavailable> {
-        let door = self.door()?;
-        let (reply, answer) = Reply::awaited(door.admit()?);
-        door.send(make(reply)).map_err(|_| self.down())?;
-        door.answer(answer, until).await
+        let mailbox = self.mailbox()?;
+        let (reply, answer) = Reply::awaited(mailbox.admit()?);
+        mailbox.send(make(reply)).map_err(|_| self.down())?;
+        mailbox.answer(answer, until).await
     }
 
     /// Sends the message and waits for nothing but a place in the queue; the [`Reply`] in the message has nobody behind it.
     pub fn tell<T>(&self, make: impl FnOnce(Reply<T>) -> M) -> Result<(), Unavailable> {
-        let told = self.door().and_then(|door| {
-            let reply = Reply::unheard(door.admit()?);
-            door.send(make(reply)).map_err(|_| self.down())
+        let told = self.mailbox().and_then(|mailbox| {
+            let reply = Reply::unheard(mailbox.admit()?);
+            mailbox.send(make(reply)).map_err(|_| self.down())
         });
         told.inspect_err(|refusal| self.shared.kind.refused(refusal))
     }
 
-    fn door(&self) -> Result<Door, Unavailable> {
+    fn mailbox(&self) -> Result<Door, Unavailable> {
         if self.shared.kind.is_closed() {
             return Err(Unavailable::Draining);
         }
         match &**self.shared.station.load() {
-            Station::Up(door) => Ok(door.clone()),
-            Station::Down { until } => Err(Unavailable::NotRunning { retry_after: *until - Instant::now() }),
+            Target::Up(mailbox) => Ok(mailbox.clone()),
+            Target::Down { until } => Err(Unavailable::NotRunning { retry_after: *until - Instant::now() }),
         }
     }
 
@@ -165,21 +165,21 @@ impl<M: Message> Address for Handle<M> {
     }
 
     fn point_at(&self, actor: ActorCell) {
-        self.shared.station.store(Arc::new(Station::Up(Door::to(actor, &self.shared.kind))));
+        self.shared.station.store(Arc::new(Target::Up(Door::to(actor, &self.shared.kind))));
     }
 
     fn down_until(&self, until: Instant) {
-        self.shared.station.store(Arc::new(Station::Down { until }));
+        self.shared.station.store(Arc::new(Target::Down { until }));
     }
 
-    fn census(&self) -> Census {
+    fn census(&self) -> ActorCounts {
         match &**self.shared.station.load() {
-            Station::Up(door) => {
-                let queued = door.queued();
-                let unmoved_for = (queued > 0).then(|| door.unmoved_for());
-                Census { live: 1, queued: u64::from(queued), quarantined: 0, unmoved_for }
+            Target::Up(mailbox) => {
+                let queued = mailbox.queued();
+                let unmoved_for = (queued > 0).then(|| mailbox.unmoved_for());
+                ActorCounts { live: 1, queued: u64::from(queued), quarantined: 0, unmoved_for }
             }
-            Station::Down { .. } => Census::default(),
+            Target::Down { .. } => ActorCounts::default(),
         }
     }
 }

@@ -16,8 +16,8 @@
 
 #![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
 
-mod desk;
 mod hold;
+mod processor;
 mod turns;
 
 use std::fmt;
@@ -36,14 +36,14 @@ use statistics::contract::Passed;
 use store::held::{HeldEntry, Sender as HeldSender};
 use tokio::task::JoinSet;
 
-pub use desk::{Desk, QUOTA_EXCEEDED};
-pub use hold::HeldLedger;
-use turns::Turns;
+pub use hold::HeldBatch;
+pub use processor::{EventProcessor, QUOTA_EXCEEDED};
+use turns::PerKeyQueue;
 
 use crate::handle::{Handle, Reply, Unavailable};
+use crate::infra_error::InfraError;
 use crate::root::ChildSpec;
 use crate::settings::ActorSettings;
-use crate::trouble::Trouble;
 
 /// Who sends, from the credential alone.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ pub enum Sender {
 
 /// What becomes of an event.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum IntakeOutcome {
     /// 202 `{receipt_id}`.
     Forwarded(ReceiptId),
     /// 202 `{held: true, warning}`.
@@ -93,7 +93,7 @@ pub struct Submit {
     sender: Sender,
     body: Bytes,
     opened: Result<Sealed, Unreadable>,
-    reply: Reply<Verdict>,
+    reply: Reply<IntakeOutcome>,
 }
 
 /// Events of one slot are handled one after the other. Two chains share a slot once in 2^64 times, which costs them nothing but turns.
@@ -129,7 +129,7 @@ impl fmt::Debug for IntakeMessage {
 #[derive(Debug, Clone)]
 pub struct Intake {
     handle: Handle<IntakeMessage>,
-    desk: Arc<Desk>,
+    processor: Arc<EventProcessor>,
     slots: RandomState,
     body_bytes_max: usize,
     agents: Arc<AgentKinds>,
@@ -137,10 +137,10 @@ pub struct Intake {
 
 impl Intake {
     /// Before its actor runs.
-    pub fn new(desk: Desk, body_bytes_max: usize, agents: AgentKinds, settings: &ActorSettings) -> Self {
+    pub fn new(processor: EventProcessor, body_bytes_max: usize, agents: AgentKinds, settings: &ActorSettings) -> Self {
         Self {
             handle: Handle::new("intake", settings),
-            desk: Arc::new(desk),
+            processor: Arc::new(processor),
             slots: RandomState::new(),
             body_bytes_max,
             agents: Arc::new(agents),
@@ -148,26 +148,26 @@ impl Intake {
     }
 
     /// Takes one event; answers when it is safe, or when somebody said no.
-    pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<Verdict, Unavailable> {
+    pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         let Some(payer) = sender.payer() else { return self.pass(sender, body).await };
         // A sender that hangs up from here on is charged too: its event may be recorded.
-        let (then, bytes) = (self.desk.clock.now(), body.len());
-        if let Some(refusal) = self.desk.charge(&payer, bytes, then).await {
+        let (then, bytes) = (self.processor.clock.now(), body.len());
+        if let Some(refusal) = self.processor.charge(&payer, bytes, then).await {
             return Ok(refusal);
         }
         let outcome = self.pass(sender, body).await;
-        if outcome.as_ref().is_ok_and(Verdict::came_to_nothing) {
-            self.desk.budgets.give_back(&payer, bytes, then);
+        if outcome.as_ref().is_ok_and(IntakeOutcome::came_to_nothing) {
+            self.processor.budgets.give_back(&payer, bytes, then);
         }
         outcome
     }
 
     /// The same without a budget.
-    async fn pass(&self, sender: Sender, body: Bytes) -> Result<Verdict, Unavailable> {
+    async fn pass(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         // A panic over one event is the end of its request alone.
         let direct = AssertUnwindSafe(async {
             let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
-            self.desk.direct(sender, &body, opened).await
+            self.processor.direct(sender, &body, opened).await
         });
         let (sender, opened) = match direct.catch_unwind().await.map_err(|_panic| Unavailable::Crashed)? {
             Ok(verdict) => return Ok(verdict),
@@ -183,11 +183,13 @@ impl Intake {
     }
 
     /// Sends a held event through again, as if its sender had sent it now, and settles the entry when it is forwarded.
-    pub async fn release(&self, entry: &HeldEntry, body: Bytes) -> Result<Verdict, Trouble> {
+    pub async fn release(&self, entry: &HeldEntry, body: Bytes) -> Result<IntakeOutcome, InfraError> {
         let sender = match (&entry.sender, &entry.account) {
-            (HeldSender::Machine(machine), _) => match self.desk.store.machine_facts(*machine).await? {
+            (HeldSender::Machine(machine), _) => match self.processor.store.machine_facts(*machine).await? {
                 Some(known) => Sender::Machine { facts: known.facts, has_held: known.has_held },
-                None => return Err(Trouble::Internal("the computer that sent it is not registered any more".into())),
+                None => {
+                    return Err(InfraError::Internal("the computer that sent it is not registered any more".into()));
+                }
             },
             (HeldSender::Account(account), _) => Sender::Account { account: account.clone(), agent: None },
             (HeldSender::Registration(agent), Some(account)) => {
@@ -196,16 +198,16 @@ impl Intake {
             (HeldSender::Registration(agent), None) => Sender::Unclaimed(*agent),
         };
         let verdict = self.pass(sender, body).await?;
-        if let Verdict::Forwarded(receipt) = verdict {
+        if let IntakeOutcome::Forwarded(receipt) = verdict {
             // Already settled if the event was found by its id.
-            self.desk.store.held_release(entry.id, receipt, self.desk.clock.now()).await?;
+            self.processor.store.held_release(entry.id, receipt, self.processor.clock.now()).await?;
         }
         Ok(verdict)
     }
 
     /// The actor, for the supervisor. `workers`: how many events are handled at once.
     pub fn spec(&self, workers: usize) -> ChildSpec {
-        let actor = IntakeActor { desk: Arc::clone(&self.desk), workers };
+        let actor = IntakeActor { processor: Arc::clone(&self.processor), workers };
         ChildSpec::singleton(&self.handle, move || (actor.clone(), ()))
             .stopped_by(|actor| drop(ActorRef::<IntakeMessage>::from(actor.clone()).cast(IntakeMessage::Finish)))
     }
@@ -214,13 +216,13 @@ impl Intake {
 /// The actor: it decides whose turn it is, and tasks of its own do the work.
 #[derive(Clone)]
 struct IntakeActor {
-    desk: Arc<Desk>,
+    processor: Arc<EventProcessor>,
     workers: usize,
 }
 
 /// The events that were submitted and are not handled yet.
 struct IntakeState {
-    turns: Turns<ChainSlot, Box<Submit>>,
+    turns: PerKeyQueue<ChainSlot, Box<Submit>>,
     /// The tasks end with the actor.
     tasks: JoinSet<()>,
     /// Finish what is there, then end.
@@ -229,11 +231,11 @@ struct IntakeState {
 
 impl IntakeActor {
     fn start(&self, myself: &ActorRef<IntakeMessage>, slot: ChainSlot, submit: Box<Submit>, state: &mut IntakeState) {
-        let (desk, handled) = (Arc::clone(&self.desk), Handled { intake: myself.clone(), slot });
+        let (processor, handled) = (Arc::clone(&self.processor), Handled { intake: myself.clone(), slot });
         state.tasks.spawn(async move {
             domain::failpoint!("intake.worker");
             let Submit { sender, body, opened, reply } = *submit;
-            reply.send(desk.handle(sender, &body, opened).await);
+            reply.send(processor.handle(sender, &body, opened).await);
             drop(handled);
         });
     }
@@ -242,7 +244,7 @@ impl IntakeActor {
 #[ractor::actor(message = IntakeMessage, state = IntakeState)]
 impl IntakeActor {
     async fn pre_start(&self, _myself: ActorRef<IntakeMessage>, (): ()) -> Result<IntakeState, ActorProcessingErr> {
-        Ok(IntakeState { turns: Turns::new(self.workers), tasks: JoinSet::new(), is_finishing: false })
+        Ok(IntakeState { turns: PerKeyQueue::new(self.workers), tasks: JoinSet::new(), is_finishing: false })
     }
 
     #[ractor::message(IntakeMessage::Submit { slot, submit })]

@@ -34,7 +34,7 @@ pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     /// Makes the state from what was loaded. It holds up its siblings, so it must not do IO.
     fn start(
         &self,
-        myself: &Myself<Self>,
+        myself: &SelfRef<Self>,
         arguments: Self::Arguments,
     ) -> impl Future<Output = Result<Self::State, ActorError>> + Send;
 
@@ -43,16 +43,16 @@ pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     /// Up to its first wait it runs in the turn of the sender, and from there on in a task of its own: a sender that goes away cancels nothing.
     fn handle(
         &self,
-        myself: &Myself<Self>,
+        myself: &SelfRef<Self>,
         message: Self::Message,
         state: &mut Self::State,
     ) -> impl Future<Output = Result<(), ActorError>> + Send;
 }
 
 /// The address of an actor for itself and for the tasks that it starts.
-pub struct Myself<A: KeyedActor>(pub(crate) Arc<Entry<A>>);
+pub struct SelfRef<A: KeyedActor>(pub(crate) Arc<Entry<A>>);
 
-impl<A: KeyedActor> Myself<A> {
+impl<A: KeyedActor> SelfRef<A> {
     /// Sends a message that takes no place in the queue. Returns `false` if the actor takes no more messages.
     pub fn send(&self, message: A::Message) -> bool {
         self.0.enqueue(message).is_ok()
@@ -75,7 +75,7 @@ impl<A: KeyedActor> Myself<A> {
     }
 }
 
-impl<A: KeyedActor> Clone for Myself<A> {
+impl<A: KeyedActor> Clone for SelfRef<A> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }

@@ -12,13 +12,13 @@ use store::{Store, StoreError};
 
 use crate::commit::{CommitError, CommitMessage, Ledger};
 use crate::handle::{Handle, Unavailable};
-use crate::trouble::Trouble;
+use crate::infra_error::InfraError;
 
 /// Computers by their secrets.
 #[derive(Debug, Clone)]
-pub struct SecretLedger(pub Store);
+pub struct SecretBatch(pub Store);
 
-impl Ledger for SecretLedger {
+impl Ledger for SecretBatch {
     type Item = SecretHash;
     type Outcome = Option<KnownMachine>;
 
@@ -33,16 +33,16 @@ impl Ledger for SecretLedger {
 
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
-pub enum Lookup {
+pub enum MachineLookup {
     /// Each request reads on its own thread.
     InPlace(Store),
     /// Concurrent requests share a statement.
-    Grouped(Handle<CommitMessage<SecretLedger>>),
+    Grouped(Handle<CommitMessage<SecretBatch>>),
 }
 
-impl Lookup {
+impl MachineLookup {
     /// The computer whose secret this is.
-    pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, Trouble> {
+    pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, InfraError> {
         let group = match self {
             Self::InPlace(store) => return Ok(store.machine_by_secret(&secret).await?),
             Self::Grouped(group) => group,

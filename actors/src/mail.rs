@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use domain::letter::Letter;
-use domain::{Chance, Clock, Timestamp};
+use domain::mail::OutgoingMail;
+use domain::{Clock, Rng, Timestamp};
 use ractor::{ActorProcessingErr, ActorRef};
-use store::mail::{DueMail, MailFailure, QueuedLetter};
+use store::mail::{DueMail, MailFailure, QueuedMail};
 use store::{Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
@@ -37,13 +37,13 @@ const DRAIN_ROWS: usize = 8;
 
 /// What the mailer works with.
 #[derive(Debug)]
-pub struct Wiring {
+pub struct Dependencies {
     /// The rows.
     pub store: Store,
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
     /// The way out.
     pub transport: Transport,
     /// Limits.
@@ -56,7 +56,7 @@ pub enum MailMessage {
     /// Send a letter that must not be written down.
     Send {
         /// The letter.
-        letter: Letter,
+        mail: OutgoingMail,
         /// Whether it was taken.
         reply: Reply<Result<(), Busy>>,
     },
@@ -84,9 +84,9 @@ impl Mail {
     }
 
     /// Takes a letter and returns; it leaves when the transport allows. For letters with codes.
-    pub async fn send(&self, letter: Letter) -> Result<(), Unavailable> {
+    pub async fn send(&self, mail: OutgoingMail) -> Result<(), Unavailable> {
         let deadline = self.0.settings().ask_deadline;
-        let taken = self.0.ask(|reply| MailMessage::Send { letter, reply }, deadline).await?;
+        let taken = self.0.ask(|reply| MailMessage::Send { mail, reply }, deadline).await?;
         taken.map_err(|Busy| Unavailable::Overloaded)
     }
 
@@ -100,16 +100,16 @@ impl Mail {
 /// The actor.
 #[derive(Debug, Clone)]
 pub struct Mailer {
-    wiring: Arc<Wiring>,
+    dependencies: Arc<Dependencies>,
     /// Letters that are being sent, codes and notices, over restarts of the actor.
     in_flight: Arc<Semaphore>,
 }
 
 impl Mailer {
     /// Nothing is sent yet.
-    pub fn new(wiring: Wiring) -> Self {
-        let in_flight = Arc::new(Semaphore::new(wiring.settings.in_flight_max.min(Semaphore::MAX_PERMITS)));
-        Self { wiring: Arc::new(wiring), in_flight }
+    pub fn new(dependencies: Dependencies) -> Self {
+        let in_flight = Arc::new(Semaphore::new(dependencies.settings.in_flight_max.min(Semaphore::MAX_PERMITS)));
+        Self { dependencies: Arc::new(dependencies), in_flight }
     }
 }
 
@@ -124,20 +124,20 @@ impl Mailer {
     async fn pre_start(&self, myself: ActorRef<MailMessage>, (): ()) -> Result<MailerState, ActorProcessingErr> {
         myself.cast(MailMessage::Look)?;
         // The timer's task ends by itself when the actor does.
-        drop(myself.send_interval(self.wiring.settings.drain_every, || MailMessage::Look));
+        drop(myself.send_interval(self.dependencies.settings.drain_every, || MailMessage::Look));
         Ok(MailerState::default())
     }
 
-    #[ractor::message(MailMessage::Send { letter, reply })]
-    fn send(&self, letter: Letter, reply: Reply<Result<(), Busy>>) {
+    #[ractor::message(MailMessage::Send { mail, reply })]
+    fn send(&self, mail: OutgoingMail, reply: Reply<Result<(), Busy>>) {
         let Ok(place) = Arc::clone(&self.in_flight).try_acquire_owned() else {
             tracing::warn!("a sign-in code was refused: too many letters are being sent");
             reply.send(Err(Busy));
             return;
         };
-        let wiring = Arc::clone(&self.wiring);
+        let dependencies = Arc::clone(&self.dependencies);
         tokio::spawn(async move {
-            send_code(&wiring, letter).await;
+            send_code(&dependencies, mail).await;
             drop(place);
         });
         reply.send(Ok(()));
@@ -154,9 +154,9 @@ impl Mailer {
     /// Looks for notices beside the mailbox, so that codes do not wait for a slow mail server; one look at a time.
     fn drain(&self, state: &mut MailerState) {
         if state.drain.as_ref().is_none_or(JoinHandle::is_finished) {
-            let (wiring, in_flight) = (Arc::clone(&self.wiring), Arc::clone(&self.in_flight));
+            let (dependencies, in_flight) = (Arc::clone(&self.dependencies), Arc::clone(&self.in_flight));
             state.drain = Some(tokio::spawn(async move {
-                if let Err(error) = drain(&wiring, &in_flight).await {
+                if let Err(error) = drain(&dependencies, &in_flight).await {
                     tracing::warn!(
                         error = domain::reasons(&error),
                         "notices to send could not be read and will be looked for again"
@@ -168,17 +168,18 @@ impl Mailer {
 }
 
 /// Tries a sign-in code until it left, or nobody waits for it any more.
-async fn send_code(wiring: &Wiring, letter: Letter) {
-    let until = Instant::now() + wiring.settings.code_deadline;
-    let mail = queued(letter, &wiring.chance, wiring.clock.now());
+async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
+    let until = Instant::now() + dependencies.settings.code_deadline;
+    let mail = queued(mail, &dependencies.rng, dependencies.clock.now());
     for failures in 1.. {
-        let outcome = tokio::time::timeout_at(until, wiring.transport.deliver(&mail, wiring.clock.now())).await;
+        let outcome =
+            tokio::time::timeout_at(until, dependencies.transport.deliver(&mail, dependencies.clock.now())).await;
         let why = match outcome {
             Ok(Ok(())) => return count("sent"),
             Ok(Err(why)) => why,
             Err(_) => Undelivered::too_late(),
         };
-        let pause = pause(wiring, failures);
+        let pause = pause(dependencies, failures);
         if why.for_good || Instant::now() + pause >= until {
             count("given_up");
             tracing::error!(mail.id = %mail.id, error = %why, "a sign-in code could not be sent");
@@ -191,20 +192,20 @@ async fn send_code(wiring: &Wiring, letter: Letter) {
 }
 
 /// Sends what is due until nothing is.
-async fn drain(wiring: &Arc<Wiring>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
+async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
     // Longer than any honest try: connecting, greeting, TLS, signing in, and the letter each wait for answers.
-    let lease = wiring.settings.smtp.timeout * 8 + Duration::from_mins(1);
+    let lease = dependencies.settings.smtp.timeout * 8 + Duration::from_mins(1);
     loop {
-        let now = wiring.clock.now();
-        let due = wiring.store.mails_claim_due(now, now + delta(lease), DRAIN_ROWS).await?;
+        let now = dependencies.clock.now();
+        let due = dependencies.store.mails_claim_due(now, now + delta(lease), DRAIN_ROWS).await?;
         let more = due.len() == DRAIN_ROWS;
         let mut sending = JoinSet::new();
         for due in due {
-            let (wiring, in_flight) = (Arc::clone(wiring), Arc::clone(in_flight));
+            let (dependencies, in_flight) = (Arc::clone(dependencies), Arc::clone(in_flight));
             sending.spawn(async move {
                 // Never closed. A code that finds no place is refused; a notice waits.
                 let _place = in_flight.acquire().await;
-                send_notice(&wiring, due).await
+                send_notice(&dependencies, due).await
             });
         }
         while let Some(sent) = sending.join_next().await {
@@ -219,8 +220,8 @@ async fn drain(wiring: &Arc<Wiring>, in_flight: &Arc<Semaphore>) -> Result<(), S
     }
 }
 
-async fn send_notice(wiring: &Wiring, due: DueMail) -> Result<(), StoreError> {
-    let Wiring { store, clock, transport, settings, .. } = wiring;
+async fn send_notice(dependencies: &Dependencies, due: DueMail) -> Result<(), StoreError> {
+    let Dependencies { store, clock, transport, settings, .. } = dependencies;
     let id = due.mail.id;
     let outcome = transport.deliver(&due.mail, clock.now()).await;
     domain::failpoint!("mail.sent");
@@ -232,7 +233,7 @@ async fn send_notice(wiring: &Wiring, due: DueMail) -> Result<(), StoreError> {
         }
         Err(why) => why,
     };
-    let again_at = now + delta(pause(wiring, due.tries));
+    let again_at = now + delta(pause(dependencies, due.tries));
     if why.for_good || again_at - due.created_at > delta(settings.give_up_after) {
         count("given_up");
         tracing::error!(mail.id = %id, mail.tries = due.tries, error = %why, "a notice could not be sent and is given up");
@@ -244,9 +245,9 @@ async fn send_notice(wiring: &Wiring, due: DueMail) -> Result<(), StoreError> {
 }
 
 /// How long to wait after so many failures, ± 10 %.
-fn pause(wiring: &Wiring, failures: u32) -> Duration {
-    let MailSettings { backoff_min, backoff_max, .. } = wiring.settings;
-    delay_after(failures, backoff_min, backoff_max).mul_f64(0.9 + 0.2 * wiring.chance.fraction())
+fn pause(dependencies: &Dependencies, failures: u32) -> Duration {
+    let MailSettings { backoff_min, backoff_max, .. } = dependencies.settings;
+    delay_after(failures, backoff_min, backoff_max).mul_f64(0.9 + 0.2 * dependencies.rng.fraction())
 }
 
 fn delta(duration: Duration) -> TimeDelta {
@@ -258,6 +259,6 @@ fn count(outcome: &'static str) {
 }
 
 /// A letter with a name of its own, for [`store`]'s transactions.
-pub fn queued(letter: Letter, chance: &Chance, now: Timestamp) -> QueuedLetter {
-    QueuedLetter { id: chance.uuid_v7(now).into(), letter }
+pub fn queued(mail: OutgoingMail, rng: &Rng, now: Timestamp) -> QueuedMail {
+    QueuedMail { id: rng.uuid_v7(now).into(), mail }
 }

@@ -5,7 +5,7 @@
 //! comes first, whatever crashes in between. Events pass the meter without knowing it. Who asks for the usage adds what stands beyond the
 //! cursor at that moment, so the answer is right as soon as an event has its receipt.
 //!
-//! With an external statistics service there is no log to follow. Intake tells of every receipt, the [`Tally`] counts it in memory, once for
+//! With an external statistics service there is no log to follow. Intake tells of every receipt, the [`ReceiptCounter`] counts it in memory, once for
 //! each event id that it remembers, and the meter writes the counts about once a second.
 //!
 //! **If it crashes:** with the embedded log nothing is lost, and the next pass goes on from the cursor. With an external service the counts are
@@ -24,8 +24,8 @@ use store::Store;
 use store::usage::UsageDay;
 use tokio::sync::RwLock;
 
+use crate::infra_error::InfraError;
 use crate::periodic::{Next, Pass, PassError};
-use crate::trouble::Trouble;
 use crate::upstream::Upstream;
 
 /// Leaves that one pass counts; the next goes on at once.
@@ -47,7 +47,7 @@ pub struct Usage {
 #[derive(Debug, Clone)]
 enum Source {
     Log(Log),
-    Tally(Arc<Tally>),
+    ReceiptCounter(Arc<ReceiptCounter>),
 }
 
 impl Usage {
@@ -55,29 +55,29 @@ impl Usage {
     pub fn new(store: Store, upstream: &Upstream) -> Self {
         let source = match upstream {
             Upstream::Embedded { log, .. } => Source::Log(log.clone()),
-            Upstream::External(_) => Source::Tally(Arc::default()),
+            Upstream::External(_) => Source::ReceiptCounter(Arc::default()),
         };
         Self { store, source }
     }
 
     /// Where intake tells of receipts; none when the log is followed.
-    pub fn tally(&self) -> Option<Arc<Tally>> {
+    pub fn tally(&self) -> Option<Arc<ReceiptCounter>> {
         match &self.source {
             Source::Log(_) => None,
-            Source::Tally(tally) => Some(Arc::clone(tally)),
+            Source::ReceiptCounter(tally) => Some(Arc::clone(tally)),
         }
     }
 
     /// What computers used in a window, up to now.
-    pub async fn of(&self, computers: &[Recorder], window: Window) -> Result<Used, Trouble> {
+    pub async fn of(&self, computers: &[Recorder], window: Window) -> Result<Used, InfraError> {
         match &self.source {
             Source::Log(log) => {
                 let counted = self.store.usage_of(computers, window).await?;
                 let beyond = log.usage_beyond(counted.leaves, computers, window, BEYOND_MAX).await;
-                let beyond = beyond.map_err(|error| Trouble::Internal(domain::reasons(&error)))?;
+                let beyond = beyond.map_err(|error| InfraError::Internal(domain::reasons(&error)))?;
                 Ok(counted.used + beyond)
             }
-            Source::Tally(tally) => {
+            Source::ReceiptCounter(tally) => {
                 // While this is held nothing moves from memory to the store, so nothing is missed or seen twice.
                 let _still = tally.moving.read().await;
                 let counted = self.store.usage_of(computers, window).await?;
@@ -90,7 +90,7 @@ impl Usage {
     async fn settle(&self) -> Result<bool, PassError> {
         match &self.source {
             Source::Log(log) => self.follow(log).await,
-            Source::Tally(tally) => tally.flush(&self.store).await.map(|()| false),
+            Source::ReceiptCounter(tally) => tally.flush(&self.store).await.map(|()| false),
         }
     }
 
@@ -98,7 +98,7 @@ impl Usage {
     pub async fn finish(&self) -> Result<(), PassError> {
         match &self.source {
             Source::Log(_) => Ok(()),
-            Source::Tally(tally) => tally.flush(&self.store).await,
+            Source::ReceiptCounter(tally) => tally.flush(&self.store).await,
         }
     }
 
@@ -132,7 +132,7 @@ impl Pass for UsageMeter {
 
 /// Receipts of an external service, counted in memory until they are written.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ReceiptCounter {
     counts: Mutex<Counts>,
     /// Held by whoever moves counts to the store, and shared by those who ask for the sum of both.
     moving: RwLock<()>,
@@ -146,7 +146,7 @@ struct Counts {
     order: VecDeque<EventId>,
 }
 
-impl Tally {
+impl ReceiptCounter {
     /// An event has its receipt.
     pub fn receipt(&self, event_id: EventId, recorder: &Recorder, used: Used, received_at: Timestamp) {
         if used.is_nothing() {
@@ -203,7 +203,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use domain::Chance;
+    use domain::Rng;
 
     use super::*;
 
@@ -213,16 +213,16 @@ mod tests {
 
     #[test]
     fn a_receipt_counts_once_however_often_it_comes() {
-        let (tally, chance) = (Tally::default(), Chance::seeded(1));
-        let recorder = || Recorder { machine: chance.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
+        let (tally, rng) = (ReceiptCounter::default(), Rng::seeded(1));
+        let recorder = || Recorder { machine: rng.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
         let (ada, bob) = (recorder(), recorder());
-        let event = chance.uuid_v7(now()).into();
+        let event = rng.uuid_v7(now()).into();
         let memory = Used { memory: 1, retrospectives: 0 };
         for _ in 0..3 {
             tally.receipt(event, &ada, memory, now());
         }
-        tally.receipt(chance.uuid_v7(now()).into(), &ada, Used::default(), now());
-        tally.receipt(chance.uuid_v7(now()).into(), &bob, memory, now());
+        tally.receipt(rng.uuid_v7(now()).into(), &ada, Used::default(), now());
+        tally.receipt(rng.uuid_v7(now()).into(), &bob, memory, now());
         let today = Day::of(now());
         let window = Window { first: today, end: Day::from(today.number() + 1) };
         assert_eq!(tally.of(std::slice::from_ref(&ada), window), memory);
@@ -233,10 +233,10 @@ mod tests {
 
     #[test]
     fn the_memory_of_event_ids_is_bounded() {
-        let (tally, chance) = (Tally::default(), Chance::seeded(1));
-        let ada = Recorder { machine: chance.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
+        let (tally, rng) = (ReceiptCounter::default(), Rng::seeded(1));
+        let ada = Recorder { machine: rng.uuid_v7(now()).into(), identity: "identity".parse().unwrap() };
         for _ in 0..EVENTS_REMEMBERED + 10 {
-            tally.receipt(chance.uuid_v7(now()).into(), &ada, Used { memory: 1, retrospectives: 0 }, now());
+            tally.receipt(rng.uuid_v7(now()).into(), &ada, Used { memory: 1, retrospectives: 0 }, now());
         }
         let counts = tally.counts.lock().unwrap();
         assert_eq!((counts.seen.len(), counts.order.len()), (EVENTS_REMEMBERED, EVENTS_REMEMBERED));

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::UserCuid;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde::Deserialize;
-use statistics::contract::{Outcome, Passed, Scope, Submission};
+use statistics::contract::{Passed, RecordScope, Submission, SubmitOutcome};
 use store::outbox::OutboxEvent;
 use store::{Store, StoreError};
 
@@ -61,7 +61,7 @@ pub struct Outbox {
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
 }
 
 impl Outbox {
@@ -89,27 +89,29 @@ impl Outbox {
                 let sealed = open(&event)?;
                 let epoch = sealed.envelope.chain_epoch;
                 match self.send(identity, &event, sealed).await? {
-                    Outcome::Receipt(_) => {
+                    SubmitOutcome::Receipt(_) => {
                         domain::failpoint!("outbox.after");
                         self.store.outbox_done(event.id).await?;
                     }
                     // It took this report before, on an epoch that we have left since and with an answer that never came. The report is
                     // there, which is all that matters; what follows finds out about the chain.
-                    Outcome::PassThrough(passed) if is_taken(&passed) => {
+                    SubmitOutcome::PassThrough(passed) if is_taken(&passed) => {
                         tracing::warn!(event.id = %event.id, "the statistics service has an event of ours from before");
                         self.store.outbox_done(event.id).await?;
                     }
-                    Outcome::PassThrough(passed) if may_rechain && matches!(passed.status.as_u16(), 409 | 422) => {
+                    SubmitOutcome::PassThrough(passed)
+                        if may_rechain && matches!(passed.status.as_u16(), 409 | 422) =>
+                    {
                         refused = Some((epoch, next_epoch(&passed.body)));
                         break;
                     }
-                    Outcome::PassThrough(passed) => {
+                    SubmitOutcome::PassThrough(passed) => {
                         return Err(NotForwarded::Upstream(format!("it answered {}", passed.status)));
                     }
-                    Outcome::Refused { status, detail } => {
+                    SubmitOutcome::Refused { status, detail } => {
                         return Err(NotForwarded::Upstream(format!("it answered {status}: {detail}")));
                     }
-                    Outcome::Unavailable(why) => return Err(NotForwarded::Upstream(why.to_string())),
+                    SubmitOutcome::Unavailable(why) => return Err(NotForwarded::Upstream(why.to_string())),
                 }
             }
             match refused {
@@ -129,16 +131,21 @@ impl Outbox {
         }
     }
 
-    async fn send(&self, identity: &UserCuid, event: &OutboxEvent, sealed: Sealed) -> Result<Outcome, NotForwarded> {
-        let scope = Scope {
+    async fn send(
+        &self,
+        identity: &UserCuid,
+        event: &OutboxEvent,
+        sealed: Sealed,
+    ) -> Result<SubmitOutcome, NotForwarded> {
+        let scope = RecordScope {
             account: event.account.clone(),
             identities: vec![identity.clone()],
             machine: Some(sealed.envelope.scope.machine_id),
-            ..Scope::default()
+            ..RecordScope::default()
         };
         let now = self.clock.now();
         let submission = Submission::new(event.body.clone().into(), sealed, scope);
-        Ok(self.upstream.submit(submission, self.chance.uuid_v7(now).into(), now).await?)
+        Ok(self.upstream.submit(submission, self.rng.uuid_v7(now).into(), now).await?)
     }
 }
 

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
-use domain::Chance;
+use domain::Rng;
 use ractor::{ActorProcessingErr, ActorRef};
 
 use crate::handle::Handle;
@@ -49,7 +49,7 @@ impl Next {
 
 /// When it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rhythm {
+pub struct Schedule {
     /// Pause between the end of a pass and the next, ± 10 % so that nodes do not march in step.
     pub every: Duration,
     /// A pass that takes longer is cut off.
@@ -67,15 +67,15 @@ pub enum PeriodicMessage {
 #[derive(Debug, Clone)]
 pub struct Periodic<P> {
     pass: P,
-    rhythm: Rhythm,
-    chance: Chance,
+    rhythm: Schedule,
+    rng: Rng,
     passes: Passes,
 }
 
 impl<P: Pass> Periodic<P> {
     /// `name` is the name in logs and metrics.
-    pub fn new(name: &'static str, pass: P, rhythm: Rhythm, chance: Chance) -> Self {
-        Self { pass, rhythm, chance, passes: Passes::new(name) }
+    pub fn new(name: &'static str, pass: P, rhythm: Schedule, rng: Rng) -> Self {
+        Self { pass, rhythm, rng, passes: Passes::new(name) }
     }
 
     /// How its passes go, through every restart.
@@ -104,7 +104,7 @@ impl<P: Pass> Periodic<P> {
     }
 
     fn pause(&self) -> Duration {
-        self.rhythm.every.mul_f64(0.9 + 0.2 * self.chance.fraction())
+        self.rhythm.every.mul_f64(0.9 + 0.2 * self.rng.fraction())
     }
 }
 

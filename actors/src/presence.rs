@@ -58,9 +58,9 @@ impl Presence {
 
 /// One write.
 #[derive(Debug, Clone)]
-pub struct PresenceKeeper(pub Presence);
+pub struct PresencePass(pub Presence);
 
-impl Pass for PresenceKeeper {
+impl Pass for PresencePass {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {

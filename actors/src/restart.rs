@@ -77,7 +77,7 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct RestartPolicy {
     settings: RestartSettings,
-    delays: ExponentialBackoff<Standstill>,
+    delays: ExponentialBackoff<FrozenClock>,
     /// Moments of the restarts granted so far, oldest first, none older than the window.
     granted: VecDeque<Instant>,
     started_at: Option<Instant>,
@@ -142,7 +142,7 @@ pub(crate) fn delay_after(failures: u32, backoff_min: Duration, backoff_max: Dur
     delay.max(backoff_min).min(backoff_max)
 }
 
-fn delays(backoff_min: Duration, backoff_max: Duration) -> ExponentialBackoff<Standstill> {
+fn delays(backoff_min: Duration, backoff_max: Duration) -> ExponentialBackoff<FrozenClock> {
     let frozen = Instant::now().into_std();
     ExponentialBackoff {
         current_interval: backoff_min,
@@ -153,15 +153,15 @@ fn delays(backoff_min: Duration, backoff_max: Duration) -> ExponentialBackoff<St
         multiplier: 2.0,
         max_interval: backoff_max,
         start_time: frozen,
-        clock: Standstill(frozen),
+        clock: FrozenClock(frozen),
     }
 }
 
 /// A clock that stands still: the `backoff` crate asks for the time, but with no limit on elapsed time nothing follows from it.
 #[derive(Debug)]
-struct Standstill(std::time::Instant);
+struct FrozenClock(std::time::Instant);
 
-impl backoff::Clock for Standstill {
+impl backoff::Clock for FrozenClock {
     fn now(&self) -> std::time::Instant {
         self.0
     }

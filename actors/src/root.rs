@@ -8,7 +8,7 @@
 //! 4. Draining closes every address to new work, then lets the children finish one after the other, from the bottom to the top, and
 //!    kills what is left at the deadline.
 //!
-//! **If it crashes:** its children die with it, and [`Root::outcome`] answers [`Outcome::GaveUp`].
+//! **If it crashes:** its children die with it, and [`Root::outcome`] answers [`TreeExit::GaveUp`].
 
 mod child;
 mod supervisor;
@@ -17,11 +17,11 @@ mod tree;
 use std::fmt;
 use std::time::Duration;
 
-use domain::Chance;
+use domain::Rng;
 use ractor::{Actor, ActorRef, SpawnErr};
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use child::{Address, Census};
+pub(crate) use child::{ActorCounts, Address};
 
 use crate::handle::Unavailable;
 pub use child::{ChildSpec, Role};
@@ -51,7 +51,7 @@ impl Default for RootSettings {
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TreeExit {
     /// Every child finished what it had.
     Drained,
     /// Some child had to be killed at the deadline.
@@ -77,20 +77,20 @@ pub struct Root {
 enum Progress {
     Rising,
     Up,
-    Ended(Outcome),
+    Ended(TreeExit),
 }
 
 impl Root {
     /// Begins to start `children` from first to last; [`up`](Self::up) waits for them.
-    pub async fn start(settings: RootSettings, chance: Chance, children: Vec<ChildSpec>) -> Result<Self, SpawnErr> {
+    pub async fn start(settings: RootSettings, rng: Rng, children: Vec<ChildSpec>) -> Result<Self, SpawnErr> {
         let (told, progress) = watch::channel(Progress::Rising);
-        let supervisor = Supervisor { settings, chance, progress: told };
+        let supervisor = Supervisor { settings, rng, progress: told };
         let (supervisor, _task) = Supervisor::spawn(None, supervisor, children).await?;
         Ok(Self { supervisor, progress })
     }
 
     /// Waits until every child is up, or until the root has ended without that.
-    pub async fn up(&self) -> Result<(), Outcome> {
+    pub async fn up(&self) -> Result<(), TreeExit> {
         match self.reach(|progress| *progress != Progress::Rising).await {
             Progress::Ended(outcome) => Err(outcome),
             Progress::Rising | Progress::Up => Ok(()),
@@ -99,7 +99,7 @@ impl Root {
 
     /// Closes every address to new work, lets the children finish until `deadline`, and then kills them. A root that is ending already
     /// keeps its first deadline.
-    pub async fn drain(&self, deadline: Duration) -> Outcome {
+    pub async fn drain(&self, deadline: Duration) -> TreeExit {
         // Fails only if the root is gone, which has an outcome too.
         let _ = self.supervisor.send_message(RootMessage::Drain(deadline));
         self.outcome().await
@@ -112,7 +112,7 @@ impl Root {
     }
 
     /// Waits until the root has ended, for whatever reason.
-    pub async fn outcome(&self) -> Outcome {
+    pub async fn outcome(&self) -> TreeExit {
         match self.reach(|progress| matches!(progress, Progress::Ended(_))).await {
             Progress::Ended(outcome) => outcome,
             Progress::Rising | Progress::Up => crashed(),
@@ -135,8 +135,8 @@ impl Root {
 }
 
 /// The root itself crashed, and took everything with it.
-fn crashed() -> Outcome {
-    Outcome::GaveUp { child: "root".to_owned() }
+fn crashed() -> TreeExit {
+    TreeExit::GaveUp { child: "root".to_owned() }
 }
 
 impl fmt::Debug for Root {

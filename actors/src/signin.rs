@@ -15,30 +15,30 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::ids::Email;
-use domain::letter;
+use domain::mail;
 use domain::secret::{CodeKey, Secret, SecretHash, SecretKind};
 use domain::signin::{CODE_SECONDS, Next, SignInCode, SignInRefusal, TRIES_MAX, Ticket, TicketState, Via};
-use domain::{Chance, Clock, Timestamp};
+use domain::{Clock, Rng, Timestamp};
 use store::session::NewSession;
 use store::signin::{Asking, CodeLimits, TicketStart};
 use store::{Store, StoreError};
 
 use crate::detached::detached;
+use crate::infra_error::InfraError;
 use crate::mail::Mail;
-use crate::trouble::Trouble;
 
 /// The window of `signin.codes_per_hour`.
 const WINDOW: TimeDelta = TimeDelta::hours(1);
 
 /// What signing in works with.
 #[derive(Debug)]
-pub struct Wiring {
+pub struct Dependencies {
     /// The rows.
     pub store: Store,
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
     /// The server's key for short codes.
     pub codes: CodeKey,
     /// How codes leave.
@@ -95,12 +95,12 @@ pub struct Entered {
 
 /// What HTTP talks to.
 #[derive(Debug, Clone)]
-pub struct SignIns(Arc<Wiring>);
+pub struct SignIns(Arc<Dependencies>);
 
 impl SignIns {
     /// With everything it needs.
-    pub fn new(wiring: Wiring) -> Self {
-        Self(Arc::new(wiring))
+    pub fn new(dependencies: Dependencies) -> Self {
+        Self(Arc::new(dependencies))
     }
 
     /// Mails a code to `email` and gives the ticket that the browser keeps for it, instead of the one that it had.
@@ -110,9 +110,9 @@ impl SignIns {
         next: Option<Next>,
         asker: Asker,
         before: Option<&Secret>,
-    ) -> Result<Result<Secret, TooMany>, Trouble> {
-        let (wiring, before) = (Arc::clone(&self.0), before.map(Secret::hash));
-        detached(async move { wiring.ask(email, next, asker, before).await }).await?
+    ) -> Result<Result<Secret, TooMany>, InfraError> {
+        let (dependencies, before) = (Arc::clone(&self.0), before.map(Secret::hash));
+        detached(async move { dependencies.ask(email, next, asker, before).await }).await?
     }
 
     /// The ticket of a browser, whatever became of it.
@@ -126,29 +126,29 @@ impl SignIns {
         ticket: &Secret,
         code: SignInCode,
         browser: Browser,
-    ) -> Result<Result<Entered, SignInRefusal>, Trouble> {
-        let (wiring, token) = (Arc::clone(&self.0), ticket.hash());
-        detached(async move { wiring.answer(token, code, browser).await }).await?
+    ) -> Result<Result<Entered, SignInRefusal>, InfraError> {
+        let (dependencies, token) = (Arc::clone(&self.0), ticket.hash());
+        detached(async move { dependencies.answer(token, code, browser).await }).await?
     }
 
     /// Signs in whoever owns this verified address.
-    pub async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, Trouble> {
-        let wiring = Arc::clone(&self.0);
-        detached(async move { wiring.enter(email, via, browser).await }).await?
+    pub async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, InfraError> {
+        let dependencies = Arc::clone(&self.0);
+        detached(async move { dependencies.enter(email, via, browser).await }).await?
     }
 }
 
-impl Wiring {
+impl Dependencies {
     async fn ask(
         &self,
         email: Email,
         next: Option<Next>,
         asker: Asker,
         before: Option<SecretHash>,
-    ) -> Result<Result<Secret, TooMany>, Trouble> {
+    ) -> Result<Result<Secret, TooMany>, InfraError> {
         let now = self.clock.now();
-        let secret = Secret::mint(SecretKind::SignInTicket, &self.chance);
-        let code = SignInCode::draw(&self.chance);
+        let secret = Secret::mint(SecretKind::SignInTicket, &self.rng);
+        let code = SignInCode::draw(&self.rng);
         let token = secret.hash();
         let ticket = Ticket {
             token,
@@ -171,7 +171,7 @@ impl Wiring {
                 Ok(Err(TooMany { retry_after: retry_after.to_std().unwrap_or_default() }))
             }
             TicketStart::Started => {
-                self.mail.send(letter::sign_in_code(email, &code, &self.base_url)).await?;
+                self.mail.send(mail::sign_in_code(email, &code, &self.base_url)).await?;
                 Ok(Ok(secret))
             }
         }
@@ -182,7 +182,7 @@ impl Wiring {
         token: SecretHash,
         code: SignInCode,
         browser: Browser,
-    ) -> Result<Result<Entered, SignInRefusal>, Trouble> {
+    ) -> Result<Result<Entered, SignInRefusal>, InfraError> {
         let now = self.clock.now();
         let Some(ticket) = self.store.signin_try(&token, TRIES_MAX, now).await? else {
             let ticket = self.store.signin_ticket(&token).await?;
@@ -201,7 +201,7 @@ impl Wiring {
         Ok(Ok(Entered { session, email: ticket.email, next: ticket.next }))
     }
 
-    async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, Trouble> {
+    async fn enter(&self, email: Email, via: Via, browser: Browser) -> Result<Secret, InfraError> {
         let now = self.clock.now();
         let (new, session) = self.session(&email, via, &browser, now).await?;
         self.store.session_create(&new, browser.session.as_ref(), now).await?;
@@ -216,13 +216,13 @@ impl Wiring {
         via: Via,
         browser: &'b Browser,
         now: Timestamp,
-    ) -> Result<(NewSession<'b>, Secret), Trouble> {
-        let Self { store, chance, .. } = self;
-        let person = store.person_sign_in(email, self.create_account, now, chance).await?;
-        let secret = Secret::mint(SecretKind::Session, chance);
+    ) -> Result<(NewSession<'b>, Secret), InfraError> {
+        let Self { store, rng, .. } = self;
+        let person = store.person_sign_in(email, self.create_account, now, rng).await?;
+        let secret = Secret::mint(SecretKind::Session, rng);
         let new = NewSession {
             token: secret.hash(),
-            id: chance.uuid_v7(now).into(),
+            id: rng.uuid_v7(now).into(),
             person: person.id,
             via,
             address: browser.address.as_deref(),

@@ -3,7 +3,7 @@
 use domain::Timestamp;
 use domain::ids::{EventId, ReceiptId};
 use statistics::client::Client;
-use statistics::contract::{self, ActivityQuery, Outcome, Passed, Scope, Submission};
+use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
 
 use crate::append::AppendMessage;
@@ -32,7 +32,7 @@ impl Upstream {
         submission: Submission,
         receipt: ReceiptId,
         received_at: Timestamp,
-    ) -> Result<Outcome, Unavailable> {
+    ) -> Result<SubmitOutcome, Unavailable> {
         match self {
             Self::External(client) => Ok(client.submit(&submission).await),
             Self::Embedded { append, .. } => {
@@ -40,14 +40,14 @@ impl Upstream {
                 let deadline = append.settings().ask_deadline;
                 Ok(match append.ask(|reply| AppendMessage::Add { event, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
-                    Err(error) => Outcome::Unavailable(contract::Unavailable::Log(domain::reasons(&*error))),
+                    Err(error) => SubmitOutcome::Unavailable(contract::Unavailable::Log(domain::reasons(&*error))),
                 })
             }
         }
     }
 
     /// A page of activity.
-    pub async fn activity(&self, scope: &Scope, query: &ActivityQuery) -> Result<Passed, contract::Unavailable> {
+    pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.activity(scope, query).await,
             Self::Embedded { log, .. } => log.activity(scope, query).await.map_err(unreachable),
@@ -55,7 +55,7 @@ impl Upstream {
     }
 
     /// The audit proof of an event.
-    pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, contract::Unavailable> {
+    pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.proof(scope, event_id).await,
             Self::Embedded { log, .. } => log.proof(scope, event_id).await.map_err(unreachable),

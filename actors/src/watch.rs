@@ -25,7 +25,7 @@ const CHANGES_MAX: usize = 10_000;
 
 /// One look.
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub struct ChangeFeed {
     /// The rows.
     pub store: Store,
     /// Time.
@@ -40,22 +40,22 @@ pub struct Watch {
 
 /// What a look carries over.
 #[derive(Debug, Default)]
-pub struct Seen {
-    registrations: Looked,
+pub struct ChangeCursor {
+    registrations: TableCursor,
     /// Changes of registrations within the overlap, and in how many looks each was seen.
     told: HashMap<SecretHash, (Timestamp, u32)>,
-    devices: Looked,
+    devices: TableCursor,
 }
 
 /// How far one table was looked at.
 #[derive(Debug, Default)]
-struct Looked {
+struct TableCursor {
     until: Option<Timestamp>,
     /// The last look was full: the next goes on from where it ended.
     behind: bool,
 }
 
-impl Looked {
+impl TableCursor {
     fn since(&self, now: Timestamp) -> Timestamp {
         match self.until {
             // The overlap was looked at when this began. Looking back again would not get on where changes are dense.
@@ -72,10 +72,10 @@ impl Looked {
     }
 }
 
-impl Pass for Watch {
-    type Memory = Seen;
+impl Pass for ChangeFeed {
+    type Memory = ChangeCursor;
 
-    async fn run(&self, seen: &mut Seen) -> Result<Next, PassError> {
+    async fn run(&self, seen: &mut ChangeCursor) -> Result<Next, PassError> {
         domain::failpoint!("watch.pass");
         let now = self.clock.now();
         let since = seen.registrations.since(now);
@@ -110,23 +110,23 @@ impl Pass for Watch {
 mod tests {
     use std::collections::HashSet;
 
-    use domain::Chance;
+    use domain::Rng;
     use domain::secret::{Secret, SecretKind};
 
     use super::*;
 
     #[test]
     fn dense_changes_are_all_found_and_looking_ends() {
-        let chance = Chance::seeded(1);
+        let rng = Rng::seeded(1);
         let now = Timestamp::UNIX_EPOCH + TimeDelta::days(1);
         // 35,000 changes within the last seven seconds: more than one look holds, within less than the overlap.
         let rows: Vec<_> = (0..35_000)
             .map(|row| {
-                let code = Secret::mint(SecretKind::DeviceCode, &chance).hash();
+                let code = Secret::mint(SecretKind::DeviceCode, &rng).hash();
                 (code, now - TimeDelta::milliseconds(7_000 - row / 5))
             })
             .collect();
-        let mut looked = Looked::default();
+        let mut looked = TableCursor::default();
         let (mut found, mut looks) = (HashSet::new(), 0);
         loop {
             let since = looked.since(now);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use domain::envelope::AgentKinds;
-use domain::{Chance, Clock, Digest, Timestamp, canonical};
+use domain::{Clock, Digest, Rng, Timestamp, canonical};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -28,9 +28,9 @@ pub struct Machine {
 
 impl Machine {
     /// A computer that nobody has registered: good enough for the floors, and the first half of a registration.
-    pub fn invent(chance: &Chance) -> Self {
-        let uuid = chance.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
-        Self { user_cuid: chance.cuid2(), uuid, secret: format!("msk_{}", "0".repeat(43)) }
+    pub fn invent(rng: &Rng) -> Self {
+        let uuid = rng.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
+        Self { user_cuid: rng.cuid2(), uuid, secret: format!("msk_{}", "0".repeat(43)) }
     }
 
     /// A request of this computer; `headers` are added to its credential.
@@ -53,7 +53,7 @@ pub enum Ids {
 #[derive(Debug, Clone)]
 pub struct IdSource {
     ids: Ids,
-    chance: Chance,
+    rng: Rng,
     begin_ms: i64,
 }
 
@@ -64,7 +64,7 @@ impl IdSource {
     /// Ids of `count` events, the last with the time `end`: clients send events that are a few seconds old.
     pub fn until(end: Timestamp, count: u64, ids: Ids, seed: u64) -> Self {
         let begin_ms = end.timestamp_millis() - Self::milliseconds(count);
-        Self { ids, chance: Chance::seeded(seed), begin_ms }
+        Self { ids, rng: Rng::seeded(seed), begin_ms }
     }
 
     /// The time that `count` ids take.
@@ -78,12 +78,12 @@ impl IdSource {
             Ids::Growing => self.moment(number),
             Ids::Random => Timestamp::UNIX_EPOCH,
         };
-        self.chance.uuid_v7(moment)
+        self.rng.uuid_v7(moment)
     }
 
     /// The receipt of that event, which always has the time of the clock.
     pub fn receipt(&self, number: u64) -> Uuid {
-        self.chance.uuid_v7(self.moment(number))
+        self.rng.uuid_v7(self.moment(number))
     }
 
     /// When it is sent by the clock of the senders.
@@ -121,14 +121,14 @@ pub struct Chain {
     prev: Option<Digest>,
     /// What the last event linked to.
     before: Option<Digest>,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Chain {
     /// An empty chain.
     pub fn new(machine: &Machine, event_type: &'static str, epoch: u64, seed: u64) -> Self {
-        let chance = Chance::seeded(seed);
-        Self { machine: machine.clone(), event_type, epoch, seq: 0, prev: None, before: None, chance }
+        let rng = Rng::seeded(seed);
+        Self { machine: machine.clone(), event_type, epoch, seq: 0, prev: None, before: None, rng }
     }
 
     /// The computer that sends it.
@@ -143,7 +143,7 @@ impl Chain {
 
     /// The next event with an id of the clock, and the request that posts it.
     pub fn next(&mut self) -> (String, Bytes) {
-        let id = self.chance.uuid_v7(Clock::system().now());
+        let id = self.rng.uuid_v7(Clock::system().now());
         let event = self.grow(id, Members::Canonical);
         (id.to_string(), self.machine.request("POST", TARGET, &event.body))
     }
@@ -173,7 +173,7 @@ impl Chain {
             Members::Canonical => event.to_string(),
             Members::Shuffled => {
                 let mut text = String::with_capacity(CONTENT_BYTES * 3);
-                shuffled(&event, &self.chance, &mut text);
+                shuffled(&event, &self.rng, &mut text);
                 text
             }
         };
@@ -182,7 +182,7 @@ impl Chain {
 
     /// Everything but the seal.
     fn describe(&self, event_id: &str, seq: u64, prev: &str) -> Map<String, Value> {
-        let content = format!("{:016x}", self.chance.below(u64::MAX)).repeat(CONTENT_BYTES / 16);
+        let content = format!("{:016x}", self.rng.below(u64::MAX)).repeat(CONTENT_BYTES / 16);
         let event = json!({
             "schema_version": "v1",
             "event_id": event_id,
@@ -210,14 +210,14 @@ impl Chain {
 }
 
 /// Writes a value with the members of every object in an order that is drawn.
-fn shuffled(value: &Value, chance: &Chance, text: &mut String) {
+fn shuffled(value: &Value, rng: &Rng, text: &mut String) {
     let Value::Object(members) = value else {
         text.push_str(&value.to_string());
         return;
     };
     let mut members: Vec<(&String, &Value)> = members.iter().collect();
     for last in (1..members.len()).rev() {
-        let other = chance.below(last as u64 + 1);
+        let other = rng.below(last as u64 + 1);
         members.swap(last, usize::try_from(other).unwrap_or(last));
     }
     text.push('{');
@@ -227,7 +227,7 @@ fn shuffled(value: &Value, chance: &Chance, text: &mut String) {
         }
         text.push_str(&Value::from(name.as_str()).to_string());
         text.push(':');
-        shuffled(value, chance, text);
+        shuffled(value, rng, text);
     }
     text.push('}');
 }
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     fn id(seed: u64) -> Uuid {
-        Chance::seeded(seed).uuid_v7(Timestamp::UNIX_EPOCH)
+        Rng::seeded(seed).uuid_v7(Timestamp::UNIX_EPOCH)
     }
 
     fn open(body: &[u8]) -> Sealed {
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn chains_are_sealed_linked_and_of_the_agreed_size() {
-        let machine = Machine::invent(&Chance::seeded(1));
+        let machine = Machine::invent(&Rng::seeded(1));
         let mut chain = Chain::new(&machine, "memory.stored", 3, 7);
         let mut prev = None;
         for seq in 0..3 {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn shuffled_members_have_the_same_seal() {
-        let machine = Machine::invent(&Chance::seeded(1));
+        let machine = Machine::invent(&Rng::seeded(1));
         let mut chain = Chain::new(&machine, "memory.stored", 0, 7);
         let event = chain.grow(id(1), Members::Shuffled);
         let sealed = open(&event.body);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_conflict_claims_the_place_of_the_last_event_and_moves_nothing() {
-        let machine = Machine::invent(&Chance::seeded(1));
+        let machine = Machine::invent(&Rng::seeded(1));
         let mut chain = Chain::new(&machine, "memory.stored", 0, 7);
         let first = open(&chain.grow(id(1), Members::Canonical).body);
         let second = open(&chain.grow(id(2), Members::Canonical).body);

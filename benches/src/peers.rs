@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::Chance;
+use domain::Rng;
 use serde_json::json;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -101,8 +101,8 @@ impl Taker {
     fn peer(peers: &Peers, name: &'static str, mode: &str, options: &Options) -> Result<Self> {
         let database = peers.path(&format!("{mode}.db"));
         let server = peers.start("events.mjs", &[mode, database.to_str().ok_or("the folder's name is no text")?])?;
-        let chance = Chance::seeded(options.seed);
-        let mut machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&chance)).collect();
+        let rng = Rng::seeded(options.seed);
+        let mut machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
         let requests: Vec<Bytes> = machines
             .iter()
             .map(|machine| {

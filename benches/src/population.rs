@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::device::CODE_SECONDS;
 use domain::secret::{Secret, SecretKind};
-use domain::{Chance, Clock, Timestamp};
+use domain::{Clock, Rng, Timestamp};
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
@@ -44,12 +44,12 @@ pub fn machines(database: &Path, count: usize, seed: u64) -> Result<Vec<Machine>
 
 /// Registers computers that wait for a person, and gives the poll of each.
 pub fn waiting(database: &Path, count: usize, seed: u64) -> Result<Vec<Bytes>> {
-    let chance = Chance::seeded(seed ^ 0x6465_7669_6365);
+    let rng = Rng::seeded(seed ^ 0x6465_7669_6365);
     let now = Clock::system().now();
     let expires_at = now + Duration::from_secs(CODE_SECONDS.unsigned_abs());
     let computers = draw(count, seed);
     let codes: Vec<(Secret, [u8; 32])> =
-        (0..count).map(|_| (Secret::mint(SecretKind::DeviceCode, &chance), chance.bytes())).collect();
+        (0..count).map(|_| (Secret::mint(SecretKind::DeviceCode, &rng), rng.bytes())).collect();
     run(async {
         let mut connection = connect(database).await?;
         for (chunk, codes) in computers.chunks(CHUNK).zip(codes.chunks(CHUNK)) {
@@ -92,12 +92,12 @@ impl Computer {
 }
 
 fn draw(count: usize, seed: u64) -> Vec<Computer> {
-    let chance = Chance::seeded(seed);
+    let rng = Rng::seeded(seed);
     let now = Clock::system().now();
     let computer = |_| Computer {
-        uuid: chance.uuid_v7(now),
-        user_cuid: chance.cuid2(),
-        secret: Secret::mint(SecretKind::Machine, &chance),
+        uuid: rng.uuid_v7(now),
+        user_cuid: rng.cuid2(),
+        secret: Secret::mint(SecretKind::Machine, &rng),
     };
     (0..count).map(computer).collect()
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
-use domain::Chance;
+use domain::Rng;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -109,8 +109,8 @@ impl Product {
 
     /// Registers computers.
     pub fn register(&self, count: usize, options: &Options) -> Result<Vec<Machine>> {
-        let chance = Chance::seeded(options.seed);
-        let mut machines: Vec<Machine> = (0..count).map(|_| Machine::invent(&chance)).collect();
+        let rng = Rng::seeded(options.seed);
+        let mut machines: Vec<Machine> = (0..count).map(|_| Machine::invent(&rng)).collect();
         let bodies =
             machines.iter().map(|machine| json!({"user_cuid": machine.user_cuid, "machine_uuid": machine.uuid}));
         let answers = self.post_all("/api/v1/machines", bodies)?;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use domain::Chance;
+use domain::Rng;
 
 use crate::event::{Ids, Machine};
 use crate::floor::Floor;
@@ -119,8 +119,8 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
 
 /// The floors alone, with events of computers that nobody has registered.
 fn floors(options: &Options) -> Result<Section> {
-    let chance = Chance::seeded(options.seed);
-    let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&chance)).collect();
+    let rng = Rng::seeded(options.seed);
+    let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
     let mut floors = Vec::new();
     for floor in [Floor::Bare, Floor::Hash, Floor::Disk] {
         floors.push((floor, Standing::start(floor, options)?, Contestant::new(floor.name())));

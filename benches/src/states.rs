@@ -6,7 +6,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use uuid::Uuid;
 
 use crate::Options;
@@ -172,18 +172,18 @@ impl Lane {
         source: &IdSource,
         state: State,
     ) {
-        let chance = Chance::seeded(number_of(0) as u64);
+        let rng = Rng::seeded(number_of(0) as u64);
         // Held events never get into the log, so nothing may link to them: a chain of their own per computer.
         let mut held: Vec<Chain> = chains
             .iter()
-            .map(|chain| Chain::new(chain.machine(), "memory.dreamt", u64::from(u32::MAX), chance.below(u64::MAX)))
+            .map(|chain| Chain::new(chain.machine(), "memory.dreamt", u64::from(u32::MAX), rng.below(u64::MAX)))
             .collect();
         for number in 0..count {
             let turn = number % chains.len();
             let (chain, place) = (&mut chains[turn], places[turn]);
             let id = source.draw(number_of(number) as u64);
-            let members = if state.mixed && chance.below(2) == 1 { Members::Shuffled } else { Members::Canonical };
-            let kind = match chance.below(PERCENT) {
+            let members = if state.mixed && rng.below(2) == 1 { Members::Shuffled } else { Members::Canonical };
+            let kind = match rng.below(PERCENT) {
                 0 if state.mixed && !self.requests.is_empty() => Kind::Resend,
                 1 if state.mixed && !chain.is_empty() => Kind::Conflict,
                 2 if state.mixed => Kind::Held,
@@ -234,8 +234,8 @@ mod tests {
     }
 
     fn machines(count: usize) -> Vec<Machine> {
-        let chance = Chance::seeded(1);
-        (0..count).map(|_| Machine::invent(&chance)).collect()
+        let rng = Rng::seeded(1);
+        (0..count).map(|_| Machine::invent(&rng)).collect()
     }
 
     fn outcome(lanes_done: Vec<usize>) -> Outcome {

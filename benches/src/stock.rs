@@ -10,8 +10,8 @@ use std::thread;
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
-use domain::{Chance, Clock};
-use statistics::contract::{Scope, Submission};
+use domain::{Clock, Rng};
+use statistics::contract::{RecordScope, Submission};
 use statistics::log::{Append, AppendOutcome, Log};
 use store::Pool;
 use store::pool::DatabaseSettings;
@@ -152,11 +152,11 @@ fn fill(file: &Path, machines: &[Machine], count: u64, ids: Ids, seed: u64) -> R
 fn append(body: Bytes, source: &IdSource, number: u64) -> Result<Append> {
     const BODY_BYTES_MAX: usize = 256 * 1024;
     let sealed = Sealed::open(&body, BODY_BYTES_MAX, &AgentKinds::new([]))?;
-    let scope = Scope {
+    let scope = RecordScope {
         account: None,
         identities: vec![sealed.envelope.scope.user_id.clone()],
         machine: Some(sealed.envelope.scope.machine_id),
-        ..Scope::default()
+        ..RecordScope::default()
     };
     let received_at = source.moment(number);
     Ok(Append::new(Submission::new(body, sealed, scope), source.receipt(number).into(), received_at))
@@ -166,7 +166,7 @@ async fn write(file: &Path, groups: mpsc::Receiver<Result<Vec<Append>>>) -> Resu
     // As the server makes it by default.
     let settings = DatabaseSettings { page_bytes: 16_384, ..DatabaseSettings::default() };
     let pool = Pool::open(&settings, file, Some("statistics")).await?;
-    let log = Log::open(pool, ORIGIN, &Clock::system(), &Chance::system()).await?;
+    let log = Log::open(pool, ORIGIN, &Clock::system(), &Rng::system()).await?;
     let mut waiting = 0;
     for group in groups {
         let group = group?;

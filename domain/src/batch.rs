@@ -52,7 +52,7 @@ impl Item {
 /// What became of an item. There is exactly one for each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ItemOutcome {
     /// It can be found from now on.
     Success {
         /// The memory.
@@ -83,7 +83,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl ItemOutcome {
     /// An error of an item.
     pub fn error(item: &Item, fault: Fault, message: impl Into<String>) -> Self {
         Self::Error {
@@ -129,7 +129,7 @@ pub enum Message<'j> {
         /// Its place among the addresses and then the notes of the request, from 0.
         index: usize,
         /// What became of it.
-        outcome: &'j Outcome,
+        outcome: &'j ItemOutcome,
     },
     /// The end.
     Complete,
@@ -163,7 +163,7 @@ enum Line<'j> {
     #[serde(untagged)]
     Other {
         #[serde(flatten)]
-        outcome: &'j Outcome,
+        outcome: &'j ItemOutcome,
         index: usize,
     },
 }
@@ -173,7 +173,7 @@ impl Message<'_> {
     pub fn data(&self) -> String {
         let line = match self {
             Self::Progress { processed, total } => Line::Progress { processed: *processed, total: *total },
-            Self::Item { outcome: Outcome::Success { id, url }, .. } => Line::Success { id: *id, url },
+            Self::Item { outcome: ItemOutcome::Success { id, url }, .. } => Line::Success { id: *id, url },
             Self::Item { index, outcome } => Line::Other { outcome, index: *index },
             Self::Complete => Line::Complete,
             Self::Fatal { message } => Line::Error { fatal: true, error: "temporarily_unavailable", message },
@@ -192,13 +192,13 @@ impl Message<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     total: usize,
-    finished: Vec<(usize, Outcome)>,
+    finished: Vec<(usize, ItemOutcome)>,
     end: Option<End>,
 }
 
 impl Journal {
     /// A batch of so many items; `finished` are those with an outcome, by their index, in the order in which they got it.
-    pub fn new(total: usize, finished: Vec<(usize, Outcome)>, end: Option<End>) -> Self {
+    pub fn new(total: usize, finished: Vec<(usize, ItemOutcome)>, end: Option<End>) -> Self {
         Self { total, finished, end }
     }
 
@@ -213,7 +213,7 @@ impl Journal {
     }
 
     /// What became of those, by their index, in the order in which they got their outcome.
-    pub fn finished(&self) -> &[(usize, Outcome)] {
+    pub fn finished(&self) -> &[(usize, ItemOutcome)] {
         &self.finished
     }
 
@@ -230,11 +230,11 @@ impl Journal {
     /// About how many bytes it takes in memory.
     pub fn bytes(&self) -> usize {
         let texts = self.finished.iter().map(|(_, outcome)| outcome.text_bytes()).sum::<usize>();
-        size_of::<Self>() + self.finished.len() * size_of::<(usize, Outcome)>() + texts
+        size_of::<Self>() + self.finished.len() * size_of::<(usize, ItemOutcome)>() + texts
     }
 
     /// Writes down what became of an item.
-    pub fn finish(&mut self, index: usize, outcome: Outcome) {
+    pub fn finish(&mut self, index: usize, outcome: ItemOutcome) {
         self.finished.push((index, outcome));
     }
 
@@ -299,7 +299,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::Chance;
+    use crate::Rng;
 
     fn told(journal: &Journal) -> Vec<Value> {
         let numbers = 0..1000;
@@ -311,14 +311,14 @@ mod tests {
 
     #[test]
     fn a_stream_is_told_from_the_order_in_which_items_were_finished() {
-        let chance = Chance::seeded(1);
-        let id: MemoryId = chance.uuid_v7(chrono::DateTime::UNIX_EPOCH).into();
+        let rng = Rng::seeded(1);
+        let id: MemoryId = rng.uuid_v7(chrono::DateTime::UNIX_EPOCH).into();
         let mut journal = Journal::new(3, Vec::new(), None);
         assert_eq!(told(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
-        journal.finish(2, Outcome::Success { id, url: "https://example.com/".into() });
+        journal.finish(2, ItemOutcome::Success { id, url: "https://example.com/".into() });
         let note = Item::Note { content: "x".into(), title: Some("T".into()), kind: MemoryType::Note };
-        journal.finish(0, Outcome::error(&note, Fault::Http(404), "not there"));
-        journal.finish(1, Outcome::Skipped { url: Some("http://x/".into()), reason: "filtered".into() });
+        journal.finish(0, ItemOutcome::error(&note, Fault::Http(404), "not there"));
+        journal.finish(1, ItemOutcome::Skipped { url: Some("http://x/".into()), reason: "filtered".into() });
         let open = told(&journal);
         assert_eq!(
             open,
@@ -343,14 +343,17 @@ mod tests {
         let note = Item::Note { content: "x".into(), title: None, kind: MemoryType::Tweet };
         for item in [note, Item::Url("https://example.com/".into())] {
             assert_eq!(serde_json::from_str::<Item>(&serde_json::to_string(&item).unwrap()).unwrap(), item);
-            let outcome = Outcome::error(&item, Fault::Timeout, "slow");
-            assert_eq!(serde_json::from_str::<Outcome>(&serde_json::to_string(&outcome).unwrap()).unwrap(), outcome);
+            let outcome = ItemOutcome::error(&item, Fault::Timeout, "slow");
+            assert_eq!(
+                serde_json::from_str::<ItemOutcome>(&serde_json::to_string(&outcome).unwrap()).unwrap(),
+                outcome
+            );
         }
     }
 
     #[test]
     fn the_id_of_a_message_is_read_as_it_was_written() {
-        let id = MessageId { batch: Chance::seeded(1).uuid_v7(chrono::DateTime::UNIX_EPOCH).into(), seq: 7 };
+        let id = MessageId { batch: Rng::seeded(1).uuid_v7(chrono::DateTime::UNIX_EPOCH).into(), seq: 7 };
         assert_eq!(id.to_string().parse(), Ok(id));
         for wrong in ["", "7", "x:7", &format!("{}:-1", id.batch), &format!("{}:", id.batch)] {
             assert_eq!(wrong.parse::<MessageId>(), Err(NotAMessageId), "{wrong}");

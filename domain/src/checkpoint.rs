@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
-use crate::{Chance, Digest, Timestamp};
+use crate::{Digest, Rng, Timestamp};
 
 /// The octet that stands for Ed25519 in keys and key ids.
 const ED25519: u8 = 1;
@@ -186,8 +186,8 @@ pub struct NotAName;
 
 impl SignerKey {
     /// A new key for the log called `name`.
-    pub fn draw(name: &str, chance: &Chance) -> Result<Self, NotAName> {
-        Self::from_seed(name, &chance.bytes())
+    pub fn draw(name: &str, rng: &Rng) -> Result<Self, NotAName> {
+        Self::from_seed(name, &rng.bytes())
     }
 
     /// The key that has this Ed25519 seed.
@@ -361,7 +361,7 @@ mod tests {
             assert!(wrong.parse::<VerifierKey>().is_err(), "{wrong}");
         }
         for name in ["", "a b", "a+b", "a\nb", "a\u{a0}b"] {
-            assert_eq!(SignerKey::draw(name, &Chance::seeded(1)).unwrap_err(), NotAName, "{name:?}");
+            assert_eq!(SignerKey::draw(name, &Rng::seeded(1)).unwrap_err(), NotAName, "{name:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use crate::secret::{CodeKey, SecretHash};
-use crate::{Chance, Timestamp};
+use crate::{Rng, Timestamp};
 
 /// How long a link and its code are valid: always 1800 seconds.
 pub const ATTEMPT_SECONDS: i64 = 1800;
@@ -64,8 +64,8 @@ pub struct UserCode(String);
 
 impl UserCode {
     /// A new code, all million equally likely.
-    pub fn draw(chance: &Chance) -> Self {
-        Self(format!("{:06}", chance.below(1_000_000)))
+    pub fn draw(rng: &Rng) -> Self {
+        Self(format!("{:06}", rng.below(1_000_000)))
     }
 
     /// The digits, for the one answer that hands them out and for sealing.
@@ -299,12 +299,12 @@ mod tests {
     }
 
     fn registration(hint: Option<&str>) -> Registration {
-        let chance = Chance::seeded(1);
+        let rng = Rng::seeded(1);
         Registration {
-            id: chance.uuid_v7(now()).into(),
+            id: rng.uuid_v7(now()).into(),
             registration_type: RegistrationType::ServiceAuth,
             login_hint: hint.map(email),
-            claim_token: Secret::mint(SecretKind::ClaimToken, &chance).hash(),
+            claim_token: Secret::mint(SecretKind::ClaimToken, &rng).hash(),
             claim_token_expires: now() + TimeDelta::hours(24),
             created_at: now(),
             ip_address: None,
@@ -315,7 +315,7 @@ mod tests {
     }
 
     fn attempt(bound: Option<&str>, key: &CodeKey, code: &str) -> Attempt {
-        let token = Secret::mint(SecretKind::ClaimAttempt, &Chance::seeded(2)).hash();
+        let token = Secret::mint(SecretKind::ClaimAttempt, &Rng::seeded(2)).hash();
         Attempt {
             token,
             registration: registration(None).id,
@@ -330,7 +330,7 @@ mod tests {
     fn claim() -> Claim {
         Claim {
             account: "account1".parse().unwrap(),
-            person: Chance::seeded(3).uuid_v7(now()).into(),
+            person: Rng::seeded(3).uuid_v7(now()).into(),
             email: email("a@example.com"),
             at: now(),
         }
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn codes_are_six_digits() {
         for _ in 0..1000 {
-            let code = UserCode::draw(&Chance::system());
+            let code = UserCode::draw(&Rng::system());
             assert_eq!(code.expose().parse(), Ok(code.clone()));
         }
         for wrong in ["", "12345", "1234567", "12345a", "１２３４５６"] {

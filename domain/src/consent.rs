@@ -168,12 +168,12 @@ fn most_specific<'r>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Chance, Timestamp};
+    use crate::{Rng, Timestamp};
 
     #[test]
     fn the_most_specific_rule_holds() {
-        let machine = MachineUuid::from(Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
-        let other = MachineUuid::from(Chance::seeded(2).uuid_v7(Timestamp::UNIX_EPOCH));
+        let machine = MachineUuid::from(Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
+        let other = MachineUuid::from(Rng::seeded(2).uuid_v7(Timestamp::UNIX_EPOCH));
         let rule = |machine, lane, level| ConsentRule { machine, lane, level, set_by: Author::Person };
         let mut rules = vec![];
         assert_eq!(explicit_level(&rules, machine, Lane::Memory), None);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_computer_lowers_the_level_of_its_person_and_never_raises_it() {
-        let machine = MachineUuid::from(Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
+        let machine = MachineUuid::from(Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
         let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
         for author in [Author::Person, Author::Agent] {
             // However general the person's rule is, and however specific the computer's.

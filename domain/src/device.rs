@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::secret::SecretHash;
-use crate::{Chance, Timestamp};
+use crate::{Rng, Timestamp};
 
 /// How long a device code and its user code are valid: always 1800 seconds.
 pub const CODE_SECONDS: i64 = 1800;
@@ -44,12 +44,12 @@ pub struct UserCode(String);
 
 impl UserCode {
     /// A new code, all equally likely.
-    pub fn draw(chance: &Chance) -> Self {
-        let letter = |_| {
-            let place = usize::try_from(chance.below(LETTERS.len() as u64)).unwrap_or_default();
+    pub fn draw(rng: &Rng) -> Self {
+        let mail = |_| {
+            let place = usize::try_from(rng.below(LETTERS.len() as u64)).unwrap_or_default();
             char::from(LETTERS[place % LETTERS.len()])
         };
-        Self((0..8).map(letter).collect())
+        Self((0..8).map(mail).collect())
     }
 
     /// The letters alone, for sealing.
@@ -75,7 +75,7 @@ impl FromStr for UserCode {
     fn from_str(text: &str) -> Result<Self, NotAUserCode> {
         let letters: String =
             text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_uppercase()).take(9).collect();
-        let right = letters.len() == 8 && letters.bytes().all(|letter| LETTERS.contains(&letter));
+        let right = letters.len() == 8 && letters.bytes().all(|mail| LETTERS.contains(&mail));
         if right { Ok(Self(letters)) } else { Err(NotAUserCode) }
     }
 }
@@ -125,7 +125,7 @@ pub struct DeviceCode {
 
 /// What a poll learns when no pacing is involved any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum PollState {
     /// A person may still answer.
     Pending,
     /// Attached to this account.
@@ -138,13 +138,13 @@ pub enum Standing {
 
 impl DeviceCode {
     /// What a poll learns. What a person decided outlives the code's own time.
-    pub fn standing(&self, now: Timestamp) -> Standing {
+    pub fn standing(&self, now: Timestamp) -> PollState {
         match &self.state {
-            DeviceState::Pending if now < self.expires_at => Standing::Pending,
-            DeviceState::Claimed { account, at } if now < *at + CLAIMED_FOR => Standing::Claimed(account.clone()),
-            DeviceState::Denied => Standing::Denied,
+            DeviceState::Pending if now < self.expires_at => PollState::Pending,
+            DeviceState::Claimed { account, at } if now < *at + CLAIMED_FOR => PollState::Claimed(account.clone()),
+            DeviceState::Denied => PollState::Denied,
             DeviceState::Pending | DeviceState::Claimed { .. } | DeviceState::Expired | DeviceState::Superseded => {
-                Standing::Expired
+                PollState::Expired
             }
         }
     }
@@ -180,6 +180,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Rng;
     use crate::secret::{Secret, SecretKind};
 
     fn now() -> Timestamp {
@@ -187,11 +188,11 @@ mod tests {
     }
 
     fn code(state: DeviceState) -> DeviceCode {
-        let chance = Chance::seeded(1);
+        let rng = Rng::seeded(1);
         DeviceCode {
-            code: Secret::mint(SecretKind::DeviceCode, &chance).hash(),
-            machine: chance.uuid_v7(now()).into(),
-            identity: chance.cuid2().parse().unwrap(),
+            code: Secret::mint(SecretKind::DeviceCode, &rng).hash(),
+            machine: rng.uuid_v7(now()).into(),
+            identity: rng.cuid2().parse().unwrap(),
             created_at: now(),
             expires_at: now() + TimeDelta::seconds(CODE_SECONDS),
             state,
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn codes_are_eight_letters_whatever_stands_between_them() {
         for seed in 0..200 {
-            let drawn = UserCode::draw(&Chance::seeded(seed));
+            let drawn = UserCode::draw(&Rng::seeded(seed));
             assert_eq!(drawn.expose().len(), 8);
             for written in
                 [drawn.shown(), drawn.shown().to_lowercase(), format!(" {} ", drawn.shown().replace('-', " – "))]
@@ -218,15 +219,15 @@ mod tests {
     fn what_a_person_decided_outlives_the_time_of_the_code() {
         let late = now() + TimeDelta::seconds(CODE_SECONDS);
         let account: UserAccountId = "account1".parse().unwrap();
-        assert_eq!(code(DeviceState::Pending).standing(now()), Standing::Pending);
-        assert_eq!(code(DeviceState::Pending).standing(late), Standing::Expired);
-        assert_eq!(code(DeviceState::Denied).standing(late), Standing::Denied);
+        assert_eq!(code(DeviceState::Pending).standing(now()), PollState::Pending);
+        assert_eq!(code(DeviceState::Pending).standing(late), PollState::Expired);
+        assert_eq!(code(DeviceState::Denied).standing(late), PollState::Denied);
         for over in [DeviceState::Expired, DeviceState::Superseded] {
-            assert_eq!(code(over).standing(now()), Standing::Expired);
+            assert_eq!(code(over).standing(now()), PollState::Expired);
         }
         let claimed = code(DeviceState::Claimed { account: account.clone(), at: now() });
-        assert_eq!(claimed.standing(late), Standing::Claimed(account));
-        assert_eq!(claimed.standing(now() + CLAIMED_FOR), Standing::Expired);
+        assert_eq!(claimed.standing(late), PollState::Claimed(account));
+        assert_eq!(claimed.standing(now() + CLAIMED_FOR), PollState::Expired);
     }
 
     #[test]

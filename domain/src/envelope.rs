@@ -76,7 +76,7 @@ pub struct Envelope {
     /// Place in the epoch, from 0.
     pub seq: u64,
     /// Whose event it is.
-    pub scope: Scope,
+    pub scope: EventScope,
     /// The link and the seal.
     pub hash_chain: HashChain,
     /// Members of the event type.
@@ -86,7 +86,7 @@ pub struct Envelope {
 /// Whose event it is.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scope {
+pub struct EventScope {
     /// Identity on the computer.
     pub user_id: UserCuid,
     /// Computer.
@@ -148,7 +148,7 @@ impl Envelope {
 /// What an operator or a person may read of an event that could not be understood whole: each member only if it could be
 /// named without doubt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outline {
+pub struct PartialEnvelope {
     /// `event_id`.
     pub event_id: Option<EventId>,
     /// `event_type`, if it is a text of sensible length.
@@ -159,7 +159,7 @@ pub struct Outline {
     pub machine_uuid: Option<MachineUuid>,
 }
 
-impl Outline {
+impl PartialEnvelope {
     const TEXT_MAX: usize = 128;
 
     fn of(members: &Map<String, Value>) -> Self {
@@ -176,7 +176,7 @@ impl Outline {
     }
 }
 
-impl From<&Envelope> for Outline {
+impl From<&Envelope> for PartialEnvelope {
     fn from(envelope: &Envelope) -> Self {
         Self {
             event_id: Some(envelope.event_id),
@@ -200,7 +200,7 @@ pub struct Sealed {
 
 /// An event that is written down, to be sent as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct EncodedEvent {
     /// The bytes: RFC 8785, whole.
     pub body: Vec<u8>,
     /// `hash_chain.self`: what the next event of the chain links to.
@@ -208,14 +208,14 @@ pub struct Written {
 }
 
 /// Writes an event down at a place of its chain. `members` are its envelope; what they say of a place does not matter.
-pub fn seal(mut members: Map<String, Value>, position: &Position) -> Written {
+pub fn seal(mut members: Map<String, Value>, position: &Position) -> EncodedEvent {
     let Position { chain_epoch, seq, prev } = position;
     members.insert("chain_epoch".into(), json!(chain_epoch));
     members.insert("seq".into(), json!(seq));
     members.insert("hash_chain".into(), json!({ "prev": prev }));
     let seal = Digest::of(&canonical::canonical_bytes(&members));
     members.insert("hash_chain".into(), json!({ "prev": prev, "self": seal }));
-    Written { body: canonical::canonical_bytes(&members), seal }
+    EncodedEvent { body: canonical::canonical_bytes(&members), seal }
 }
 
 /// A body that is no envelope: the fault, and what could be named of it all the same.
@@ -225,7 +225,7 @@ pub struct Unreadable {
     /// Why and where.
     pub fault: Malformed,
     /// What could be named.
-    pub outline: Box<Outline>,
+    pub outline: Box<PartialEnvelope>,
 }
 
 impl Sealed {
@@ -243,7 +243,7 @@ impl Sealed {
         if let (Some(claimed), Some(chain)) = (claimed, members.get_mut("hash_chain").and_then(Value::as_object_mut)) {
             chain.insert("self".into(), claimed);
         }
-        let outline = Box::new(Outline::of(&members));
+        let outline = Box::new(PartialEnvelope::of(&members));
         match typed(members, agents) {
             Ok(envelope) => Ok(Self { envelope, seal: Digest::of(&canonical), canonical }),
             Err(fault) => Err(Unreadable { fault, outline }),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::chain::Position;
 use crate::consent::ConsentLevel;
-use crate::envelope::{AgentKinds, Written, seal};
+use crate::envelope::{AgentKinds, EncodedEvent, seal};
 use crate::ids::{EventId, InstallationId, MachineUuid, UserCuid};
 use crate::{Digest, Timestamp};
 
@@ -32,7 +32,7 @@ impl EpochBegan {
     }
 
     /// The event, at its place in the chain of the installation. `identity` has no owner.
-    pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> Written {
+    pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> EncodedEvent {
         let members = json!({
             "schema_version": "v1",
             "event_id": id,
@@ -48,7 +48,7 @@ impl EpochBegan {
                 "checkpoint_before": self.checkpoint_before,
             },
         });
-        let Value::Object(members) = members else { return Written { body: Vec::new(), seal: Digest::of(b"") } };
+        let Value::Object(members) = members else { return EncodedEvent { body: Vec::new(), seal: Digest::of(b"") } };
         seal(members, position)
     }
 }
@@ -56,21 +56,21 @@ impl EpochBegan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Chance;
+    use crate::Rng;
     use crate::envelope::Sealed;
     use crate::registry::Registry;
 
     #[test]
     fn the_record_is_sealed_and_no_sender_can_report_it() {
-        let (chance, now) = (Chance::seeded(1), Timestamp::UNIX_EPOCH);
+        let (rng, now) = (Rng::seeded(1), Timestamp::UNIX_EPOCH);
         let began = EpochBegan {
-            installation: chance.uuid_v7(now).into(),
+            installation: rng.uuid_v7(now).into(),
             origin: "attache/log/epoch-19700101T000000Z".to_owned(),
             continues: true,
             checkpoint_before: Some("attache/log\n13\n".to_owned()),
         };
-        let identity = chance.cuid2().parse().unwrap();
-        let written = began.event(chance.uuid_v7(now).into(), &identity, &Position::genesis(0), now);
+        let identity = rng.cuid2().parse().unwrap();
+        let written = began.event(rng.uuid_v7(now).into(), &identity, &Position::genesis(0), now);
         let sealed = Sealed::open(&written.body, 65_536, &AgentKinds::new([])).unwrap();
         assert!(sealed.seal_is_right() && sealed.envelope.scope.machine_id == began.machine());
         assert!(Registry::built_in().unwrap().judge(&sealed.envelope).is_err());

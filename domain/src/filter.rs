@@ -205,7 +205,7 @@ impl FromStr for VerdictBy {
 
 /// What was decided about one item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct FilterVerdict {
     /// Whether it is kept.
     pub keep: bool,
     /// Which of the account's categories it belongs to.
@@ -216,7 +216,7 @@ pub struct Verdict {
     pub by: VerdictBy,
 }
 
-impl Verdict {
+impl FilterVerdict {
     /// Kept without having been judged.
     pub fn unfiltered(reason: impl Into<String>) -> Self {
         Self { keep: true, categories: Vec::new(), reason: reason.into(), by: VerdictBy::Unfiltered }

@@ -91,14 +91,14 @@ impl FromStr for HoldReason {
 
 /// A decision to hold: the reason, and the first offending place for the sender's warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
+pub struct HoldDecision {
     /// Why.
     pub reason: HoldReason,
     /// Where and what, for a person; the warning is `reason: detail`.
     pub detail: String,
 }
 
-impl Hold {
+impl HoldDecision {
     /// The text of the answer's `warning`.
     pub fn warning(&self) -> String {
         format!("{}: {}", self.reason, self.detail)
@@ -111,7 +111,7 @@ impl Hold {
 
 /// For whom the sender may speak; from the credential alone, never from the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum SenderAuthority {
     /// An agent that nobody has claimed: for no one.
     Nobody,
     /// A computer: for itself.
@@ -125,7 +125,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl SenderAuthority {
     /// The account that the sender belongs to.
     pub fn account(&self) -> Option<&UserAccountId> {
         match self {
@@ -169,16 +169,21 @@ impl MachineFacts {
 }
 
 /// Decides whether an event may be forwarded. Runs every check in the documented order and stops at the first that fails.
-pub fn judge(opened: &Result<Sealed, Unreadable>, standing: &Standing, registry: &Registry) -> Result<(), Hold> {
-    let sealed =
-        || opened.as_ref().map_err(|unreadable| Hold::new(HoldReason::MalformedEnvelope, unreadable.to_string()));
+pub fn judge(
+    opened: &Result<Sealed, Unreadable>,
+    standing: &SenderAuthority,
+    registry: &Registry,
+) -> Result<(), HoldDecision> {
+    let sealed = || {
+        opened.as_ref().map_err(|unreadable| HoldDecision::new(HoldReason::MalformedEnvelope, unreadable.to_string()))
+    };
     match standing {
-        Standing::Nobody => Err(Hold::new(
+        SenderAuthority::Nobody => Err(HoldDecision::new(
             HoldReason::Unattributed,
             "this agent is not claimed yet; events wait until a person claims it",
         )),
-        Standing::Machine(machine) => judge_of_machine(sealed()?, machine, registry),
-        Standing::Account { account, named } => {
+        SenderAuthority::Machine(machine) => judge_of_machine(sealed()?, machine, registry),
+        SenderAuthority::Account { account, named } => {
             let sealed = sealed()?;
             let is_attached = |named: &&MachineFacts| {
                 named.machine_uuid == sealed.envelope.scope.machine_id && named.account.as_ref() == Some(account)
@@ -193,7 +198,7 @@ pub fn judge(opened: &Result<Sealed, Unreadable>, standing: &Standing, registry:
 }
 
 /// The same for an event that was opened and whose sender is, or speaks for, this computer.
-pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Registry) -> Result<(), Hold> {
+pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Registry) -> Result<(), HoldDecision> {
     let envelope = &sealed.envelope;
     attribute(envelope, machine)?;
     registry.judge(envelope).map_err(|refusal| {
@@ -202,28 +207,28 @@ pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Regi
             RegistryRefusal::LaneMismatch { .. } => HoldReason::LaneMismatch,
             RegistryRefusal::PayloadInvalid { .. } => HoldReason::PayloadInvalid,
         };
-        Hold::new(reason, refusal.to_string())
+        HoldDecision::new(reason, refusal.to_string())
     })?;
     if !sealed.seal_is_right() {
         let detail = format!("/hash_chain/self: the event as received hashes to {}", sealed.seal);
-        return Err(Hold::new(HoldReason::HashMismatch, detail));
+        return Err(HoldDecision::new(HoldReason::HashMismatch, detail));
     }
     match explicit_level(&machine.consent, machine.machine_uuid, envelope.lane) {
         Some(allowed) if allowed < envelope.consent_level => {
             let declared = envelope.consent_level;
             let detail = format!("/consent_level: the level in force is {allowed}, the event declares {declared}");
-            Err(Hold::new(HoldReason::ConsentExceeded, detail))
+            Err(HoldDecision::new(HoldReason::ConsentExceeded, detail))
         }
         _ => Ok(()),
     }
 }
 
-fn mismatch(detail: &str) -> Hold {
-    Hold::new(HoldReason::IdentityMismatch, detail)
+fn mismatch(detail: &str) -> HoldDecision {
+    HoldDecision::new(HoldReason::IdentityMismatch, detail)
 }
 
 /// Whether the event speaks for this computer; otherwise the hold names the member of the scope that is not its own.
-fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), Hold> {
+fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), HoldDecision> {
     let scope = &envelope.scope;
     if machine.machine_uuid != scope.machine_id {
         return Err(mismatch("/scope/machine_id: not the computer whose secret was presented"));
@@ -283,7 +288,7 @@ mod tests {
         }
     }
 
-    fn reason(event: &Value, standing: &Standing) -> Option<HoldReason> {
+    fn reason(event: &Value, standing: &SenderAuthority) -> Option<HoldReason> {
         let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
         judge(&opened, standing, &Registry::built_in().unwrap()).err().map(|hold| hold.reason)
     }
@@ -293,10 +298,10 @@ mod tests {
     fn the_first_check_that_fails_names_the_reason() {
         let mut event = event();
         let mut machine = facts(&event);
-        assert_eq!(reason(&event, &Standing::Machine(machine.clone())), None);
+        assert_eq!(reason(&event, &SenderAuthority::Machine(machine.clone())), None);
 
         machine.consent = vec![rule(ConsentLevel::MetadataOnly)];
-        let standing = Standing::Machine(machine);
+        let standing = SenderAuthority::Machine(machine);
         assert_eq!(reason(&event, &standing), Some(HoldReason::ConsentExceeded));
         event["ts_edge_ms"] = json!(0);
         assert_eq!(reason(&event, &standing), Some(HoldReason::HashMismatch));
@@ -310,7 +315,7 @@ mod tests {
         assert_eq!(reason(&event, &standing), Some(HoldReason::IdentityMismatch));
         event["seq"] = json!("first");
         assert_eq!(reason(&event, &standing), Some(HoldReason::MalformedEnvelope));
-        assert_eq!(reason(&event, &Standing::Nobody), Some(HoldReason::Unattributed));
+        assert_eq!(reason(&event, &SenderAuthority::Nobody), Some(HoldReason::Unattributed));
     }
 
     #[test]
@@ -324,21 +329,25 @@ mod tests {
             event["scope"]["user_account_id"] = json!(account);
             event
         };
-        let held = |event: &Value, standing: Standing| reason(event, &standing) == Some(HoldReason::IdentityMismatch);
-        let named = |named: Option<MachineFacts>| Standing::Account { account: account.clone(), named };
+        let held =
+            |event: &Value, standing: SenderAuthority| reason(event, &standing) == Some(HoldReason::IdentityMismatch);
+        let named = |named: Option<MachineFacts>| SenderAuthority::Account { account: account.clone(), named };
 
         assert!(!held(&event, named(Some(machine.clone()))));
         assert!(held(&event, named(None)));
         assert!(held(&event, named(Some(MachineFacts { account: None, ..machine.clone() }))));
         assert!(held(&event, named(Some(MachineFacts { account: Some(stranger), ..machine.clone() }))));
-        assert!(held(&with_account("account2"), Standing::Machine(machine.clone())));
+        assert!(held(&with_account("account2"), SenderAuthority::Machine(machine.clone())));
         let unattached = |identity_account| MachineFacts { account: None, identity_account, ..machine.clone() };
-        assert!(held(&with_account("account1"), Standing::Machine(unattached(None))));
+        assert!(held(&with_account("account1"), SenderAuthority::Machine(unattached(None))));
         // A fresh computer of a fresh identity records; one that only claims to be of a linked identity does not.
-        assert!(!held(&event, Standing::Machine(unattached(None))));
-        assert!(held(&event, Standing::Machine(unattached(machine.account.clone()))));
+        assert!(!held(&event, SenderAuthority::Machine(unattached(None))));
+        assert!(held(&event, SenderAuthority::Machine(unattached(machine.account.clone()))));
         // The right account changes the hash, so the event is held for that reason and not for its scope.
-        assert_eq!(reason(&with_account("account1"), &Standing::Machine(machine)), Some(HoldReason::HashMismatch));
+        assert_eq!(
+            reason(&with_account("account1"), &SenderAuthority::Machine(machine)),
+            Some(HoldReason::HashMismatch)
+        );
     }
 
     #[test]
@@ -348,7 +357,7 @@ mod tests {
             let mut event = event.clone();
             event["scope"]["agent_id"] = json!(agent);
             event["event_type"] = json!(event_type);
-            reason(&event, &Standing::Machine(facts(&event)))
+            reason(&event, &SenderAuthority::Machine(facts(&event)))
         };
         for event_type in ["consent.changed", "log.epoch_began", "operator.", "operator.account_removed"] {
             assert_eq!(sent("svc-control-plane", event_type), Some(HoldReason::IdentityMismatch), "{event_type}");

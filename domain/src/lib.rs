@@ -19,7 +19,7 @@
 //! | [`claim`] | registrations and claim attempts |
 //! | [`confirm`] | the credential with which a person decided |
 //! | [`signin`] | codes that sign people in, and where they go next |
-//! | [`letter`] | what is written to people |
+//! | [`mail`] | what is written to people |
 //! | [`device`] | device codes and the pacing of polls |
 //! | [`api_key`] | keys of the knowledge API |
 //! | [`space`] | where memories are put, and who may read and write there |
@@ -32,14 +32,13 @@
 //! | [`item`] | what became of one item of a batch |
 //! | [`token`] | scopes and identity assertions |
 //! | [`usage`] | plans, windows, what is left |
-//! | [`clock`], [`chance`] | time and randomness as values |
+//! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error with its causes, on one line |
 
 pub mod api_key;
 pub mod batch;
 pub mod canonical;
 pub mod chain;
-pub mod chance;
 pub mod checkpoint;
 pub mod claim;
 pub mod clock;
@@ -56,13 +55,14 @@ pub mod held;
 pub mod ids;
 pub mod item;
 pub mod lane;
-pub mod letter;
+pub mod mail;
 pub mod memory;
 pub mod merkle;
 mod reasons;
 pub mod recorder;
 pub mod registry;
 pub mod retry_after;
+pub mod rng;
 pub mod secret;
 pub mod signin;
 pub mod space;
@@ -71,11 +71,11 @@ pub mod usage;
 pub mod web_url;
 pub mod words;
 
-pub use chance::Chance;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;
 pub use reasons::reasons;
 pub use retry_after::retry_after;
+pub use rng::Rng;
 
 /// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
 ///

@@ -10,7 +10,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::{Chance, Digest};
+use crate::{Digest, Rng};
 
 /// What a secret opens; its prefix lets secret scanners and people tell the kinds apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub struct Secret(String);
 
 impl Secret {
     /// A new secret of 32 random bytes.
-    pub fn mint(kind: SecretKind, chance: &Chance) -> Self {
-        let bytes: [u8; 32] = chance.bytes();
+    pub fn mint(kind: SecretKind, rng: &Rng) -> Self {
+        let bytes: [u8; 32] = rng.bytes();
         Self(format!("{}{}", kind.prefix(), BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_secret_shows_its_kind_and_hides_itself() {
-        let secret = Secret::mint(SecretKind::AccessToken, &Chance::seeded(1));
+        let secret = Secret::mint(SecretKind::AccessToken, &Rng::seeded(1));
         assert!(secret.expose().starts_with("at_"));
         assert!(secret.has_form(SecretKind::AccessToken) && !secret.has_form(SecretKind::Machine));
         assert!(!Secret::presented("at_short").has_form(SecretKind::AccessToken));

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::ids::Email;
 use crate::secret::{CodeKey, SecretHash};
-use crate::{Chance, Timestamp};
+use crate::{Rng, Timestamp};
 
 /// How long a code works.
 pub const CODE_SECONDS: i64 = 600;
@@ -22,8 +22,8 @@ pub struct SignInCode(String);
 
 impl SignInCode {
     /// A new code, all hundred million equally likely.
-    pub fn draw(chance: &Chance) -> Self {
-        Self(format!("{:08}", chance.below(100_000_000)))
+    pub fn draw(rng: &Rng) -> Self {
+        Self(format!("{:08}", rng.below(100_000_000)))
     }
 
     /// The digits, for the letter that brings them and for sealing.
@@ -231,6 +231,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Rng;
     use crate::secret::{Secret, SecretKind};
 
     fn now() -> Timestamp {
@@ -238,7 +239,7 @@ mod tests {
     }
 
     fn ticket(key: &CodeKey, code: &str) -> Ticket {
-        let token = Secret::mint(SecretKind::SignInTicket, &Chance::seeded(1)).hash();
+        let token = Secret::mint(SecretKind::SignInTicket, &Rng::seeded(1)).hash();
         Ticket {
             token,
             email: "ada@example.com".parse().unwrap(),
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn codes_are_eight_digits_however_they_are_copied() {
         for _ in 0..1000 {
-            let code = SignInCode::draw(&Chance::system());
+            let code = SignInCode::draw(&Rng::system());
             assert_eq!(code.expose().parse(), Ok(code.clone()));
         }
         for text in ["12345678", " 1234 5678\n", "1234-5678", "1234\u{a0}5678"] {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::claim::RegistrationType;
 use crate::ids::{Email, RegistrationId};
-use crate::{Chance, Timestamp};
+use crate::{Rng, Timestamp};
 
 /// What an access token opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -126,9 +126,9 @@ pub struct AssertionKey {
 
 impl AssertionKey {
     /// A new key in the state `next`.
-    pub fn draw(chance: &Chance, now: Timestamp) -> Self {
-        let kid = BASE64_URL_SAFE_NO_PAD.encode(chance.bytes::<12>());
-        Self { kid, seed: chance.bytes(), state: KeyState::Next, created_at: now, activated_at: None, retired_at: None }
+    pub fn draw(rng: &Rng, now: Timestamp) -> Self {
+        let kid = BASE64_URL_SAFE_NO_PAD.encode(rng.bytes::<12>());
+        Self { kid, seed: rng.bytes(), state: KeyState::Next, created_at: now, activated_at: None, retired_at: None }
     }
 
     fn public_x(&self) -> String {
@@ -245,14 +245,14 @@ mod tests {
     const ISSUER: &str = "http://127.0.0.1:8080";
 
     fn key(seed: u64, state: KeyState) -> AssertionKey {
-        AssertionKey { state, ..AssertionKey::draw(&Chance::seeded(seed), Timestamp::UNIX_EPOCH) }
+        AssertionKey { state, ..AssertionKey::draw(&Rng::seeded(seed), Timestamp::UNIX_EPOCH) }
     }
 
     fn claims() -> AssertionClaims {
         AssertionClaims {
             iss: ISSUER.into(),
             aud: ISSUER.into(),
-            sub: Chance::seeded(9).uuid_v7(Timestamp::UNIX_EPOCH).into(),
+            sub: Rng::seeded(9).uuid_v7(Timestamp::UNIX_EPOCH).into(),
             iat: 0,
             exp: 100,
             jti: "1".into(),

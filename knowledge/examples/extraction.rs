@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use dom_query::Document;
 use dom_smoothie::Readability;
-use domain::Chance;
+use domain::Rng;
 use knowledge::extract::{ExtractSettings, extract};
 
 const RESAMPLES: usize = 10_000;
@@ -198,8 +198,8 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 fn interval(values: &[f64]) -> (f64, f64) {
-    let chance = Chance::seeded(1);
-    let drawn = |_| usize::try_from(chance.below(values.len() as u64)).map_or(0.0, |page| values[page]);
+    let rng = Rng::seeded(1);
+    let drawn = |_| usize::try_from(rng.below(values.len() as u64)).map_or(0.0, |page| values[page]);
     let resample = |_| mean(&(0..values.len()).map(drawn).collect::<Vec<_>>());
     let mut means: Vec<f64> = (0..RESAMPLES).map(resample).collect();
     means.sort_by(f64::total_cmp);

@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use domain::ids::UserAccountId;
 use domain::memory::{MemoryType, ModelId};
-use domain::{Chance, Digest, Timestamp};
+use domain::{Digest, Rng, Timestamp};
 use knowledge::backfill::text_of;
-use knowledge::search::{Embed, Query, Search, Settings};
+use knowledge::search::{Embed, SearchQuery, Search, Settings};
 use serde_json::Value;
-use store::memory::{ChunkPut, MemoryPut, Put, Scope};
+use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put};
 use store::{DatabaseSettings, Store};
 
 const DIMENSIONS: u16 = 384;
@@ -69,9 +69,9 @@ async fn main() {
 
 /// Keeps the documents of a set, and says which memory is which.
 async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<String, String>) {
-    let (chance, now) = (Chance::seeded(1), Timestamp::from_timestamp(1_767_225_600, 0).unwrap());
+    let (rng, now) = (Rng::seeded(1), Timestamp::from_timestamp(1_767_225_600, 0).unwrap());
     let address = format!("{:.20}@example.com", Digest::of(name.as_bytes()).to_string()).parse().unwrap();
-    let account = store.person_sign_in(&address, true, now, &chance).await.unwrap().account.unwrap();
+    let account = store.person_sign_in(&address, true, now, &rng).await.unwrap().account.unwrap();
     let (mut names, model) = (HashMap::new(), model());
     for document in &set.documents {
         let text = |chunk: &String| text_of(&document.title, chunk);
@@ -84,7 +84,7 @@ async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<S
             .map(|(content, vector)| ChunkPut { content, vector: Some(vector) })
             .collect();
         let put = MemoryPut {
-            id: chance.uuid_v7(now).into(),
+            id: rng.uuid_v7(now).into(),
             account: &account,
             kind: MemoryType::Note,
             title: &document.title,
@@ -116,8 +116,8 @@ async fn run(
     let search = Search::new(store.clone(), vectors, settings);
     let mut ranked = Vec::new();
     for (_, text) in &set.queries {
-        let scope = Scope::Account(account.clone());
-        let query = Query { text: text.clone(), limit: DEPTH, threshold: 0.0, scope };
+        let scope = MemoryScope::Account(account.clone());
+        let query = SearchQuery { text: text.clone(), limit: DEPTH, threshold: 0.0, scope };
         let answer = search.search(&query).await.unwrap();
         ranked.push(answer.found.iter().map(|found| names[&found.memory.id.to_string()].clone()).collect());
     }
@@ -140,11 +140,11 @@ fn reciprocal(a: &[String], b: &[String]) -> Vec<String> {
 /// The mean, and between which means 95 % of resamples are.
 fn interval(values: &[f64]) -> String {
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>();
-    let chance = Chance::seeded(9);
+    let rng = Rng::seeded(9);
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let mut drawn = (0..values.len()).map(|_| {
-                let number = u64::from_le_bytes(chance.bytes());
+                let number = u64::from_le_bytes(rng.bytes());
                 values[usize::try_from(number % values.len() as u64).unwrap()]
             });
             mean(&mut drawn) / values.len() as f64

@@ -8,7 +8,7 @@ mod http;
 mod settings;
 
 use bundled::Bundled;
-use domain::Chance;
+use domain::Rng;
 use domain::memory::ModelId;
 use http::Http;
 
@@ -21,11 +21,11 @@ pub use settings::{EmbeddingSettings, HttpEmbeddingSettings, Provider};
 #[derive(Debug, Clone)]
 pub struct Embedder {
     model: Option<ModelId>,
-    way: Way,
+    way: Backend,
 }
 
 #[derive(Debug, Clone)]
-enum Way {
+enum Backend {
     Nowhere,
     Bundled(Bundled),
     Http(Http),
@@ -64,20 +64,20 @@ pub enum EmbedError {
 
 impl Embedder {
     /// What the settings name. Nothing is loaded and nothing is sent before the first text.
-    pub fn new(settings: &EmbeddingSettings, chance: &Chance) -> Result<Self, InvalidEmbedder> {
+    pub fn new(settings: &EmbeddingSettings, rng: &Rng) -> Result<Self, InvalidEmbedder> {
         if let Some((field, rule)) = settings.problems().into_iter().next() {
             return Err(InvalidEmbedder::Settings(field, rule));
         }
         Ok(match settings.provider {
-            Provider::None => Self { model: None, way: Way::Nowhere },
+            Provider::None => Self { model: None, way: Backend::Nowhere },
             Provider::Bundled => {
                 #[expect(clippy::cast_possible_truncation, reason = "384 is less than 65536")]
                 let model = ModelId { name: minilm::NAME.to_owned(), dimensions: minilm::DIMENSIONS as u16 };
-                Self { model: Some(model), way: Way::Bundled(Bundled::new(settings)?) }
+                Self { model: Some(model), way: Backend::Bundled(Bundled::new(settings)?) }
             }
             Provider::Http => {
-                let http = Http::new(&settings.http, chance)?;
-                Self { model: Some(http.model().clone()), way: Way::Http(http) }
+                let http = Http::new(&settings.http, rng)?;
+                Self { model: Some(http.model().clone()), way: Backend::Http(http) }
             }
         })
     }
@@ -99,10 +99,10 @@ impl Embedder {
 
     async fn through(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, EmbedError> {
         match &self.way {
-            Way::Nowhere => Err(EmbedError::Off),
+            Backend::Nowhere => Err(EmbedError::Off),
             _ if texts.is_empty() => Ok(Vec::new()),
-            Way::Bundled(bundled) => bundled.embed(texts, urgency).await,
-            Way::Http(http) => Ok(http.embed(texts, urgency).await?),
+            Backend::Bundled(bundled) => bundled.embed(texts, urgency).await,
+            Backend::Http(http) => Ok(http.embed(texts, urgency).await?),
         }
     }
 }

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::web_url::WebUrl;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use reqwest::Certificate;
 use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
@@ -39,11 +39,11 @@ use url::Host;
 
 use address::AddressRules;
 use budget::Budget;
-use exchange::{Again, Answer, Content, Failure, Wanted, exchange};
+use exchange::{Again, Content, Failure, FetchResponse, Wanted, exchange};
 use pace::Pace;
-use redirect::Trail;
+use redirect::RedirectChain;
 use resolver::JudgingResolver;
-use robots::{Known, Robots, Ruling};
+use robots::{Robots, RobotsState, Ruling};
 
 pub use error::FetchError;
 pub use media_type::MediaType;
@@ -60,11 +60,11 @@ pub struct Fetcher {
     /// Requests in progress.
     slots: Semaphore,
     clock: Clock,
-    chance: Chance,
+    rng: Rng,
 }
 
 /// What a [`Fetcher`] is given of the world.
-pub struct Surroundings {
+pub struct FetcherDependencies {
     /// How this server is reached from outside: web servers are told.
     pub base_url: String,
     /// Who turns names into addresses; its answers are judged.
@@ -74,18 +74,18 @@ pub struct Surroundings {
     /// For dates in `Retry-After`.
     pub clock: Clock,
     /// For jitter.
-    pub chance: Chance,
+    pub rng: Rng,
 }
 
-impl Surroundings {
+impl FetcherDependencies {
     /// The machine's own resolver and certificates.
-    pub fn system(base_url: &str, clock: Clock, chance: Chance) -> Self {
+    pub fn system(base_url: &str, clock: Clock, rng: Rng) -> Self {
         Self {
             base_url: base_url.to_owned(),
             resolver: Arc::new(SystemResolver::default()),
             roots: Vec::new(),
             clock,
-            chance,
+            rng,
         }
     }
 }
@@ -118,8 +118,8 @@ pub struct Fetched {
 
 impl Fetcher {
     /// A fetcher under these settings; nothing is sent yet.
-    pub fn new(settings: FetchSettings, surroundings: Surroundings) -> Result<Self, FetcherError> {
-        let Surroundings { base_url, resolver, roots, clock, chance } = surroundings;
+    pub fn new(settings: FetchSettings, surroundings: FetcherDependencies) -> Result<Self, FetcherError> {
+        let FetcherDependencies { base_url, resolver, roots, clock, rng } = surroundings;
         let (user_agent, product) = settings.agent(&base_url).ok_or(FetcherError::UserAgent)?;
         let rules = Arc::new(AddressRules::new(settings.allow_private.clone()));
         // Fails when the process has chosen one already, which is as good.
@@ -149,7 +149,7 @@ impl Fetcher {
             slots: Semaphore::new(settings.in_flight_max),
             settings,
             clock,
-            chance,
+            rng,
         })
     }
 
@@ -163,7 +163,7 @@ impl Fetcher {
 
     async fn walk(&self, start: &WebUrl, wanted: Wanted, total: Duration) -> Result<(WebUrl, Content), FetchError> {
         let mut budget = Budget::new(total);
-        let mut trail = Trail::new(start.clone(), self.settings.redirects_max);
+        let mut trail = RedirectChain::new(start.clone(), self.settings.redirects_max);
         loop {
             let here = trail.here();
             self.judge(here)?;
@@ -172,8 +172,8 @@ impl Fetcher {
                 Wanted::Robots => self.settings.host_interval,
             };
             match self.visit(here, wanted, interval, &mut budget).await? {
-                Answer::Content(content) => return Ok((here.clone(), content)),
-                Answer::Redirect(location) => trail.follow(&location)?,
+                FetchResponse::Content(content) => return Ok((here.clone(), content)),
+                FetchResponse::Redirect(location) => trail.follow(&location)?,
             }
         }
     }
@@ -198,9 +198,9 @@ impl Fetcher {
             return Ok(Duration::ZERO);
         }
         let text = match self.robots.known(&page.origin(), self.fetch_robots(page)).await {
-            Known::NoRules => return Ok(Duration::ZERO),
-            Known::Unreachable(why) => return Err(FetchError::RobotsUnreachable(Box::new(why))),
-            Known::Rules(text) => text,
+            RobotsState::NoRules => return Ok(Duration::ZERO),
+            RobotsState::Unreachable(why) => return Err(FetchError::RobotsUnreachable(Box::new(why))),
+            RobotsState::Rules(text) => text,
         };
         let Ruling { is_allowed, crawl_delay_seconds } = self.robots.ruling(text, page.to_string()).await;
         if !is_allowed {
@@ -212,17 +212,19 @@ impl Fetcher {
 
     /// RFC 9309, section 2.3.1: what is not there forbids nothing, and so does what hides behind too many redirects; what cannot be
     /// asked forbids everything.
-    async fn fetch_robots(&self, page: &WebUrl) -> Known {
+    async fn fetch_robots(&self, page: &WebUrl) -> RobotsState {
         let fetched = match page.join("/robots.txt") {
             // The way to a robots.txt asks for no other, so this goes one level deep.
             Ok(url) => Box::pin(self.walk(&url, Wanted::Robots, self.settings.robots_timeout)).await,
             Err(fault) => Err(fault.into()),
         };
         match fetched {
-            Ok((_, content)) => Known::Rules(content.body),
-            Err(FetchError::Status(status)) if status < 500 => Known::NoRules,
-            Err(FetchError::TooManyRedirects(_) | FetchError::RedirectLoop | FetchError::Downgrade) => Known::NoRules,
-            Err(why) => Known::Unreachable(why),
+            Ok((_, content)) => RobotsState::Rules(content.body),
+            Err(FetchError::Status(status)) if status < 500 => RobotsState::NoRules,
+            Err(FetchError::TooManyRedirects(_) | FetchError::RedirectLoop | FetchError::Downgrade) => {
+                RobotsState::NoRules
+            }
+            Err(why) => RobotsState::Unreachable(why),
         }
     }
 
@@ -233,7 +235,7 @@ impl Fetcher {
         wanted: Wanted,
         interval: Duration,
         budget: &mut Budget,
-    ) -> Result<Answer, FetchError> {
+    ) -> Result<FetchResponse, FetchError> {
         let mut retries = 0;
         loop {
             let Failure { error, again } = match self.attempt(url, wanted, interval, budget).await {
@@ -248,7 +250,7 @@ impl Fetcher {
                 Again::AfterPause(pause) => self.pace.hold(url.host_str(), pause),
                 Again::Soon => {
                     let pause = self.settings.retry_pause.saturating_mul(1 << retries);
-                    let pause = pause.mul_f64(0.5 + self.chance.fraction());
+                    let pause = pause.mul_f64(0.5 + self.rng.fraction());
                     if !budget.covers(pause) {
                         return Err(error);
                     }
@@ -265,7 +267,7 @@ impl Fetcher {
         wanted: Wanted,
         interval: Duration,
         budget: &mut Budget,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<FetchResponse, Failure> {
         let turn = self.pace.turn(url.host_str()).await;
         // Never closed, so there always is a slot.
         let _slot = self.slots.acquire().await;

@@ -14,7 +14,7 @@ mod settings;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use domain::filter::{FilterSettings, Rules, Verdict};
+use domain::filter::{FilterSettings, FilterVerdict, Rules};
 use http::{HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
@@ -64,9 +64,9 @@ impl Filter {
     }
 
     /// Decides. Never fails: see the module's words on failures.
-    pub async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> Verdict {
+    pub async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> FilterVerdict {
         if !wanted.is_active() {
-            return Verdict::unfiltered("");
+            return FilterVerdict::unfiltered("");
         }
         let Some(model) = &self.model else {
             return by_words(wanted, candidate).await;
@@ -75,18 +75,18 @@ impl Filter {
             Ok(verdict) => verdict,
             Err(failure) => {
                 tracing::warn!(llm.failure = %failure, "the language model gave no verdict: the item is kept");
-                Verdict::unfiltered(failure.for_people())
+                FilterVerdict::unfiltered(failure.for_people())
             }
         }
     }
 }
 
 /// The lists may be long and so may the text: more work than a thread that others wait for should do.
-async fn by_words(wanted: &FilterSettings, candidate: Candidate<'_>) -> Verdict {
+async fn by_words(wanted: &FilterSettings, candidate: Candidate<'_>) -> FilterVerdict {
     let rules = Rules::new(wanted);
     let (title, text) = (candidate.title.unwrap_or_default().to_owned(), candidate.markdown.to_owned());
     let judged = tokio::task::spawn_blocking(move || rules.judge(&title, &text)).await;
-    judged.unwrap_or_else(|_| Verdict::unfiltered("the rules could not be applied"))
+    judged.unwrap_or_else(|_| FilterVerdict::unfiltered("the rules could not be applied"))
 }
 
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Model {
         }))
     }
 
-    async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> Result<Verdict, Failure> {
+    async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> Result<FilterVerdict, Failure> {
         let body = prompt::request(&self.settings, wanted, candidate);
         // Waiting for a turn is no failure of the model's. The semaphore is never closed.
         let _permit = self.permits.acquire().await;

@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use serde::{Deserialize, Serialize};
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
 use self::database::{Database, Pgvector};
-use self::shelf::ShelfIndex;
+use self::shelf::AccountIndex;
 
 /// `[knowledge.search.index]`: how vectors are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ pub struct Index {
 
 #[derive(Debug, Default)]
 struct Slot {
-    index: Arc<RwLock<Option<ShelfIndex>>>,
+    index: Arc<RwLock<Option<AccountIndex>>>,
     used: AtomicU64,
     bytes: AtomicUsize,
 }
@@ -109,7 +109,7 @@ impl Index {
     /// anywhere on them.
     pub async fn nearest(
         &self,
-        shelves: &[Shelf],
+        shelves: &[AccountStatistics],
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
@@ -127,7 +127,7 @@ impl Index {
 
     async fn nearest_in_memory(
         &self,
-        on: &Shelf,
+        on: &AccountStatistics,
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
@@ -146,12 +146,12 @@ impl Index {
     }
 
     /// Brings the index of a shelf to the change that `on` was read with, or further, unless the database compares.
-    pub async fn catch_up(&self, on: &Shelf, model: &ModelId) -> Result<(), StoreError> {
+    pub async fn catch_up(&self, on: &AccountStatistics, model: &ModelId) -> Result<(), StoreError> {
         if self.database.compares(model) {
             return Ok(());
         }
         let slot = self.slot(on.number);
-        let current = |index: &Option<ShelfIndex>| {
+        let current = |index: &Option<AccountIndex>| {
             index.as_ref().is_some_and(|index| index.model() == model && index.upto() >= on.changes)
         };
         if current(&*slot.index.read().await) {
@@ -160,7 +160,7 @@ impl Index {
         let mut kept = slot.index.write().await;
         let index = match &mut *kept {
             Some(index) if index.model() == model => index,
-            other => other.insert(ShelfIndex::new(model)),
+            other => other.insert(AccountIndex::new(model)),
         };
         while index.upto() < on.changes {
             let page = self.settings.page_memories;

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use domain::batch::{Item, Outcome};
-use domain::filter::{FilterSettings, Verdict, VerdictBy};
+use domain::batch::{Item, ItemOutcome};
+use domain::filter::{FilterSettings, FilterVerdict, VerdictBy};
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::{MemoryType, ModelId, normalised, note_digest, note_title, short_title};
@@ -24,11 +24,11 @@ use crate::filter::{Candidate, Filter};
 
 /// The way of an item. Clones share every limit.
 #[derive(Debug, Clone)]
-pub struct Pipeline(Arc<Stations>);
+pub struct Pipeline(Arc<PipelineStages>);
 
 /// What an item passes.
 #[derive(Debug)]
-pub struct Stations {
+pub struct PipelineStages {
     /// From the web.
     pub fetcher: Arc<Fetcher>,
     /// From bytes to Markdown.
@@ -47,15 +47,15 @@ pub enum Prepared {
     /// It is to be kept.
     Memory(Box<Draft>),
     /// It cannot be kept.
-    Left(Outcome),
+    NotStored(ItemOutcome),
     /// The account's settings leave it out.
     Dropped {
         /// What is told.
-        outcome: Outcome,
+        outcome: ItemOutcome,
         /// What was about: an address, or a title.
         subject: String,
         /// Why.
-        verdict: Verdict,
+        verdict: FilterVerdict,
     },
 }
 
@@ -81,12 +81,12 @@ pub struct Draft {
     /// The title that the client gave.
     pub given_title: Option<String>,
     /// What a filter said of it; worth keeping when a filter was asked and could not say.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<FilterVerdict>,
 }
 
 /// Where a memory is to be kept, and how far its sender reaches.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ItemPosition<'a> {
     /// For which account.
     pub account: &'a UserAccountId,
     /// In which spaces.
@@ -97,9 +97,9 @@ pub struct Place<'a> {
 
 impl Draft {
     /// What is told when it cannot be kept after all: of what the client wrote, as in every other error.
-    pub fn refused(&self, error: Fault, message: &str) -> Outcome {
+    pub fn refused(&self, error: Fault, message: &str) -> ItemOutcome {
         let (url, title) = (self.given_url.clone(), self.given_title.clone());
-        Outcome::Error { url, title, error, message: message.to_owned() }
+        ItemOutcome::Error { url, title, error, message: message.to_owned() }
     }
 
     /// Keeps it; `None` when the account keeps as much as it may. The same draft twice is the same memory.
@@ -107,13 +107,13 @@ impl Draft {
         &self,
         store: &Store,
         id: MemoryId,
-        place: Place<'_>,
+        place: ItemPosition<'_>,
         memories_max: u32,
         now: Timestamp,
     ) -> Result<Option<MemoryId>, StoreError> {
         let chunks: Vec<ChunkPut<'_>> =
             self.passages.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect();
-        let Place { account, spaces, key_spaces } = place;
+        let ItemPosition { account, spaces, key_spaces } = place;
         let put = MemoryPut {
             id,
             account,
@@ -142,12 +142,12 @@ impl Draft {
 
 impl Pipeline {
     /// The stations in their order.
-    pub fn new(stations: Stations) -> Self {
+    pub fn new(stations: PipelineStages) -> Self {
         Self(Arc::new(stations))
     }
 
     /// The stations.
-    pub fn stations(&self) -> &Stations {
+    pub fn stations(&self) -> &PipelineStages {
         &self.0
     }
 
@@ -159,19 +159,20 @@ impl Pipeline {
         };
         match raw {
             Ok(raw) => self.keep(item, raw, wanted).await,
-            Err(Left::Fault(fault, message)) => Prepared::Left(Outcome::error(item, fault, message)),
-            Err(Left::Skipped(reason)) => {
-                Prepared::Left(Outcome::Skipped { url: item.url().map(str::to_owned), reason: reason.to_owned() })
-            }
+            Err(ItemFailure::Fault(fault, message)) => Prepared::NotStored(ItemOutcome::error(item, fault, message)),
+            Err(ItemFailure::Skipped(reason)) => Prepared::NotStored(ItemOutcome::Skipped {
+                url: item.url().map(str::to_owned),
+                reason: reason.to_owned(),
+            }),
         }
     }
 
-    async fn page(&self, account: &UserAccountId, url: &str) -> Result<Raw, Left> {
-        let fault = |fault: Fault, why: &dyn std::error::Error| Left::Fault(fault, why.to_string());
+    async fn page(&self, account: &UserAccountId, url: &str) -> Result<Raw, ItemFailure> {
+        let fault = |fault: Fault, why: &dyn std::error::Error| ItemFailure::Fault(fault, why.to_string());
         let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
         let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
             Some(code) => fault(code, &error),
-            None => Left::Skipped("robots_disallowed"),
+            None => ItemFailure::Skipped("robots_disallowed"),
         })?;
         let source = Source {
             media_type: fetched.media_type.as_str().to_owned(),
@@ -192,13 +193,17 @@ impl Pipeline {
     }
 
     async fn keep(&self, item: &Item, raw: Raw, wanted: &FilterSettings) -> Prepared {
-        let Stations { filter, chunk, .. } = &*self.0;
+        let PipelineStages { filter, chunk, .. } = &*self.0;
         let candidate = Candidate { title: Some(&raw.title), url: raw.url.as_deref(), markdown: &raw.content };
         let verdict = if wanted.is_active() { Some(filter.judge(wanted, candidate).await) } else { None };
         if let Some(verdict) = verdict.as_ref().filter(|verdict| !verdict.keep) {
             let (url, reason) = (item.url().map(str::to_owned), "filtered".to_owned());
             let subject = raw.url.unwrap_or(raw.title);
-            return Prepared::Dropped { outcome: Outcome::Skipped { url, reason }, subject, verdict: verdict.clone() };
+            return Prepared::Dropped {
+                outcome: ItemOutcome::Skipped { url, reason },
+                subject,
+                verdict: verdict.clone(),
+            };
         }
         let (settings, content) = (chunk.clone(), raw.content);
         // Long texts keep a processor busy, and others wait on these threads.
@@ -206,11 +211,17 @@ impl Pipeline {
         let (texts, content) = match cut {
             Ok((Ok(texts), content)) if !texts.is_empty() => (texts, content),
             Ok((Ok(_), _)) => {
-                return Prepared::Left(Outcome::error(item, Fault::EmptyContent, "there is no text in it"));
+                return Prepared::NotStored(ItemOutcome::error(item, Fault::EmptyContent, "there is no text in it"));
             }
-            Ok((Err(error), _)) => return Prepared::Left(Outcome::error(item, Fault::TooLarge, error.to_string())),
+            Ok((Err(error), _)) => {
+                return Prepared::NotStored(ItemOutcome::error(item, Fault::TooLarge, error.to_string()));
+            }
             Err(_panic) => {
-                return Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its text could not be cut"));
+                return Prepared::NotStored(ItemOutcome::error(
+                    item,
+                    Fault::ExtractFailed,
+                    "its text could not be cut",
+                ));
             }
         };
         let (model, passages) = self.embed(&raw.title, texts).await;
@@ -255,15 +266,15 @@ struct Raw {
 }
 
 /// Why an item goes no further.
-enum Left {
+enum ItemFailure {
     Fault(Fault, String),
     Skipped(&'static str),
 }
 
-fn note(content: &str, title: Option<&str>, kind: MemoryType) -> Result<Raw, Left> {
+fn note(content: &str, title: Option<&str>, kind: MemoryType) -> Result<Raw, ItemFailure> {
     let content = normalised(content);
     if !content.chars().any(char::is_alphanumeric) {
-        return Err(Left::Fault(Fault::EmptyContent, "there is no text in it".to_owned()));
+        return Err(ItemFailure::Fault(Fault::EmptyContent, "there is no text in it".to_owned()));
     }
     let title = title.and_then(short_title).or_else(|| note_title(&content)).unwrap_or_default();
     Ok(Raw { kind, title, url: None, dedupe: note_digest(&content), content })

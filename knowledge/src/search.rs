@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
-use store::memory::{Memory, Scope};
+use store::memory::{Memory, MemoryScope};
 use store::{Store, StoreError};
 
 use self::counts::Counts;
@@ -49,7 +49,7 @@ pub trait Embed: Clone + Send + Sync + 'static {
 
 /// What somebody looks for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query {
+pub struct SearchQuery {
     /// The words.
     pub text: String,
     /// Most documents.
@@ -57,22 +57,22 @@ pub struct Query {
     /// The least similarity, 0 to 1.
     pub threshold: f64,
     /// Where. That the caller may look there was decided before.
-    pub scope: Scope,
+    pub scope: MemoryScope,
 }
 
-impl Query {
+impl SearchQuery {
     /// The spaces to which it is confined.
     fn spaces(&self) -> Option<&[SpaceId]> {
         match &self.scope {
-            Scope::Account(_) => None,
-            Scope::Spaces(spaces) => Some(spaces),
+            MemoryScope::Account(_) => None,
+            MemoryScope::Spaces(spaces) => Some(spaces),
         }
     }
 }
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct SearchResults {
     /// Documents, most similar first.
     pub found: Vec<Found>,
     /// Why the vector of the query was missing, if it was: then words alone have answered.
@@ -130,10 +130,10 @@ impl<E: Embed> Search<E> {
     }
 
     /// Documents that answer a query.
-    pub async fn search(&self, query: &Query) -> Result<Answer, SearchError> {
+    pub async fn search(&self, query: &SearchQuery) -> Result<SearchResults, SearchError> {
         let shelves = self.store.shelves_in(&query.scope, self.settings.shelves_max).await?;
         if shelves.is_empty() || query.limit == 0 {
-            return Ok(Answer { found: Vec::new(), by_words_alone: None });
+            return Ok(SearchResults { found: Vec::new(), by_words_alone: None });
         }
         let (lexical, meaning) = tokio::join!(
             Lexical::look_up(&self.store, &self.counts, &shelves, query, &self.settings),
@@ -151,11 +151,11 @@ impl<E: Embed> Search<E> {
         // Arithmetic; it ends early only with the runtime.
         let scored = scoring.await.unwrap_or_default();
         let found = self.documents(scored, query).await?;
-        Ok(Answer { found, by_words_alone: missing })
+        Ok(SearchResults { found, by_words_alone: missing })
     }
 
     /// The best documents of the scored chunks, read as they are now.
-    async fn documents(&self, scored: Vec<Scored>, query: &Query) -> Result<Vec<Found>, StoreError> {
+    async fn documents(&self, scored: Vec<Scored>, query: &SearchQuery) -> Result<Vec<Found>, StoreError> {
         let mut documents: HashMap<MemoryId, Vec<Scored>> = HashMap::new();
         for scored in scored.into_iter().filter(|scored| scored.similarity >= query.threshold) {
             documents.entry(scored.memory).or_default().push(scored);

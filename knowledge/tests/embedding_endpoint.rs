@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use domain::Chance;
+use domain::Rng;
 use knowledge::embed::{EmbedError, Embedder, EmbeddingSettings, HttpEmbeddingSettings, HttpFailure, Provider};
 use serde_json::{Value, json};
 use wiremock::matchers::{header, method, path};
@@ -29,7 +29,7 @@ fn settings(server: &MockServer) -> EmbeddingSettings {
 }
 
 fn embedder(settings: &EmbeddingSettings) -> Embedder {
-    Embedder::new(settings, &Chance::seeded(1)).unwrap()
+    Embedder::new(settings, &Rng::seeded(1)).unwrap()
 }
 
 fn texts(count: usize) -> Vec<String> {
@@ -164,7 +164,7 @@ async fn a_search_does_not_wait_for_content() {
 #[tokio::test]
 async fn without_a_provider_there_are_no_vectors() {
     let settings = EmbeddingSettings { provider: Provider::None, ..EmbeddingSettings::default() };
-    let embedder = Embedder::new(&settings, &Chance::seeded(1)).unwrap();
+    let embedder = Embedder::new(&settings, &Rng::seeded(1)).unwrap();
     assert_eq!(embedder.model(), None);
     assert_eq!(embedder.embed(texts(1)).await, Err(EmbedError::Off));
 }

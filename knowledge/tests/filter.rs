@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use domain::filter::{FilterSettings, Verdict, VerdictBy};
+use domain::filter::{FilterSettings, FilterVerdict, VerdictBy};
 use knowledge::filter::{Candidate, Filter, LlmSettings};
 use serde_json::{Value, json};
 use wiremock::matchers::{any, header, method, path};
@@ -43,7 +43,7 @@ fn completion(content: &str) -> ResponseTemplate {
         .set_body_json(json!({"choices": [{"message": {"role": "assistant", "content": content}}]}))
 }
 
-async fn judged(answer: ResponseTemplate, markdown: &str) -> (Verdict, MockServer) {
+async fn judged(answer: ResponseTemplate, markdown: &str) -> (FilterVerdict, MockServer) {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(answer).expect(1).mount(&server).await;
     let verdict = filter(&server).judge(&wanted(), candidate(markdown)).await;
@@ -65,8 +65,12 @@ async fn the_model_is_asked_once_and_believed() {
         .mount(&server)
         .await;
     let verdict = filter(&server).judge(&wanted(), candidate("Planes have wings")).await;
-    let expected =
-        Verdict { keep: false, categories: vec!["Boats".into()], reason: "About planes.".into(), by: VerdictBy::Llm };
+    let expected = FilterVerdict {
+        keep: false,
+        categories: vec!["Boats".into()],
+        reason: "About planes.".into(),
+        by: VerdictBy::Llm,
+    };
     assert_eq!(verdict, expected);
 }
 
@@ -152,7 +156,7 @@ async fn inactive_settings_ask_nobody() {
     let inactive = FilterSettings { should_llm_filter: false, ..wanted() };
     for settings in [inactive, FilterSettings { should_llm_filter: true, ..FilterSettings::default() }] {
         let verdict = filter(&server).judge(&settings, candidate("Planes")).await;
-        assert_eq!(verdict, Verdict::unfiltered(""));
+        assert_eq!(verdict, FilterVerdict::unfiltered(""));
     }
 }
 

@@ -12,7 +12,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(30);
 
 /// Asks at most once at a time and answers from the last answer while that is recent, however many ask. Clones share the answers.
 #[derive(Debug, Clone)]
-pub(super) struct Coalesced<T>(watch::Sender<State<T>>);
+pub(super) struct SharedProbe<T>(watch::Sender<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
@@ -28,13 +28,13 @@ pub(super) struct Pace {
     pub(super) deadline: Duration,
 }
 
-impl<T> Default for Coalesced<T> {
+impl<T> Default for SharedProbe<T> {
     fn default() -> Self {
         Self(watch::Sender::new(State { begun: None, last: None }))
     }
 }
 
-impl<T: Clone + Debug + Send + Sync + 'static> Coalesced<T> {
+impl<T: Clone + Debug + Send + Sync + 'static> SharedProbe<T> {
     /// The answer of `ask`, or why there is none. `ask` runs in a task of its own: an asker that leaves cancels nothing. An answer that
     /// does not come within the deadline of its task's start is an error for every asker, until it comes.
     pub(super) async fn answer<F>(&self, pace: Pace, ask: impl FnOnce() -> F) -> Result<T, String>
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_flood_is_one_question_a_second() {
-        let (coalesced, slow) = (Coalesced::default(), Slow::default());
+        let (coalesced, slow) = (SharedProbe::default(), Slow::default());
         let ask = async || coalesced.answer(PACE, || slow.ask(Duration::from_millis(100))).await;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(10) {
@@ -116,7 +116,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_does_not_come_is_a_failure_until_it_comes_and_is_not_asked_for_twice() {
-        let (coalesced, slow) = (Coalesced::default(), Slow::default());
+        let (coalesced, slow) = (SharedProbe::default(), Slow::default());
         let ask = async || coalesced.answer(PACE, || slow.ask(Duration::from_secs(20))).await;
         let begun = Instant::now();
         assert_eq!(ask().await, Err("no answer within 2s".to_owned()));
@@ -129,7 +129,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_that_never_answers_is_abandoned_and_one_that_panics_is_a_failure() {
-        let coalesced = Coalesced::<u32>::default();
+        let coalesced = SharedProbe::<u32>::default();
         assert!(coalesced.answer(PACE, std::future::pending).await.is_err());
         tokio::time::sleep(ABANDONED_AFTER.saturating_sub(PACE.deadline) + PACE.every / 2).await;
         assert_eq!(coalesced.answer(PACE, || async { Ok(7) }).await, Err("no answer within 30s".to_owned()));

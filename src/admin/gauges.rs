@@ -4,28 +4,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use actors::upstream::Upstream;
 use domain::{Timestamp, reasons};
-use statistics::log::Standing;
+use statistics::log::LogStatus;
 use store::pool::Connections;
 
-use super::coalesced::Coalesced;
+use super::coalesced::SharedProbe;
 use super::readiness::pace;
-use crate::house::House;
+use crate::app::App;
 
 /// What is read for them. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gauges {
-    standing: Coalesced<Standing>,
+    standing: SharedProbe<LogStatus>,
     /// The last answer: while the database does not answer, the age of the checkpoint goes on growing.
-    last: Arc<Mutex<Option<Standing>>>,
+    last: Arc<Mutex<Option<LogStatus>>>,
 }
 
 impl Gauges {
     /// Sets them to what is so now.
-    pub(super) async fn refresh(&self, house: &House) {
-        show("facts", house.store.pool().connections());
-        let Upstream::Embedded { log, .. } = &house.upstream else { return };
+    pub(super) async fn refresh(&self, app: &App) {
+        show("facts", app.store.pool().connections());
+        let Upstream::Embedded { log, .. } = &app.upstream else { return };
         show("log", log.pool().connections());
-        let standing = self.standing.answer(pace(house), || {
+        let standing = self.standing.answer(pace(app), || {
             let log = log.clone();
             async move { log.standing().await.map_err(|error| reasons(&error)) }
         });
@@ -36,8 +36,7 @@ impl Gauges {
             Err(error) => tracing::debug!(error, "the state of the log could not be read for its gauges"),
         }
         if let Some(standing) = *last {
-            metrics::gauge!("attache_log_checkpoint_age_seconds")
-                .set(age_seconds(standing.signed_at, house.clock.now()));
+            metrics::gauge!("attache_log_checkpoint_age_seconds").set(age_seconds(standing.signed_at, app.clock.now()));
             metrics::gauge!("attache_log_unplaced_events").set(as_f64(standing.unplaced));
             metrics::gauge!("attache_log_unindexed_events").set(as_f64(standing.unindexed));
         }

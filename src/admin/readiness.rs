@@ -23,8 +23,8 @@ use actors::upstream::Upstream;
 use domain::reasons;
 use serde::Serialize;
 
-use super::coalesced::{Coalesced, Pace};
-use crate::house::House;
+use super::coalesced::{Pace, SharedProbe};
+use crate::app::App;
 
 /// Actors without which requests cannot be answered.
 const VITAL: [&str; 7] = ["lookup", "intake", "append", "hold", "claims", "devices", "batches"];
@@ -38,9 +38,9 @@ const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(5);
 /// The probes that the askers share. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness {
-    store: Coalesced<()>,
-    reads: Coalesced<()>,
-    log: Coalesced<()>,
+    store: SharedProbe<()>,
+    reads: SharedProbe<()>,
+    log: SharedProbe<()>,
 }
 
 /// A part that fails, and why.
@@ -81,21 +81,21 @@ impl Report {
 
 impl Readiness {
     /// Looks at everything.
-    pub(super) async fn look(&self, house: &House) -> Report {
-        let pace = pace(house);
-        let degraded = house.upstream.refusal().map(|reason| Failing { part: "upstream", reason });
+    pub(super) async fn look(&self, app: &App) -> Report {
+        let pace = pace(app);
+        let degraded = app.upstream.refusal().map(|reason| Failing { part: "upstream", reason });
         let mut report = Report { degraded: degraded.into_iter().collect(), ..Report::default() };
         let (store, reads, log, tree) = tokio::join!(
             self.store.answer(pace, || {
-                let store = house.store.clone();
+                let store = app.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
             }),
             self.reads.answer(pace, || {
-                let store = house.store.clone();
+                let store = app.store.clone();
                 async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
-            self.log(pace, house),
-            house.root.tree(pace.deadline),
+            self.log(pace, app),
+            app.root.tree(pace.deadline),
         );
         if let Err(reason) = store {
             report.fails("store", reason);
@@ -106,19 +106,19 @@ impl Readiness {
         if let Err(reason) = log {
             report.fails("log", reason);
         }
-        if house.settings.database.url.is_none() {
-            room(&house.settings.data.dir, house.settings.admin.free_bytes_min, &mut report);
+        if app.settings.database.url.is_none() {
+            room(&app.settings.data.dir, app.settings.admin.free_bytes_min, &mut report);
         }
         match tree {
-            Ok(root) => judge(&root, stalled_after(house), &mut report),
+            Ok(root) => judge(&root, stalled_after(app), &mut report),
             Err(refusal) => report.fails("actors", refusal.to_string()),
         }
         report
     }
 
     /// The embedded log, if there is one.
-    async fn log(&self, pace: Pace, house: &House) -> Result<(), String> {
-        let Upstream::Embedded { log, .. } = &house.upstream else { return Ok(()) };
+    async fn log(&self, pace: Pace, app: &App) -> Result<(), String> {
+        let Upstream::Embedded { log, .. } = &app.upstream else { return Ok(()) };
         self.log
             .answer(pace, || {
                 let log = log.clone();
@@ -129,7 +129,7 @@ impl Readiness {
             })
             .await?;
         match log.append_failure() {
-            Some((at, reason)) if (house.clock.now() - at).to_std().is_ok_and(|age| age < APPEND_FAILURE_FRESH) => {
+            Some((at, reason)) if (app.clock.now() - at).to_std().is_ok_and(|age| age < APPEND_FAILURE_FRESH) => {
                 Err(reason)
             }
             _ => Ok(()),
@@ -138,14 +138,14 @@ impl Readiness {
 }
 
 /// How often the databases are probed, and how long that may take.
-pub(super) fn pace(house: &House) -> Pace {
-    Pace { every: house.settings.admin.probe_every, deadline: house.settings.admin.probe_deadline }
+pub(super) fn pace(app: &App) -> Pace {
+    Pace { every: app.settings.admin.probe_every, deadline: app.settings.admin.probe_deadline }
 }
 
 /// How long the intake may finish nothing: an external service may take its whole time-out for an honest answer.
-fn stalled_after(house: &House) -> impl Fn(&str) -> Duration {
-    let stalled_after = house.settings.admin.stalled_after;
-    let external = matches!(house.upstream, Upstream::External(_)).then_some(house.settings.upstream.timeout);
+fn stalled_after(app: &App) -> impl Fn(&str) -> Duration {
+    let stalled_after = app.settings.admin.stalled_after;
+    let external = matches!(app.upstream, Upstream::External(_)).then_some(app.settings.upstream.timeout);
     move |name| if name == "intake" { stalled_after + external.unwrap_or_default() } else { stalled_after }
 }
 

@@ -3,7 +3,7 @@
 use domain::foreign::visible;
 use wire::account::{AccountSummary, Agents};
 
-use super::remote::{As, Remote};
+use super::remote::{CredentialArgs, Remote};
 use super::terminal::{STRONG, WARNING};
 use super::usage::dollars;
 use super::{Done, Failure, output, terminal};
@@ -11,7 +11,7 @@ use super::{Done, Failure, output, terminal};
 /// Shows it.
 pub async fn account(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
-    let summary = connection.asked(As::agent(), async |client| client.account_summary().await).await?;
+    let summary = connection.asked(CredentialArgs::agent(), async |client| client.account_summary().await).await?;
     let known = serde_json::to_value(&summary).map_err(Failure::refused)?;
     output::show(connection.json, &known, || shown(&summary));
     Ok(())

@@ -6,7 +6,7 @@ use domain::lane::Lane;
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, Unclassified};
 
-use super::remote::{As, Remote, failed};
+use super::remote::{CredentialArgs, Remote, failed};
 use super::terminal::{FAINT, STRONG, WARNING};
 use super::{Done, Failure, consent, output, terminal};
 
@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["cursor", "limit"])]
     all: bool,
     #[command(flatten)]
-    whom: As,
+    whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }

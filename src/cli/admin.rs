@@ -12,7 +12,7 @@ mod session;
 
 use clap::{Args, Subcommand};
 use domain::ids::{Email, UserAccountId};
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use store::Store;
 
 use super::{Done, Failure, open_store};
@@ -80,14 +80,14 @@ pub struct Which {
 }
 
 /// What every command works with.
-struct Office<'s> {
+struct AdminContext<'s> {
     settings: &'s Settings,
     store: Store,
     clock: Clock,
-    chance: Chance,
+    rng: Rng,
 }
 
-impl Office<'_> {
+impl AdminContext<'_> {
     /// The id of the account that an operator names. Whether there is one with that id, the command finds out.
     async fn account(&self, which: &Which) -> Result<UserAccountId, Failure> {
         match (&which.account, &which.email) {
@@ -108,7 +108,7 @@ fn no_account() -> Failure {
 /// Does it.
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let office =
-        Office { settings, store: open_store(settings).await?, clock: Clock::system(), chance: Chance::system() };
+        AdminContext { settings, store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
     let done = match command {
         Command::Account(command) => account::run(command, &office).await,
         Command::Balance(command) => balance::run(command, &office).await,

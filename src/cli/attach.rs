@@ -14,7 +14,7 @@ use serde_json::json;
 use wire::device::{CodeRequest, DeviceCodeResult, DeviceTokenResult};
 use wire::form;
 
-use super::invitation::{Invitation, Showing, Waited};
+use super::invitation::{ApprovalPrompt, PromptArgs, WaitOutcome};
 use super::machine::{self, How};
 use super::remote::{Connection, Remote, failed};
 use super::terminal::{GOOD, STRONG};
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[command(flatten)]
     how: How,
     #[command(flatten)]
-    showing: Showing,
+    showing: PromptArgs,
     #[command(flatten)]
     remote: Remote,
 }
@@ -57,12 +57,12 @@ pub async fn attach(arguments: Arguments) -> Done {
         return Ok(());
     }
     let (pending, asked_before) = match take_up(&connection).await? {
-        TakenUp::Attached(attached) => return settle(&mut connection, attached),
-        TakenUp::Pending(pending) => (pending, true),
-        TakenUp::Nothing => (ask(&connection).await?, false),
+        Resumed::Attached(attached) => return settle(&mut connection, attached),
+        Resumed::Pending(pending) => (pending, true),
+        Resumed::Nothing => (ask(&connection).await?, false),
     };
     let code = &pending.code;
-    let invitation = Invitation {
+    let invitation = ApprovalPrompt {
         purpose: "To attach this computer to your account",
         link: &code.verification_uri_complete,
         code_is_to: "and approve it if the page shows this code:",
@@ -86,9 +86,9 @@ pub async fn attach(arguments: Arguments) -> Done {
     }
     let answer = polled(&connection.client, code, asked_before);
     match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
-        Waited::Answered(Ok(attached)) => settle(&mut connection, attached),
-        Waited::Answered(Err(error)) => Err(against(&connection, error)),
-        Waited::Interrupted => {
+        WaitOutcome::Answered(Ok(attached)) => settle(&mut connection, attached),
+        WaitOutcome::Answered(Err(error)) => Err(against(&connection, error)),
+        WaitOutcome::Interrupted => {
             Err(Failure::refused("nobody has decided yet; the link still works, and `attache attach` goes on waiting"))
         }
     }
@@ -106,25 +106,25 @@ async fn polled(
     client.attached(code, |_| {}).await
 }
 
-enum TakenUp {
+enum Resumed {
     Attached(DeviceTokenResult),
     Pending(Pending),
     Nothing,
 }
 
 /// What became of the code that an earlier run showed.
-async fn take_up(connection: &Connection) -> Result<TakenUp, Failure> {
+async fn take_up(connection: &Connection) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
     let known: Option<Pending> = connection.folder.json(PENDING)?;
     let now = connection.clock().now();
     let known = known.filter(|known| known.machine_uuid == machine.machine_uuid);
-    let Some(known) = known else { return Ok(TakenUp::Nothing) };
+    let Some(known) = known else { return Ok(Resumed::Nothing) };
     match connection.client.device_token(&known.code.device_code).await {
-        Ok(attached) => Ok(TakenUp::Attached(attached)),
+        Ok(attached) => Ok(Resumed::Attached(attached)),
         Err(error) => match error.code() {
-            Some("authorization_pending" | "slow_down") if known.until > now => Ok(TakenUp::Pending(known)),
+            Some("authorization_pending" | "slow_down") if known.until > now => Ok(Resumed::Pending(known)),
             // Over, or another one took its place.
-            Some("authorization_pending" | "slow_down" | "expired_token" | "access_denied") => Ok(TakenUp::Nothing),
+            Some("authorization_pending" | "slow_down" | "expired_token" | "access_denied") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),
         },
     }

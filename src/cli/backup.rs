@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use domain::clock::date_time;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::json;
 use statistics::log::Log;
 use store::{Pool, Store};
@@ -24,7 +24,7 @@ use self::content::Content;
 use self::folder::{FACTS, Folder, LOG, Manifest, Staging};
 use super::{Done, Failure, output};
 use crate::config::Settings;
-use crate::installation::{Facts, Mismatch, Refusal};
+use crate::installation::{Facts, Mismatch, StartRefusal};
 
 /// What to do with one.
 #[derive(Debug, Subcommand)]
@@ -103,7 +103,7 @@ async fn the_log_was_never_there(settings: &Settings) -> Done {
     match facts {
         Some(facts) if facts.know_a_log() => {
             let mismatch = Mismatch::LogMissing { remembered: facts.events_min() };
-            Err(Failure::caused(Refusal::of(settings, mismatch)))
+            Err(Failure::caused(StartRefusal::of(settings, mismatch)))
         }
         _ => Ok(()),
     }
@@ -154,7 +154,7 @@ async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings
     migrated.map_err(Failure::caused)?;
     if manifest.has(LOG) {
         let pool = Pool::open(&settings.database, &place.join(LOG), None).await.map_err(Failure::caused)?;
-        let log = Log::open(pool, &settings.log.origin, &Clock::system(), &Chance::system()).await;
+        let log = Log::open(pool, &settings.log.origin, &Clock::system(), &Rng::system()).await;
         log.map_err(Failure::caused)?.close().await;
     }
     Ok(())

@@ -8,7 +8,7 @@ use domain::lane::Lane;
 use serde_json::json;
 use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest};
 
-use super::remote::{As, Remote, failed};
+use super::remote::{CredentialArgs, Remote, failed};
 use super::terminal::STRONG;
 use super::{Done, Failure, output, terminal};
 
@@ -44,7 +44,7 @@ pub struct Get {
     #[command(flatten)]
     place: Where,
     #[command(flatten)]
-    whom: As,
+    whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }
@@ -61,7 +61,7 @@ pub struct Set {
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
-    whom: As,
+    whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use clap::Args;
 use client::Credential;
 use domain::ids::{Email, RegistrationId};
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use store::Store;
 
 use super::admin::sign_in;
@@ -54,7 +54,7 @@ impl Arguments {
 
 /// Goes round. `settings` with `--auto`.
 pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
-    let profile = format!("demo-{:06}", Chance::system().below(1_000_000));
+    let profile = format!("demo-{:06}", Rng::system().below(1_000_000));
     let mut remote = arguments.remote.clone();
     if let Some(http) = settings.map(|settings| &settings.http) {
         // The server of this configuration, unless another address of it is given.
@@ -102,7 +102,7 @@ impl Operator<'_> {
                  --auto works with the configuration of that server: run it in the same folder, or with the same --config"
             )));
         }
-        let signed_in = sign_in(store, self.settings, &Clock::system(), &Chance::system(), self.email).await?;
+        let signed_in = sign_in(store, self.settings, &Clock::system(), &Rng::system(), self.email).await?;
         Ok(Credential::Cookie(signed_in.cookie()))
     }
 }

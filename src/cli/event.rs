@@ -3,10 +3,10 @@
 mod chain;
 pub mod draft;
 mod pending;
+pub mod report;
 mod send;
 pub mod sending;
 mod tail;
-pub mod told;
 
 use clap::Subcommand;
 

@@ -13,7 +13,7 @@ use super::{Failure, output, terminal};
 
 /// How to show it, and how long to stay.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Showing {
+pub struct PromptArgs {
     /// The link as a QR code, to be photographed
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Qr::Auto)]
     qr: Qr,
@@ -34,7 +34,7 @@ enum Qr {
 
 /// What a person is asked.
 #[derive(Debug)]
-pub struct Invitation<'i> {
+pub struct ApprovalPrompt<'i> {
     /// Why they are to open the link.
     pub purpose: &'i str,
     /// The page, with what is needed in it.
@@ -49,7 +49,7 @@ pub struct Invitation<'i> {
 
 /// How a wait ended.
 #[derive(Debug)]
-pub enum Waited<T> {
+pub enum WaitOutcome<T> {
     /// The server answered.
     Answered(Result<T, Error>),
     /// The person at the terminal had enough (Ctrl-C).
@@ -63,9 +63,9 @@ pub struct Shown {
     interrupts: Signal,
 }
 
-impl Invitation<'_> {
+impl ApprovalPrompt<'_> {
     /// Shows it: on standard output, or beside the JSON.
-    pub fn show(&self, json: bool, showing: Showing) -> Result<Shown, Failure> {
+    pub fn show(&self, json: bool, showing: PromptArgs) -> Result<Shown, Failure> {
         // Watched before anything is seen, so that whoever sees it can interrupt.
         let interrupts = terminal::interrupts()?;
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
@@ -96,13 +96,13 @@ impl Shown {
         words: &str,
         now: Timestamp,
         answer: impl Future<Output = Result<T, Error>>,
-    ) -> Waited<T> {
+    ) -> WaitOutcome<T> {
         let left = (self.until - now).to_std().unwrap_or(Duration::ZERO);
         let spinner = terminal::countdown(words, left);
         let answer = pin!(answer);
         let waited = tokio::select! {
-            answer = answer => Waited::Answered(answer),
-            _ = self.interrupts.recv() => Waited::Interrupted,
+            answer = answer => WaitOutcome::Answered(answer),
+            _ = self.interrupts.recv() => WaitOutcome::Interrupted,
         };
         spinner.finish_and_clear();
         waited

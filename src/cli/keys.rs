@@ -1,7 +1,7 @@
 //! `attache keys`: the keys that sign identity assertions.
 
 use clap::Subcommand;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::{Value, json};
 
 use super::{Done, Failure, open_store, output};
@@ -28,8 +28,8 @@ pub enum Command {
 /// Does it.
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let store = open_store(settings).await?;
-    let (clock, chance) = (Clock::system(), Chance::system());
-    store.assertion_keys_ensure(clock.now(), &chance).await.map_err(Failure::caused)?;
+    let (clock, rng) = (Clock::system(), Rng::system());
+    store.assertion_keys_ensure(clock.now(), &rng).await.map_err(Failure::caused)?;
     match command {
         Command::List { json } => {
             let keep_for = settings.claims.keep_keys_for();
@@ -49,7 +49,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
             output::list(json, &rows, &["kid", "state", "created_at", "activated_at", "retired_at"]);
         }
         Command::Rotate { json } => {
-            let kid = store.assertion_keys_rotate(clock.now(), &chance).await.map_err(Failure::caused)?;
+            let kid = store.assertion_keys_rotate(clock.now(), &rng).await.map_err(Failure::caused)?;
             let kid = kid.ok_or_else(|| Failure::refused("another process rotated the keys at this very moment"))?;
             output::show(json, &json!({ "active": kid }), || format!("{kid} signs from now on"));
         }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use client::Credential;
-use domain::Chance;
+use domain::Rng;
 use domain::clock::date_time;
 use domain::ids::{MachineUuid, UserCuid};
 use domain::secret::Secret;
@@ -96,11 +96,11 @@ pub async fn run(command: Command) -> Done {
 
 /// Registers this computer and keeps its secret. An identity that lived here before goes on living here.
 pub async fn register(connection: &mut Connection, how: &How) -> Result<Value, Failure> {
-    let chance = Chance::system();
-    let machine_uuid = MachineUuid::from(chance.uuid_v7(connection.clock().now()));
+    let rng = Rng::system();
+    let machine_uuid = MachineUuid::from(rng.uuid_v7(connection.clock().now()));
     let user_cuid: UserCuid = match &connection.profile.machine {
         Some(machine) => machine.user_cuid.clone(),
-        None => chance.cuid2().parse().map_err(Failure::refused)?,
+        None => rng.cuid2().parse().map_err(Failure::refused)?,
     };
     // No profile that could not be kept: the secret is shown only once.
     connection.may_keep()?;

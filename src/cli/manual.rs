@@ -78,8 +78,8 @@ fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result
     Ok(())
 }
 
-fn named(letter: char) -> String {
-    if letter.is_ascii() { letter.to_string() } else { format!("\\[u{:04X}]", u32::from(letter)) }
+fn named(mail: char) -> String {
+    if mail.is_ascii() { mail.to_string() } else { format!("\\[u{:04X}]", u32::from(mail)) }
 }
 
 fn print(bytes: &[u8]) {

@@ -1,6 +1,6 @@
 //! `attache migrate`: brings the databases to the newest schema. `serve` does so too; this is for those who want it apart.
 
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 
 use super::{Done, Failure, output};
 use crate::config::Settings;
@@ -8,7 +8,7 @@ use crate::installation::{self, LogStart};
 
 /// Migrates both databases.
 pub async fn migrate(settings: &Settings) -> Done {
-    let opened = installation::open(settings, &Clock::system(), &Chance::system(), LogStart::Continue).await;
+    let opened = installation::open(settings, &Clock::system(), &Rng::system(), LogStart::Continue).await;
     let (store, upstream) = opened.map_err(Failure::caused)?;
     store.close().await;
     upstream.close().await;

@@ -1,8 +1,8 @@
 //! `attache openapi`: prints the machine-readable description of a server with this configuration.
 
 use super::output;
+use crate::app::Urls;
 use crate::config::Settings;
-use crate::house::Urls;
 use crate::http::openapi::Description;
 
 /// Prints it.

@@ -33,22 +33,22 @@ pub struct Remote {
 
 /// As whom something is asked that a computer and an agent may ask alike.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub struct As {
+pub struct CredentialArgs {
     /// As whom [default: this computer if it is registered, or else the agent]
     #[arg(long = "as", value_enum, value_name = "WHO", help_heading = "Server")]
-    pub whom: Option<Whom>,
+    pub whom: Option<CredentialKind>,
 }
 
-impl As {
+impl CredentialArgs {
     /// As the agent.
     pub fn agent() -> Self {
-        Self { whom: Some(Whom::Agent) }
+        Self { whom: Some(CredentialKind::Agent) }
     }
 }
 
 /// Who can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Whom {
+pub enum CredentialKind {
     /// This computer: it sees itself.
     Computer,
     /// The agent: it sees the whole account.
@@ -57,30 +57,30 @@ pub enum Whom {
 
 /// Why something was not asked, or not answered.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum RequestError {
     /// Between client and server.
     Asking(Error),
     /// Here: there is nothing to ask with.
     Here(Failure),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         Self::Asking(error)
     }
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
         Self::Here(failure)
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<RequestError> for Failure {
+    fn from(trouble: RequestError) -> Self {
         match trouble {
-            Trouble::Asking(error) => failed(error),
-            Trouble::Here(failure) => failure,
+            RequestError::Asking(error) => failed(error),
+            RequestError::Here(failure) => failure,
         }
     }
 }
@@ -196,7 +196,7 @@ impl Connection {
     }
 
     /// The client, as the agent. A token that ends within a minute is exchanged for the next one first.
-    pub async fn as_agent(&mut self) -> Result<Client, Trouble> {
+    pub async fn as_agent(&mut self) -> Result<Client, RequestError> {
         let soon = self.clock.now() + TimeDelta::minutes(1);
         let agent = self.agent()?;
         if let (Some(token), Some(expires)) = (&agent.access_token, agent.token_expires)
@@ -216,15 +216,15 @@ impl Connection {
     /// Asks as whom a person says.
     pub async fn asked<T>(
         &mut self,
-        whom: As,
+        whom: CredentialArgs,
         ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, RequestError> {
         let client = self.as_whom(whom).await?;
         self.asked_by(client, ask).await
     }
 
     /// Sees to it that the agent's token is one that the server takes right now.
-    pub async fn renew_if_ended(&mut self) -> Result<(), Trouble> {
+    pub async fn renew_if_ended(&mut self) -> Result<(), RequestError> {
         let client = self.as_agent().await?;
         if self.agent()?.is_claimed() {
             self.asked_by(client, async |client| client.usage_bar().await).await?;
@@ -237,7 +237,7 @@ impl Connection {
         &mut self,
         client: Client,
         mut ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, RequestError> {
         match ask(&client).await {
             Err(error) if error.code() == Some("unauthorized") && self.forget_token(&client) => {
                 Ok(ask(&self.as_agent().await?).await?)
@@ -269,7 +269,7 @@ impl Connection {
     }
 
     /// The client, as whom a person says; or else as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or the agent.
-    pub async fn as_whom(&mut self, As { whom }: As) -> Result<Client, Trouble> {
+    pub async fn as_whom(&mut self, CredentialArgs { whom }: CredentialArgs) -> Result<Client, RequestError> {
         match whom {
             None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,
             None if self.profile.machine.is_none() && self.profile.agent.is_none() => Err(Failure::refused(
@@ -277,13 +277,13 @@ impl Connection {
             )
             .into()),
             None if self.profile.machine.is_some() => Ok(self.as_machine()?),
-            Some(Whom::Computer) => Ok(self.as_machine()?),
-            None | Some(Whom::Agent) => self.as_account().await,
+            Some(CredentialKind::Computer) => Ok(self.as_machine()?),
+            None | Some(CredentialKind::Agent) => self.as_account().await,
         }
     }
 
     /// The client, as somebody who acts for an account: `ATTACHE_TOKEN`, or the claimed agent.
-    pub async fn as_account(&mut self) -> Result<Client, Trouble> {
+    pub async fn as_account(&mut self) -> Result<Client, RequestError> {
         if let Some(token) = given("ATTACHE_TOKEN") {
             return Ok(self.client.with(Credential::Bearer(token)));
         }

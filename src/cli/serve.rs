@@ -1,8 +1,8 @@
 //! `attache serve`: runs until SIGTERM or SIGINT, then drains; a second signal ends it at once.
 
-use actors::Outcome;
+use actors::TreeExit;
 use clap::Args;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Done, Failure, output};
@@ -31,19 +31,19 @@ pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
-    let server = Server::start_with(settings, Clock::system(), Chance::system(), log).await.map_err(Failure::caused)?;
-    output::say(&format!("attache is ready at {} (operator: http://{})", server.house.base_url, server.admin_address));
+    let server = Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)?;
+    output::say(&format!("attache is ready at {} (operator: http://{})", server.app.base_url, server.admin_address));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
         outcome = server.given_up() => return Err(gave_up(&outcome)),
     }
     tracing::info!("draining; a second signal ends it at once");
-    let root = server.house.root.clone();
+    let root = server.app.root.clone();
     tokio::select! {
         outcome = server.stop() => match outcome {
-            Outcome::Drained => Ok(()),
-            Outcome::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was cut off")),
+            TreeExit::Drained => Ok(()),
+            TreeExit::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was cut off")),
             outcome => Err(gave_up(&outcome)),
         },
         () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
@@ -53,9 +53,9 @@ pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done
     }
 }
 
-fn gave_up(outcome: &Outcome) -> Failure {
+fn gave_up(outcome: &TreeExit) -> Failure {
     let child = match outcome {
-        Outcome::GaveUp { child } => child.as_str(),
+        TreeExit::GaveUp { child } => child.as_str(),
         _ => "root",
     };
     Failure::GaveUp(format!("{child} failed too often; giving up, so that the service manager can start afresh"))

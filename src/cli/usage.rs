@@ -4,7 +4,7 @@ use clap::Args;
 use domain::usage::PercentLeft;
 use wire::usage::{Measure, UsageBar};
 
-use super::remote::{As, Remote};
+use super::remote::{CredentialArgs, Remote};
 use super::terminal::{BAD, FAINT, GOOD, STRONG, WARNING};
 use super::{Done, Failure, output, terminal};
 
@@ -12,7 +12,7 @@ use super::{Done, Failure, output, terminal};
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    whom: As,
+    whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
-use super::remote::{As, Connection, Remote};
+use super::remote::{Connection, CredentialArgs, Remote};
 use super::witness::{NotObserved, compare_offline, observe_with};
 use super::{Done, Failure, output};
 
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
     #[command(flatten)]
-    whom: As,
+    whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use actors::Trouble;
+use actors::InfraError;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -17,8 +17,8 @@ use wire::usage::UsageBar;
 
 use super::auth::{Caller, unauthorized};
 use super::body;
-use super::error::{Answer, Code};
-use crate::house::House;
+use super::error::{ApiResult, Code};
+use crate::app::App;
 use crate::usage::{UsageOwner, usage_bar};
 
 /// Computers that one answer or page shows.
@@ -29,10 +29,10 @@ pub const AGENTS_MAX: usize = 500;
 const ATTACHED: &str = "attached";
 
 /// `GET /api/v1/account/computers`: 200 `{computers: [{machine_uuid, first_seen_at, last_seen_at, via}]}`, newest first.
-pub async fn computers(State(house): State<House>, caller: Caller) -> Answer {
-    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, &house))?;
-    let computers = house.store.computers_of_account(account, COMPUTERS_MAX).await?;
-    let body = serde_json::to_vec(&Listed::of(&computers)).map_err(|error| Trouble::Internal(error.to_string()))?;
+pub async fn computers(State(app): State<App>, caller: Caller) -> ApiResult {
+    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, &app))?;
+    let computers = app.store.computers_of_account(account, COMPUTERS_MAX).await?;
+    let body = serde_json::to_vec(&Listed::of(&computers)).map_err(|error| InfraError::Internal(error.to_string()))?;
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
@@ -67,14 +67,14 @@ impl Listed {
 /// `GET /api/v1/account/summary`: 200 `{version, generated_at, sections, errors}`.
 ///
 /// Sections are read side by side, each against its own deadline. One that fails is left out and named in `errors`.
-pub async fn summary(State(house): State<House>, caller: Caller) -> Answer {
+pub async fn summary(State(app): State<App>, caller: Caller) -> ApiResult {
     let account = caller.account().ok_or(Code::UserNotFound)?;
-    let deadline = house.settings.account.section_deadline;
+    let deadline = app.settings.account.section_deadline;
     let (own, plan_and_usage, computers, agents) = tokio::join!(
-        within(deadline, async { Ok(house.store.account_by_id(account).await?) }),
-        within(deadline, plan_and_usage(&house, account)),
-        within(deadline, async { Ok(house.store.computers_of_account(account, COMPUTERS_MAX).await?) }),
-        within(deadline, async { Ok(house.store.agents_of_account(account, AGENTS_MAX).await?) }),
+        within(deadline, async { Ok(app.store.account_by_id(account).await?) }),
+        within(deadline, plan_and_usage(&app, account)),
+        within(deadline, async { Ok(app.store.computers_of_account(account, COMPUTERS_MAX).await?) }),
+        within(deadline, async { Ok(app.store.agents_of_account(account, AGENTS_MAX).await?) }),
     );
     if matches!(own, Ok(None)) {
         return Err(Code::UserNotFound.into());
@@ -87,7 +87,7 @@ pub async fn summary(State(house): State<House>, caller: Caller) -> Answer {
         agents: kept("agents", agents, &mut errors).map(agents_section),
         others: serde_json::Map::new(),
     };
-    body::answer(&AccountSummary { version: 1, generated_at: house.clock.now(), sections, errors })
+    body::answer(&AccountSummary { version: 1, generated_at: app.clock.now(), sections, errors })
 }
 
 /// A section that could be read; of one that could not, the reason.
@@ -109,7 +109,7 @@ enum Missing {
     Late,
     /// It could not be read.
     #[error(transparent)]
-    Failed(#[from] Trouble),
+    Failed(#[from] InfraError),
 }
 
 impl Missing {
@@ -122,15 +122,15 @@ impl Missing {
     }
 }
 
-async fn within<T>(deadline: Duration, section: impl Future<Output = Result<T, Trouble>>) -> Result<T, Missing> {
+async fn within<T>(deadline: Duration, section: impl Future<Output = Result<T, InfraError>>) -> Result<T, Missing> {
     match tokio::time::timeout(deadline, section).await {
         Ok(done) => Ok(done?),
         Err(_) => Err(Missing::Late),
     }
 }
 
-async fn plan_and_usage(house: &House, account: &UserAccountId) -> Result<Option<UsageBar>, Trouble> {
-    usage_bar(house, &UsageOwner::Account(account.clone())).await
+async fn plan_and_usage(app: &App, account: &UserAccountId) -> Result<Option<UsageBar>, InfraError> {
+    usage_bar(app, &UsageOwner::Account(account.clone())).await
 }
 
 fn account_section(account: store::account::Account) -> Account {

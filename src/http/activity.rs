@@ -10,15 +10,15 @@ use domain::ids::UserAccountId;
 use domain::recorder::Recorders;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use statistics::contract::{ActivityQuery, Scope};
+use statistics::contract::{ActivityQuery, RecordScope};
 use store::StoreError;
 use store::held::{HeldScope, Unclassified};
 
 use super::auth::{Caller, unauthorized};
-use super::error::{Answer, ApiError, Code};
+use super::error::{ApiError, ApiResult, Code};
 use super::passed;
 use super::query::ApiQuery;
-use crate::house::House;
+use crate::app::App;
 
 /// Default of `limit`.
 const LIMIT_DEFAULT: u16 = 100;
@@ -30,17 +30,17 @@ const CURSOR_BYTES_MAX: usize = 1024;
 const UNCLASSIFIED_MAX: usize = 100;
 
 /// `GET /api/v1/activity`
-pub async fn page(State(house): State<House>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> Answer {
+pub async fn page(State(app): State<App>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> ApiResult {
     let query = query.parsed()?;
-    let scope = scope(&caller, &house).await?;
-    let mut answer = house.upstream.activity(&scope, &query).await.map_err(|error| passed::unreachable(&error))?;
+    let scope = scope(&caller, &app).await?;
+    let mut answer = app.upstream.activity(&scope, &query).await.map_err(|error| passed::unreachable(&error))?;
     let first_page = query.cursor.is_none() && answer.status.is_success();
     if first_page && is_object(&answer.body) {
         let held = match &caller {
             Caller::Machine { facts, .. } => HeldScope::Machine(facts.machine_uuid),
             other => HeldScope::Account(other.require_account()?.clone()),
         };
-        let (entries, truncated) = house.store.held_unclassified(&held, UNCLASSIFIED_MAX).await?;
+        let (entries, truncated) = app.store.held_unclassified(&held, UNCLASSIFIED_MAX).await?;
         answer.body = with_unclassified(&answer.body, &entries, truncated);
     }
     Ok(passed::response(answer))
@@ -48,34 +48,34 @@ pub async fn page(State(house): State<House>, caller: Caller, ApiQuery(query): A
 
 /// The events visible to the caller. A computer sees the events that it recorded; an account sees the events of its computers and the
 /// service's reports about them.
-pub async fn scope(caller: &Caller, house: &House) -> Result<Scope, ApiError> {
+pub async fn scope(caller: &Caller, app: &App) -> Result<RecordScope, ApiError> {
     if let Caller::Machine { facts, .. } = caller {
-        return Ok(Scope {
+        return Ok(RecordScope {
             account: facts.account.clone(),
             identities: vec![facts.user_cuid.clone()],
             machine: Some(facts.machine_uuid),
-            shown: own_records(facts, house).await?,
+            shown: own_records(facts, app).await?,
         });
     }
     // Without an account there is no scope, and a question without a scope must never reach the statistics service.
-    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, house))?;
-    Ok(scope_of_account(house, account).await?)
+    let account = caller.account().ok_or_else(|| unauthorized(Code::Unauthorized, true, app))?;
+    Ok(scope_of_account(app, account).await?)
 }
 
 /// The events that a computer recorded itself. After an operator removes a computer, any client can register in its place:
 /// earlier events stay with the owner.
-async fn own_records(facts: &MachineFacts, house: &House) -> Result<Recorders, StoreError> {
+async fn own_records(facts: &MachineFacts, app: &App) -> Result<Recorders, StoreError> {
     let own = Recorders::of_computer(facts.machine_uuid, facts.user_cuid.clone());
     let Some(owner) = facts.identity_account.as_ref().filter(|_| facts.is_outsider()) else { return Ok(own) };
-    let owners = house.store.recorders_of_account(owner).await?;
+    let owners = app.store.recorders_of_account(owner).await?;
     Ok(if owners.has_computer(facts.machine_uuid) { Recorders::default() } else { own })
 }
 
 /// The events visible to an account.
-pub async fn scope_of_account(house: &House, account: &UserAccountId) -> Result<Scope, StoreError> {
-    let identities = house.store.identities_of_account(account).await?;
-    let shown = house.store.recorders_of_account(account).await?;
-    Ok(Scope { account: Some(account.clone()), identities, machine: None, shown })
+pub async fn scope_of_account(app: &App, account: &UserAccountId) -> Result<RecordScope, StoreError> {
+    let identities = app.store.identities_of_account(account).await?;
+    let shown = app.store.recorders_of_account(account).await?;
+    Ok(RecordScope { account: Some(account.clone()), identities, machine: None, shown })
 }
 
 /// `?limit&cursor&since&lane`, not yet parsed: each has an error code of its own.

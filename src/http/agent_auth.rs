@@ -18,15 +18,15 @@ use wire::agent_auth::{
 use super::auth::{Caller, require_recent_sign_in};
 use super::body::{self, FormBody, JsonBody, RawBody};
 use super::client::ClientAddress;
-use super::error::{Answer, ApiError, Code};
-use crate::house::House;
+use super::error::{ApiError, ApiResult, Code};
+use crate::app::App;
 
 /// `POST /api/v1/agent-auth/identity`
 pub async fn identity(
-    State(house): State<House>,
+    State(app): State<App>,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<Value>,
-) -> Answer {
+) -> ApiResult {
     let login_hint = match body.get("type").map(Value::as_str) {
         Some(Some("anonymous")) => None,
         Some(Some("service_auth")) => {
@@ -36,9 +36,9 @@ pub async fn identity(
         Some(None) => return Err(ApiError::invalid("type", "must be a string")),
         None => return Err(ApiError::invalid("type", "is required: anonymous or service_auth")),
     };
-    house.limits.registration(address)?;
+    app.limits.registration(address)?;
     let Registered { id, claim_token, claim_token_expires, variant } =
-        house.claims.register(login_hint, Some(address.to_string())).await?;
+        app.claims.register(login_hint, Some(address.to_string())).await?;
     let variant = match variant {
         RegisteredVariant::Anonymous { identity_assertion } => RegistrationVariant::Anonymous {
             identity_assertion: Secret::presented(identity_assertion),
@@ -46,7 +46,7 @@ pub async fn identity(
             claim_token_expires,
         },
         RegisteredVariant::ServiceAuth(started) => {
-            RegistrationVariant::ServiceAuth { claim: agent_claim(&started, &house) }
+            RegistrationVariant::ServiceAuth { claim: agent_claim(&started, &app) }
         }
     };
     let post_claim_scopes = vec![SCOPE_ACCOUNT.to_owned()];
@@ -55,16 +55,16 @@ pub async fn identity(
 
 /// `POST /api/v1/agent-auth/claim`
 pub async fn claim(
-    State(house): State<House>,
+    State(app): State<App>,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<Value>,
-) -> Answer {
+) -> ApiResult {
     let email = email(&body, "email")?;
     let ClaimRequest { claim_token, .. } = body::fitting(body)?;
     filled("claim_token", &claim_token)?;
-    house.limits.claim_start(address)?;
-    match house.claims.start(&claim_token, email).await? {
-        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &house) }),
+    app.limits.claim_start(address)?;
+    match app.claims.start(&claim_token, email).await? {
+        Ok(started) => body::answer(&ClaimResult { claim: agent_claim(&started, &app) }),
         Err(StartError::Refused(StartRefusal::Expired)) => Err(Code::ExpiredToken.into()),
         Err(StartError::Refused(StartRefusal::EmailMismatch)) => Err(Code::EmailMismatch.into()),
         Err(StartError::Refused(StartRefusal::Settled)) => {
@@ -76,17 +76,17 @@ pub async fn claim(
 
 /// `POST /api/v1/agent-auth/claim/complete`
 pub async fn complete(
-    State(house): State<House>,
+    State(app): State<App>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<CompleteRequest>,
-) -> Answer {
-    let confirmer = confirmer(&caller, &house)?;
-    require_recent_sign_in(&caller, &house)?;
+) -> ApiResult {
+    let confirmer = confirmer(&caller, &app)?;
+    require_recent_sign_in(&caller, &app)?;
     filled("claim_attempt_token", &body.claim_attempt_token)?;
     let code = body.user_code.expose().parse().map_err(|message: &str| ApiError::invalid("user_code", message))?;
-    house.limits.code_guess(address)?;
-    match house.claims.complete(&body.claim_attempt_token, code, confirmer).await? {
+    app.limits.code_guess(address)?;
+    match app.claims.complete(&body.claim_attempt_token, code, confirmer).await? {
         Ok(()) => body::answer(&Done::OK),
         Err(CompleteError::Expired) => Err(Code::ExpiredToken.into()),
         Err(CompleteError::EmailMismatch) => Err(Code::EmailMismatch.into()),
@@ -95,12 +95,12 @@ pub async fn complete(
 }
 
 /// `POST /api/v1/agent-auth/token`
-pub async fn token(State(house): State<House>, form: FormBody) -> Answer {
+pub async fn token(State(app): State<App>, form: FormBody) -> ApiResult {
     let exchanged = match form.require("grant_type")? {
         grant if is_claim_grant(grant) => {
-            house.claims.exchange_claim(&Secret::presented(form.require("claim_token")?)).await?
+            app.claims.exchange_claim(&Secret::presented(form.require("claim_token")?)).await?
         }
-        ASSERTION_GRANT => house.claims.exchange_assertion(form.require("assertion")?).await?,
+        ASSERTION_GRANT => app.claims.exchange_assertion(form.require("assertion")?).await?,
         _ => return Err(Code::UnsupportedGrantType.into()),
     };
     match exchanged {
@@ -114,10 +114,10 @@ pub async fn token(State(house): State<House>, form: FormBody) -> Answer {
 }
 
 /// `POST /api/v1/agent-auth/revoke`: always 200, whatever was sent (RFC 7009, section 2.2).
-pub async fn revoke(State(house): State<House>, RawBody(body): RawBody) -> Answer {
+pub async fn revoke(State(app): State<App>, RawBody(body): RawBody) -> ApiResult {
     let form: Vec<(String, String)> = serde_urlencoded::from_bytes(&body).unwrap_or_default();
     if let Some((_, token)) = form.into_iter().find(|(name, _)| name == "token") {
-        let (store, hash, now) = (house.store.clone(), Secret::presented(token).hash(), house.clock.now());
+        let (store, hash, now) = (app.store.clone(), Secret::presented(token).hash(), app.clock.now());
         actors::detached(async move { store.token_revoke(&hash, now).await }).await??;
     }
     body::answer(&Revoked {})
@@ -129,20 +129,20 @@ fn is_claim_grant(grant: &str) -> bool {
     vendor.is_some_and(|vendor| !vendor.is_empty() && !vendor.contains(':'))
 }
 
-fn confirmer(caller: &Caller, house: &House) -> Result<Confirmer, ApiError> {
+fn confirmer(caller: &Caller, app: &App) -> Result<Confirmer, ApiError> {
     let (person, email, via) = match caller {
         Caller::Session { person, email, .. } => (*person, email.clone(), ConfirmedVia::Session),
-        Caller::Account { person, email, agent, .. } if !house.settings.claims.require_session => {
+        Caller::Account { person, email, agent, .. } if !app.settings.claims.require_session => {
             (*person, email.clone(), ConfirmedVia::Agent(*agent))
         }
-        _ => return Err(super::auth::unauthorized(Code::Unauthorized, true, house)),
+        _ => return Err(super::auth::unauthorized(Code::Unauthorized, true, app)),
     };
     Ok(Confirmer { person, email, account: caller.require_account()?.clone(), via })
 }
 
-fn agent_claim(started: &StartedClaim, house: &House) -> AgentClaim {
+fn agent_claim(started: &StartedClaim, app: &App) -> AgentClaim {
     AgentClaim {
-        verification_uri: format!("{}/claim?attempt={}", house.base_url, started.attempt_token.expose()),
+        verification_uri: format!("{}/claim?attempt={}", app.base_url, started.attempt_token.expose()),
         user_code: Secret::presented(started.user_code.expose()),
         expires_in: ATTEMPT_SECONDS.unsigned_abs(),
         interval: INTERVAL_SECONDS.into(),

@@ -6,18 +6,18 @@ use wire::Done;
 
 use super::auth::Caller;
 use super::body;
-use super::error::{Answer, Code};
-use crate::house::House;
+use super::error::{ApiResult, Code};
+use crate::app::App;
 use crate::http::named::Named;
 
 /// `DELETE /api/v1/agents/{id}`: sets `revokedAt`; the agent's tokens, assertions and claim token stop working permanently, and everything
 /// that it confirmed is revoked with it. A session revokes any agent of its account, an agent only itself.
-pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
+pub async fn revoke(State(app): State<App>, caller: Caller, Named(id): Named) -> ApiResult {
     let owner = caller.require_account()?.clone();
     // A foreign agent and one that never was look the same.
     let id: RegistrationId = id.parse().map_err(|_| Code::NotFound)?;
     if matches!(caller, Caller::Account { agent, .. } if agent != id) {
         return Err(Code::SessionRequired.into());
     }
-    if house.claims.revoke(id, Some(owner)).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
+    if app.claims.revoke(id, Some(owner)).await? { body::answer(&Done::OK) } else { Err(Code::NotFound.into()) }
 }

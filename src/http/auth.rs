@@ -23,7 +23,7 @@ use super::KNOWLEDGE_PREFIX;
 use super::discovery::METADATA;
 use super::error::{ApiError, Code};
 use super::origin;
-use crate::house::House;
+use crate::app::App;
 use crate::web::cookie::Cookie;
 
 /// A set of credentials.
@@ -127,20 +127,20 @@ impl Caller {
     }
 }
 
-impl FromRequestParts<House> for Caller {
+impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let accepts = parts.extensions.get::<Accepts>().copied().unwrap_or(Accepts::NONE);
-        let challenge = Challenge { accepts, house };
+        let challenge = Challenge { accepts, app };
         let caller = match Authorization::of(&parts.headers) {
             Authorization::Bearer(secret) => bearer(&secret, &challenge).await?,
             Authorization::Several => return Err(challenge.to(Code::Unauthorized)),
             // Browsers send the cookie everywhere: where it does not do, nobody presented it.
             Authorization::Nothing if accepts.includes(Accepts::SESSION) => {
-                let secret = Cookie::Session.read(&parts.headers, house);
+                let secret = Cookie::Session.read(&parts.headers, app);
                 let caller = session(&secret.ok_or_else(|| challenge.to_none())?, &challenge).await?;
-                if !origin::allows_json(parts, house) {
+                if !origin::allows_json(parts, app) {
                     return Err(Code::CrossSiteRequest.into());
                 }
                 caller
@@ -153,24 +153,24 @@ impl FromRequestParts<House> for Caller {
 
 /// RFC 6750, section 2.1.
 async fn bearer(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
-    let house = challenge.house;
+    let app = challenge.app;
     let refuse = |code| challenge.to(code);
     if secret.has_prefix(SecretKind::Machine) {
-        let machine = house.lookup.machine(secret.hash()).await?;
+        let machine = app.lookup.machine(secret.hash()).await?;
         // The knowledge API knows keys and no computers.
         let knowledge = challenge.accepts.includes(Accepts::API_KEY);
         let unknown = if knowledge { Code::Unauthorized } else { Code::MachineUnknown };
         let machine = machine.ok_or_else(|| refuse(unknown))?;
-        house.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, house.clock.now());
+        app.presence.seen(machine.facts.machine_uuid, machine.last_seen_at, app.clock.now());
         return Ok(Caller::Machine { facts: machine.facts, has_held: machine.has_held });
     }
     if secret.has_prefix(SecretKind::ApiKey) {
-        return api_key(secret, house).await?.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
+        return api_key(secret, app).await?.map(Caller::Key).ok_or_else(|| refuse(Code::Unauthorized));
     }
     if !secret.has_prefix(SecretKind::AccessToken) {
         return Err(refuse(Code::Unauthorized));
     }
-    let token = house.store.token_by_hash(&secret.hash(), house.clock.now()).await?;
+    let token = app.store.token_by_hash(&secret.hash(), app.clock.now()).await?;
     let token = token.ok_or_else(|| refuse(Code::Unauthorized))?;
     match (token.scope, token.account, token.person) {
         (TokenScope::Events, ..) => Ok(Caller::PreClaim { agent: token.registration }),
@@ -182,13 +182,13 @@ async fn bearer(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, Ap
 }
 
 /// What is known of a key that is still good; that it was used is written once a minute.
-async fn api_key(secret: &Secret, house: &House) -> Result<Option<ApiKey>, ApiError> {
+async fn api_key(secret: &Secret, app: &App) -> Result<Option<ApiKey>, ApiError> {
     const WRITTEN_EVERY: TimeDelta = TimeDelta::minutes(1);
-    let now = house.clock.now();
-    let Some(key) = house.store.api_key_by_hash(&secret.hash(), now).await? else { return Ok(None) };
+    let now = app.clock.now();
+    let Some(key) = app.store.api_key_by_hash(&secret.hash(), now).await? else { return Ok(None) };
     let unless_since = now - WRITTEN_EVERY;
     if key.last_used_at.is_none_or(|last| last <= unless_since) {
-        let (store, id) = (house.store.clone(), key.id);
+        let (store, id) = (app.store.clone(), key.id);
         actors::detached(async move { store.api_key_used(id, unless_since, now).await }).await??;
     }
     Ok(Some(key))
@@ -226,7 +226,7 @@ fn bearer_token(header: &HeaderValue) -> Option<Secret> {
 }
 
 async fn session(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
-    let session = session_facts(secret, challenge.house).await?;
+    let session = session_facts(secret, challenge.app).await?;
     let session = session.ok_or_else(|| challenge.to(Code::Unauthorized))?;
     Ok(Caller::Session {
         session: session.session,
@@ -238,17 +238,17 @@ async fn session(secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, A
 }
 
 /// What is known of a session that is still good; it lasts longer because it is used.
-pub(crate) async fn session_facts(secret: &Secret, house: &House) -> Result<Option<SessionFacts>, ApiError> {
+pub(crate) async fn session_facts(secret: &Secret, app: &App) -> Result<Option<SessionFacts>, ApiError> {
     /// A session that was prolonged less than this long ago is not written again.
     const SLIDE_AFTER: Duration = Duration::from_hours(1);
-    let now = house.clock.now();
+    let now = app.clock.now();
     let hash = secret.hash();
-    let Some(session) = house.store.session_by_hash(&hash, now).await? else { return Ok(None) };
-    let valid_for = house.settings.sessions.valid_for;
+    let Some(session) = app.store.session_by_hash(&hash, now).await? else { return Ok(None) };
+    let valid_for = app.settings.sessions.valid_for;
     if let Ok(left) = (session.expires_at - now).to_std()
         && left + SLIDE_AFTER < valid_for
     {
-        let (store, expires_at) = (house.store.clone(), now + valid_for);
+        let (store, expires_at) = (app.store.clone(), now + valid_for);
         actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
     }
     Ok(Some(session))
@@ -259,13 +259,13 @@ pub(crate) async fn session_facts(secret: &Secret, house: &House) -> Result<Opti
 #[derive(Debug)]
 pub struct Challenge<'h> {
     accepts: Accepts,
-    house: &'h House,
+    app: &'h App,
 }
 
 impl<'h> Challenge<'h> {
     /// Of the knowledge API.
-    pub fn for_key(house: &'h House) -> Self {
-        Self { accepts: Accepts::API_KEY, house }
+    pub fn for_key(app: &'h App) -> Self {
+        Self { accepts: Accepts::API_KEY, app }
     }
 
     /// To whoever sent a credential that does not do (RFC 6750, section 3.1).
@@ -280,9 +280,9 @@ impl<'h> Challenge<'h> {
 
     fn with(&self, code: Code, parameters: &str) -> ApiError {
         let metadata = if self.accepts.includes(Accepts::API_KEY) {
-            format!("{}{METADATA}{}", self.house.rag_url, KNOWLEDGE_PREFIX.trim_end_matches('/'))
+            format!("{}{METADATA}{}", self.app.rag_url, KNOWLEDGE_PREFIX.trim_end_matches('/'))
         } else {
-            format!("{}{METADATA}", self.house.base_url)
+            format!("{}{METADATA}", self.app.base_url)
         };
         let challenge = HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{metadata}"{parameters}"#));
         ApiError::new(code).header(WWW_AUTHENTICATE, challenge.unwrap_or(HeaderValue::from_static("Bearer")))
@@ -290,21 +290,21 @@ impl<'h> Challenge<'h> {
 }
 
 /// 401 on the account and agent API; `error` stands in the challenge only when a token was sent.
-pub fn unauthorized(code: Code, token_sent: bool, house: &House) -> ApiError {
-    let challenge = Challenge { accepts: Accepts::NONE, house };
+pub fn unauthorized(code: Code, token_sent: bool, app: &App) -> ApiError {
+    let challenge = Challenge { accepts: Accepts::NONE, app };
     if token_sent { challenge.to(code) } else { challenge.to_none() }
 }
 
 /// Requires a recent sign-in for an effect that outlives the session, because a browser may be left unattended: 401 with
 /// `reason: "sign_in_again"` and the challenge of RFC 9470, section 3. Only sessions are checked; other credentials are no sign-in.
-pub fn require_recent_sign_in(caller: &Caller, house: &House) -> Result<(), ApiError> {
+pub fn require_recent_sign_in(caller: &Caller, app: &App) -> Result<(), ApiError> {
     let Caller::Session { signed_in_at, .. } = caller else { return Ok(()) };
-    if house.is_recent_sign_in(*signed_in_at) {
+    if app.is_recent_sign_in(*signed_in_at) {
         return Ok(());
     }
-    let within = house.settings.signin.fresh_within.as_secs();
+    let within = app.settings.signin.fresh_within.as_secs();
     let parameters = format!(r#", error="insufficient_user_authentication", max_age="{within}""#);
-    let challenge = Challenge { accepts: Accepts::NONE, house };
+    let challenge = Challenge { accepts: Accepts::NONE, app };
     Err(challenge.with(Code::Unauthorized, &parameters).with("reason", json!("sign_in_again")))
 }
 

@@ -3,7 +3,7 @@
 mod distinct;
 pub mod slow;
 
-use actors::Trouble;
+use actors::InfraError;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -23,27 +23,27 @@ use wire::form::Object;
 
 use self::slow::{SlowBodies, SlowBody};
 use super::BODY_BYTES_HARD_MAX;
-use super::error::{Answer, ApiError, Code};
-use crate::house::House;
+use super::error::{ApiError, ApiResult, Code};
+use crate::app::App;
 
 /// The bytes as they came.
 #[derive(Debug)]
 pub struct RawBody(pub Bytes);
 
-impl FromRequest<House> for RawBody {
+impl FromRequest<App> for RawBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        read(&parts, body, house).await.map(Self)
+        read(&parts, body, app).await.map(Self)
     }
 }
 
 /// Reads the body of a request, as far as any route of ordinary bodies reads.
-pub async fn read(parts: &Parts, body: Body, house: &House) -> Result<Bytes, ApiError> {
-    let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: house.settings.http.body_deadline };
+pub async fn read(parts: &Parts, body: Body, app: &App) -> Result<Bytes, ApiError> {
+    let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: app.settings.http.body_deadline };
     let mut received = Received::default();
-    read_pieces(parts, body, limit, &house.slow_bodies, |piece| {
+    read_pieces(parts, body, limit, &app.slow_bodies, |piece| {
         received.add(piece);
         Ok(())
     })
@@ -129,8 +129,8 @@ impl Received {
 }
 
 /// An answer of this body. Its members stand in alphabetical order, in whatever order the type has them.
-pub fn answer(body: &impl Serialize) -> Answer {
-    let body = serde_json::to_value(body).map_err(|error| Trouble::Internal(error.to_string()))?;
+pub fn answer(body: &impl Serialize) -> ApiResult {
+    let body = serde_json::to_value(body).map_err(|error| InfraError::Internal(error.to_string()))?;
     Ok(axum::Json(body).into_response())
 }
 
@@ -138,11 +138,11 @@ pub fn answer(body: &impl Serialize) -> Answer {
 #[derive(Debug)]
 pub struct JsonBody<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<House> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
-        let RawBody(bytes) = RawBody::from_request(request, house).await?;
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let RawBody(bytes) = RawBody::from_request(request, app).await?;
         json(&bytes).map(Self)
     }
 }
@@ -251,14 +251,14 @@ impl<'de> Deserialize<'de> for Once {
 #[derive(Debug)]
 pub struct FormBody(Vec<(String, String)>);
 
-impl FromRequest<House> for FormBody {
+impl FromRequest<App> for FormBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, house: &House) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let form = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
-        let RawBody(bytes) = RawBody::from_request(request, house).await?;
+        let RawBody(bytes) = RawBody::from_request(request, app).await?;
         if !form && !bytes.is_empty() {
             return Err(ApiError::invalid("", "the body must be application/x-www-form-urlencoded"));
         }

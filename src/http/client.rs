@@ -9,17 +9,17 @@ use axum::http::request::Parts;
 use ipnet::IpNet;
 
 use super::connection::Peer;
-use crate::house::House;
+use crate::app::App;
 
 /// Where the request comes from: the peer of the connection, or what trusted proxies say of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-impl FromRequestParts<House> for ClientAddress {
+impl FromRequestParts<App> for ClientAddress {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Infallible> {
-        Ok(Self::of(parts, &house.settings.http.trusted_proxies))
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self::of(parts, &app.settings.http.trusted_proxies))
     }
 }
 

@@ -71,8 +71,8 @@ impl Connection {
     }
 
     /// Takes a place for the request; `None`: all are taken.
-    pub fn enter<'g>(&'g self, gate: &'g Gate) -> Option<Place<'g>> {
-        self.step_in(gate).then_some(Place { connection: self, gate })
+    pub fn enter<'g>(&'g self, gate: &'g Gate) -> Option<ConnectionPermit<'g>> {
+        self.step_in(gate).then_some(ConnectionPermit { connection: self, gate })
     }
 
     /// Takes the place again that [`step_out`](Self::step_out) gave back; `false`: all are taken.
@@ -102,12 +102,12 @@ impl Drop for Busy<'_> {
 
 /// The place of a request, for as long as it has one.
 #[derive(Debug)]
-pub struct Place<'g> {
+pub struct ConnectionPermit<'g> {
     connection: &'g Connection,
     gate: &'g Gate,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionPermit<'_> {
     fn drop(&mut self) {
         self.connection.step_out(self.gate);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actors::budget::Asked;
+use actors::budget::BudgetDecision;
 use actors::handle::Unavailable;
 use actors::intake::QUOTA_EXCEEDED;
 use axum::extract::State;
@@ -17,32 +17,32 @@ use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest, ConsentWritten
 
 use super::auth::Caller;
 use super::body::{self, JsonBody};
-use super::error::{Answer, ApiError, Code};
+use super::error::{ApiError, ApiResult, Code};
 use super::query::ApiQuery;
-use crate::house::House;
+use crate::app::App;
 
 /// How long the answer waits for the statistics service. A person is waiting too.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `GET /api/v1/consent`
-pub async fn read(State(house): State<House>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> Answer {
+pub async fn read(State(app): State<App>, caller: Caller, ApiQuery(query): ApiQuery<Query>) -> ApiResult {
     let (machine, lane) = query.parsed()?;
     let lane = lane.unwrap_or(Lane::Memory);
     if let Caller::Machine { facts, .. } = &caller {
         own_machine(facts, machine)?;
         let level = match own_rules(facts) {
-            Some(rules) => effective(&house, &MachineFacts { consent: rules, ..facts.clone() }, lane),
-            None => effective(&house, facts, lane),
+            Some(rules) => effective(&app, &MachineFacts { consent: rules, ..facts.clone() }, lane),
+            None => effective(&app, facts, lane),
         };
         return body::answer(&ConsentAnswer::Effective { level });
     }
     if let Some(machine) = machine {
-        let facts = owned_machine(&house, &caller, machine).await?;
-        return body::answer(&ConsentAnswer::Effective { level: effective(&house, &facts, lane) });
+        let facts = owned_machine(&app, &caller, machine).await?;
+        return body::answer(&ConsentAnswer::Effective { level: effective(&app, &facts, lane) });
     }
-    linked_identities(&house, &caller).await?;
+    linked_identities(&app, &caller).await?;
     let records = match caller.account() {
-        Some(account) => house.store.consent_of_account(account).await?,
+        Some(account) => app.store.consent_of_account(account).await?,
         None => Vec::new(),
     };
     let record = |record: &store::consent::ConsentRecord| ConsentRecord {
@@ -56,7 +56,7 @@ pub async fn read(State(house): State<House>, caller: Caller, ApiQuery(query): A
 }
 
 /// `POST /api/v1/consent`: 200 `{level, written}` with the level that is in force; 502 when the rows are written and their events are not forwarded yet.
-pub async fn write(State(house): State<House>, caller: Caller, JsonBody(body): JsonBody<Value>) -> Answer {
+pub async fn write(State(app): State<App>, caller: Caller, JsonBody(body): JsonBody<Value>) -> ApiResult {
     let ConsentRequest { level, lane, machine_uuid, reason } = wanted(body)?;
     let (identities, machine) = match (&caller, machine_uuid) {
         (Caller::Machine { facts, .. }, machine) => {
@@ -64,19 +64,19 @@ pub async fn write(State(house): State<House>, caller: Caller, JsonBody(body): J
             if facts.is_outsider() {
                 return Err(Code::MachineNotOwned.into());
             }
-            charge(&house, facts).await?;
+            charge(&app, facts).await?;
             (vec![facts.user_cuid.clone()], Some(facts.machine_uuid))
         }
         (_, Some(machine)) => {
-            let facts = owned_machine(&house, &caller, machine).await?;
+            let facts = owned_machine(&app, &caller, machine).await?;
             (vec![facts.user_cuid], Some(machine))
         }
-        (_, None) => (linked_identities(&house, &caller).await?, None),
+        (_, None) => (linked_identities(&app, &caller).await?, None),
     };
     let rule = ConsentRule { machine, lane, level, set_by: author(&caller) };
-    let set = set(&house, identities, rule, reason).await?;
+    let set = set(&app, identities, rule, reason).await?;
     if set.forwarded {
-        let level = in_force(&house, machine, lane).await?.unwrap_or(level);
+        let level = in_force(&app, machine, lane).await?.unwrap_or(level);
         body::answer(&ConsentWritten { level, written: set.written as u64 })
     } else {
         Err(ApiError::new(Code::ConsentAuditForwardFailed).with("written", json!(set.written)))
@@ -95,12 +95,12 @@ fn author(caller: &Caller) -> Author {
 /// The level in force for a computer, which may be lower than the one that was just set. `None` for a baseline: no computer
 /// lowers that.
 async fn in_force(
-    house: &House,
+    app: &App,
     machine: Option<MachineUuid>,
     lane: Option<Lane>,
 ) -> Result<Option<ConsentLevel>, ApiError> {
     let Some(machine) = machine else { return Ok(None) };
-    let known = house.store.machine_facts(machine).await?;
+    let known = app.store.machine_facts(machine).await?;
     Ok(known.and_then(|known| {
         let own = own_rules(&known.facts);
         effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
@@ -108,17 +108,17 @@ async fn in_force(
 }
 
 /// The report of a change is stored permanently. For a computer without an account it counts against the budget like an own event.
-async fn charge(house: &House, facts: &MachineFacts) -> Result<(), ApiError> {
+async fn charge(app: &App, facts: &MachineFacts) -> Result<(), ApiError> {
     /// Approximate size of a report.
     const REPORT_BYTES: usize = 1024;
     if facts.account.is_some() {
         return Ok(());
     }
     let sender = Sender::Machine(facts.machine_uuid);
-    match house.budgets.take(&sender, REPORT_BYTES, house.clock.now()).await? {
-        Asked::Taken => Ok(()),
-        Asked::Spent { retry_after } => Err(ApiError::unavailable(QUOTA_EXCEEDED, retry_after)),
-        Asked::Crowded => Err(Unavailable::Overloaded.into()),
+    match app.budgets.take(&sender, REPORT_BYTES, app.clock.now()).await? {
+        BudgetDecision::Taken => Ok(()),
+        BudgetDecision::Spent { retry_after } => Err(ApiError::unavailable(QUOTA_EXCEEDED, retry_after)),
+        BudgetDecision::Crowded => Err(Unavailable::Overloaded.into()),
     }
 }
 
@@ -133,19 +133,19 @@ pub struct Set {
 
 /// Sets a level for each of these identities and reports what changed. The rows stay, whatever becomes of the report.
 pub async fn set(
-    house: &House,
+    app: &App,
     identities: Vec<UserCuid>,
     rule: ConsentRule,
     reason: Option<String>,
 ) -> Result<Set, ApiError> {
-    let (store, now, chance) = (house.store.clone(), house.clock.now(), house.chance.clone());
-    let work = async move { store.consent_set(&identities, &rule, reason.as_deref(), now, &chance).await };
+    let (store, now, rng) = (app.store.clone(), app.clock.now(), app.rng.clone());
+    let work = async move { store.consent_set(&identities, &rule, reason.as_deref(), now, &rng).await };
     let changed = actors::detached(work).await??;
     let written = changed.len();
     if written == 0 {
         return Ok(Set { written, forwarded: true });
     }
-    let flushed = house.outbox.flush(changed, PATIENCE).await;
+    let flushed = app.outbox.flush(changed, PATIENCE).await;
     if let Err(error) = &flushed {
         tracing::warn!(
             error = domain::reasons(error),
@@ -156,8 +156,8 @@ pub async fn set(
 }
 
 /// What holds for a computer; the configured default where a person set nothing.
-fn effective(house: &House, facts: &MachineFacts, lane: Lane) -> ConsentLevel {
-    explicit_level(&facts.consent, facts.machine_uuid, lane).unwrap_or(house.settings.consent.default_level)
+fn effective(app: &App, facts: &MachineFacts, lane: Lane) -> ConsentLevel {
+    explicit_level(&facts.consent, facts.machine_uuid, lane).unwrap_or(app.settings.consent.default_level)
 }
 
 /// For a computer that only names somebody's identity: the levels of its own. What that person set for all computers is not its to
@@ -173,15 +173,15 @@ fn own_machine(facts: &MachineFacts, named: Option<MachineUuid>) -> Result<(), A
 }
 
 /// A person speaks for the computers of their account.
-async fn owned_machine(house: &House, caller: &Caller, machine: MachineUuid) -> Result<MachineFacts, ApiError> {
-    let known = house.store.machine_facts(machine).await?.map(|known| known.facts);
+async fn owned_machine(app: &App, caller: &Caller, machine: MachineUuid) -> Result<MachineFacts, ApiError> {
+    let known = app.store.machine_facts(machine).await?.map(|known| known.facts);
     let owned = known.filter(|facts| facts.account.is_some() && facts.account.as_ref() == caller.account());
     owned.ok_or_else(|| Code::MachineNotOwned.into())
 }
 
-async fn linked_identities(house: &House, caller: &Caller) -> Result<Vec<UserCuid>, ApiError> {
+async fn linked_identities(app: &App, caller: &Caller) -> Result<Vec<UserCuid>, ApiError> {
     let identities = match caller.account() {
-        Some(account) => house.store.identities_of_account(account).await?,
+        Some(account) => app.store.identities_of_account(account).await?,
         None => Vec::new(),
     };
     if identities.is_empty() { Err(Code::NoLinkedCuid.into()) } else { Ok(identities) }

@@ -14,17 +14,17 @@ use wire::device::{
 use super::auth::{Caller, require_recent_sign_in, unauthorized};
 use super::body::{self, JsonBody, RawBody};
 use super::client::ClientAddress;
-use super::error::{Answer, ApiError, Code};
-use crate::house::House;
+use super::error::{ApiError, ApiResult, Code};
+use crate::app::App;
 
 /// `POST /api/v1/device/code`
 pub async fn code(
-    State(house): State<House>,
+    State(app): State<App>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     RawBody(body): RawBody,
-) -> Answer {
-    let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &house)) };
+) -> ApiResult {
+    let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &app)) };
     if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
         return Err(Code::InvalidJson.into());
     }
@@ -32,12 +32,12 @@ pub async fn code(
     if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
         return Err(Code::MachineMismatch.into());
     }
-    let started = match house.devices.start(facts, Some(address.to_string())).await? {
+    let started = match app.devices.start(facts, Some(address.to_string())).await? {
         Ok(started) => started,
-        Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &house)),
+        Err(StartError::MachineGone) => return Err(unauthorized(Code::MachineUnknown, true, &app)),
         Err(StartError::TooMany { retry_after }) => return Err(ApiError::unavailable("too_many_codes", retry_after)),
     };
-    let (page, user_code) = (format!("{}/device", house.base_url), started.user_code.shown());
+    let (page, user_code) = (format!("{}/device", app.base_url), started.user_code.shown());
     body::answer(&DeviceCodeResult {
         device_code: started.device_code,
         verification_uri_complete: format!("{page}?user_code={user_code}"),
@@ -50,42 +50,42 @@ pub async fn code(
 
 /// `POST /api/v1/device/approve`
 pub async fn approve(
-    State(house): State<House>,
+    State(app): State<App>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<ApproveRequest>,
-) -> Answer {
-    let approver = approver(&caller, &house)?;
-    require_recent_sign_in(&caller, &house)?;
+) -> ApiResult {
+    let approver = approver(&caller, &app)?;
+    require_recent_sign_in(&caller, &app)?;
     let user_code = user_code(&body)?;
-    house.limits.code_guess(address)?;
-    house.devices.approve(&user_code, approver).await?.map_err(|error| refused(error, &house))?;
+    app.limits.code_guess(address)?;
+    app.devices.approve(&user_code, approver).await?.map_err(|error| refused(error, &app))?;
     body::answer(&Done::OK)
 }
 
 /// `POST /api/v1/device/deny`: `{ok: true}`; the computer's polls then say `access_denied`.
 pub async fn deny(
-    State(house): State<House>,
+    State(app): State<App>,
     caller: Caller,
     ClientAddress(address): ClientAddress,
     JsonBody(body): JsonBody<ApproveRequest>,
-) -> Answer {
-    let denier = approver(&caller, &house)?;
+) -> ApiResult {
+    let denier = approver(&caller, &app)?;
     let user_code = user_code(&body)?;
-    house.limits.code_guess(address)?;
-    house.devices.deny(&user_code, denier).await?.map_err(|error| refused(error, &house))?;
+    app.limits.code_guess(address)?;
+    app.devices.deny(&user_code, denier).await?.map_err(|error| refused(error, &app))?;
     body::answer(&Done::OK)
 }
 
 /// `POST /api/v1/device/token`: 200 once a person approved; no access token is issued.
-pub async fn token(State(house): State<House>, JsonBody(body): JsonBody<DeviceTokenRequest>) -> Answer {
+pub async fn token(State(app): State<App>, JsonBody(body): JsonBody<DeviceTokenRequest>) -> ApiResult {
     if body.grant_type != DEVICE_GRANT {
         return Err(ApiError::invalid("grant_type", format!("must be {DEVICE_GRANT}")));
     }
     if body.device_code.expose().is_empty() {
         return Err(ApiError::invalid("device_code", "must not be empty"));
     }
-    match house.devices.poll(&body.device_code).await? {
+    match app.devices.poll(&body.device_code).await? {
         Poll::Claimed(account) => {
             body::answer(&DeviceTokenResult { user_account_id: account, status: "claimed".to_owned() })
         }
@@ -96,13 +96,13 @@ pub async fn token(State(house): State<House>, JsonBody(body): JsonBody<DeviceTo
     }
 }
 
-fn approver(caller: &Caller, house: &House) -> Result<Approver, ApiError> {
+fn approver(caller: &Caller, app: &App) -> Result<Approver, ApiError> {
     match caller {
         Caller::Session { person, .. } => Ok(Approver { person: *person, via: ConfirmedVia::Session }),
-        Caller::Account { person, agent, .. } if !house.settings.devices.require_session => {
+        Caller::Account { person, agent, .. } if !app.settings.devices.require_session => {
             Ok(Approver { person: *person, via: ConfirmedVia::Agent(*agent) })
         }
-        _ => Err(unauthorized(Code::Unauthorized, true, house)),
+        _ => Err(unauthorized(Code::Unauthorized, true, app)),
     }
 }
 
@@ -114,7 +114,7 @@ fn user_code(body: &ApproveRequest) -> Result<UserCode, ApiError> {
     body.user_code.parse().map_err(|_| Code::CodeConsumed.into())
 }
 
-fn refused(error: AnswerError, house: &House) -> ApiError {
+fn refused(error: AnswerError, app: &App) -> ApiError {
     let code = match error {
         AnswerError::CodeConsumed => Code::CodeConsumed,
         AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
@@ -123,7 +123,7 @@ fn refused(error: AnswerError, house: &House) -> ApiError {
             return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(CLAIMED_BY_ANOTHER));
         }
         AnswerError::NotTheFirst => {
-            return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(not_the_first(house)));
+            return ApiError::new(Code::CuidAlreadyClaimed).with("details", json!(not_the_first(app)));
         }
         AnswerError::PersonBoundToOtherAccount => Code::PersonBoundToOtherAccount,
         AnswerError::AccountRequired => Code::AccountRequired,
@@ -136,12 +136,12 @@ const CLAIMED_BY_ANOTHER: &str = "The identity of this computer belongs to anoth
     identity of your own, or let that person approve it.";
 
 /// Error message for a computer whose identity belongs to no account and that may not claim it, with the remedy.
-fn not_the_first(house: &House) -> String {
+fn not_the_first(app: &App) -> String {
     format!(
         "Another computer registered under the identity of this computer before it, and neither is attached to an account. Anybody who \
         knows an identity can register under it, so only its first computer can bring it to an account. Attach that computer first; \
         then this one can be approved. Or ask the operator, who can attach it with `attache admin machine attach`. A first computer \
         that was never attached is removed after {} without a request, and the identity is free then.",
-        humantime_serde::re::humantime::format_duration(house.settings.janitor.purge.unattached_kept)
+        humantime_serde::re::humantime::format_duration(app.settings.janitor.purge.unattached_kept)
     )
 }

@@ -13,16 +13,16 @@ pub use self::oauth::{
     METADATA, Resources, authorization_server, knowledge_resource, knowledge_resource_at, protected_resource,
     protected_resource_at,
 };
-use super::error::Answer;
-use crate::house::House;
+use super::error::ApiResult;
+use crate::app::App;
 
 /// `GET /`: a browser is led to its person's account; everybody else is told what this is and where to go.
-pub async fn welcome(State(house): State<House>, headers: HeaderMap) -> Response {
+pub async fn welcome(State(app): State<App>, headers: HeaderMap) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     if accepts.contains("text/html") {
-        return Redirect::to(&format!("{}/account", house.root_path())).into_response();
+        return Redirect::to(&format!("{}/account", app.root_path())).into_response();
     }
-    let url = &house.base_url;
+    let url = &app.base_url;
     let text = format!(
         "attache is running.\n\n\
         Agents, begin here:        {url}/llms.txt\n\
@@ -43,7 +43,7 @@ pub async fn welcome(State(house): State<House>, headers: HeaderMap) -> Response
 
 /// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before it signs, so a copy that
 /// is an hour old still verifies everything.
-pub async fn jwks(State(house): State<House>) -> Answer {
-    let keys = house.claims.keyring().current();
+pub async fn jwks(State(app): State<App>) -> ApiResult {
+    let keys = app.claims.keyring().current();
     Ok(([(CACHE_CONTROL, "public, max-age=3600")], axum::Json(keys.jwks())).into_response())
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use actors::{Trouble, Unavailable};
+use actors::{InfraError, Unavailable};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -235,12 +235,12 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<Trouble> for ApiError {
-    fn from(trouble: Trouble) -> Self {
+impl From<InfraError> for ApiError {
+    fn from(trouble: InfraError) -> Self {
         match trouble {
-            Trouble::Store(error) => error.into(),
-            Trouble::Unavailable(refusal) => refusal.into(),
-            Trouble::Internal(detail) => {
+            InfraError::Store(error) => error.into(),
+            InfraError::Unavailable(refusal) => refusal.into(),
+            InfraError::Internal(detail) => {
                 tracing::error!(error = detail, "a request could not be answered");
                 Self::unavailable("internal", Duration::from_secs(5))
             }
@@ -294,7 +294,7 @@ fn shortened(mut text: String, chars_max: usize) -> String {
 }
 
 /// What a handler gives.
-pub type Answer<T = Response> = Result<T, ApiError>;
+pub type ApiResult<T = Response> = Result<T, ApiError>;
 
 #[cfg(test)]
 mod tests {

@@ -21,27 +21,27 @@ use axum::response::Response;
 use tower::ServiceExt;
 
 use super::connection::{Connection, Peer};
-use super::layers::{self, Passage};
+use super::layers::{self, RequestContext};
 use super::{Accepts, Route};
-use crate::house::House;
+use crate::app::App;
 use crate::telemetry::RouteCounts;
 
 /// The future of a handler of axum.
 pub type Handled = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// A function that axum takes as a handler.
-pub trait Endpoint<T>: Handler<T, House, Future = Handled> {}
+pub trait Endpoint<T>: Handler<T, App, Future = Handled> {}
 
-impl<T, H: Handler<T, House, Future = Handled>> Endpoint<T> for H {}
+impl<T, H: Handler<T, App, Future = Handled>> Endpoint<T> for H {}
 
 /// A handler that is called without a router.
 #[derive(Clone)]
-pub struct Direct(Arc<dyn Fn(Request, House) -> Handled + Send + Sync>);
+pub struct Direct(Arc<dyn Fn(Request, App) -> Handled + Send + Sync>);
 
 impl Direct {
     /// To this function.
     pub fn to<T: 'static>(handler: impl Endpoint<T>) -> Self {
-        Self(Arc::new(move |request, house| handler.clone().call(request, house)))
+        Self(Arc::new(move |request, app| handler.clone().call(request, app)))
     }
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for Direct {
 pub struct Front(Arc<Shared>);
 
 struct Shared {
-    house: House,
+    app: App,
     /// Rows without parameters, by their path.
     rows: HashMap<&'static str, Vec<Row>>,
     router: Router,
@@ -71,23 +71,23 @@ struct Row {
 
 impl Front {
     /// Serves this table, and `others` beside it.
-    pub(super) fn new(house: House, table: Vec<Route>, others: Router<House>) -> Self {
+    pub(super) fn new(app: App, table: Vec<Route>, others: Router<App>) -> Self {
         let mut rows: HashMap<_, Vec<_>> = HashMap::new();
         let mut router = others;
         for Route { method, path, accepts, handler, direct } in table {
             if !path.contains('{') {
-                let row = Row { method, accepts, direct, counts: house.requests.of(path) };
+                let row = Row { method, accepts, direct, counts: app.requests.of(path) };
                 rows.entry(path).or_default().push(row);
             }
             // Each method of a path is a route of its own, with credentials of its own.
             router = router.route(path, handler.layer(axum::Extension(accepts)));
         }
-        Self(Arc::new(Shared { router: layers::around(router, house.clone()), house, rows }))
+        Self(Arc::new(Shared { router: layers::around(router, app.clone()), app, rows }))
     }
 
     /// Answers a request that came on this connection.
     pub async fn answer(self, mut request: Request, connection: Arc<Connection>) -> Response {
-        let Shared { house, router, .. } = &*self.0;
+        let Shared { app, router, .. } = &*self.0;
         request.extensions_mut().insert(Peer(connection));
         let Some(row) = self.0.row(&request) else {
             return router.clone().oneshot(request).await.unwrap_or_else(|never: Infallible| match never {});
@@ -95,10 +95,10 @@ impl Front {
         if row.accepts != Accepts::NONE {
             request.extensions_mut().insert(row.accepts);
         }
-        let passage = Passage::begin(&request, Arc::clone(&row.counts), house);
+        let passage = RequestContext::begin(&request, Arc::clone(&row.counts), app);
         // A handler does nothing before it is polled.
-        let handled = (row.direct.0)(request, house.clone());
-        passage.through(handled, house).await
+        let handled = (row.direct.0)(request, app.clone());
+        passage.through(handled, app).await
     }
 }
 

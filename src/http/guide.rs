@@ -17,8 +17,8 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::document::Document;
+use crate::app::App;
 use crate::config::Settings;
-use crate::house::House;
 
 /// The guides, rendered.
 #[derive(Debug)]
@@ -57,18 +57,18 @@ fn written(template: &impl Template) -> askama::Result<String> {
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// `GET /llms.txt`
-pub async fn short(State(house): State<House>, headers: HeaderMap) -> Response {
-    house.guides.short_document.answer(&headers)
+pub async fn short(State(app): State<App>, headers: HeaderMap) -> Response {
+    app.guides.short_document.answer(&headers)
 }
 
 /// `GET /llms-full.txt`
-pub async fn full(State(house): State<House>, headers: HeaderMap) -> Response {
-    house.guides.full.answer(&headers)
+pub async fn full(State(app): State<App>, headers: HeaderMap) -> Response {
+    app.guides.full.answer(&headers)
 }
 
 /// `GET /auth.md`
-pub async fn auth(State(house): State<House>, headers: HeaderMap) -> Response {
-    house.guides.auth.answer(&headers)
+pub async fn auth(State(app): State<App>, headers: HeaderMap) -> Response {
+    app.guides.auth.answer(&headers)
 }
 
 #[derive(Debug, Template)]

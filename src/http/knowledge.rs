@@ -1,6 +1,6 @@
 //! The knowledge API (`docs/protocol/knowledge.md` and `docs/decisions/0035-api-keys.md` and `docs/decisions/0036-spaces.md`).
 //!
-//! Every request has a key, `Authorization: Bearer ak_…`. What the key may do and where is [`Reader`]'s to say, for keys and for people
+//! Every request has a key, `Authorization: Bearer ak_…`. What the key may do and where is [`KnowledgeAccess`]'s to say, for keys and for people
 //! on their pages alike.
 
 pub mod batch;
@@ -25,16 +25,16 @@ use self::error::KnowledgeError;
 use super::auth::{Caller, Challenge};
 use super::body;
 use super::error::{ApiError, Code};
-use crate::house::House;
-use crate::knowledge::Reader;
+use crate::app::App;
+use crate::knowledge::KnowledgeAccess;
 use crate::knowledge::credential::Credential;
 
 /// Whoever presented a good key with the scope `S`. It is asked for before anything of the body is read.
 #[derive(Debug)]
-pub struct Key<S>(pub Reader, PhantomData<S>);
+pub struct KnowledgeKey<S>(pub KnowledgeAccess, PhantomData<S>);
 
 /// A scope, as the type of a handler's argument says it.
-pub trait Scope {
+pub trait KeyScope {
     /// The scope.
     const SCOPE: ApiKeyScope;
 }
@@ -51,31 +51,31 @@ pub struct ToWrite;
 #[derive(Debug)]
 pub struct ToSet;
 
-impl Scope for ToSearch {
+impl KeyScope for ToSearch {
     const SCOPE: ApiKeyScope = ApiKeyScope::Search;
 }
 
-impl Scope for ToWrite {
+impl KeyScope for ToWrite {
     const SCOPE: ApiKeyScope = ApiKeyScope::Write;
 }
 
-impl Scope for ToSet {
+impl KeyScope for ToSet {
     const SCOPE: ApiKeyScope = ApiKeyScope::Settings;
 }
 
-impl<S: Scope> FromRequestParts<House> for Key<S> {
+impl<S: KeyScope> FromRequestParts<App> for KnowledgeKey<S> {
     type Rejection = KnowledgeError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, KnowledgeError> {
-        let Caller::Key(key) = Caller::from_request_parts(parts, house).await? else {
-            return Err(Challenge::for_key(house).to(Code::Unauthorized).into());
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, KnowledgeError> {
+        let Caller::Key(key) = Caller::from_request_parts(parts, app).await? else {
+            return Err(Challenge::for_key(app).to(Code::Unauthorized).into());
         };
         if !key.scopes.contains(&S::SCOPE) {
             return Err(ApiError::new(Code::InsufficientScope).with("scope", S::SCOPE.as_str().into()).into());
         }
         let credential = Credential::Key(key.id, key.account.clone());
         let may_publish = key.spaces.is_none() || key.scopes.contains(&ApiKeyScope::Settings);
-        Ok(Self(Reader { account: key.account, within: key.spaces, may_publish, credential }, PhantomData))
+        Ok(Self(KnowledgeAccess { account: key.account, within: key.spaces, may_publish, credential }, PhantomData))
     }
 }
 
@@ -83,13 +83,13 @@ impl<S: Scope> FromRequestParts<House> for Key<S> {
 #[derive(Debug)]
 pub struct Json<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<House> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = KnowledgeError;
 
-    async fn from_request(request: Request, house: &House) -> Result<Self, KnowledgeError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, KnowledgeError> {
         says_json(&request)?;
         let (parts, body) = request.into_parts();
-        parse(&body::read(&parts, body, house).await?).map(Self)
+        parse(&body::read(&parts, body, app).await?).map(Self)
     }
 }
 

@@ -23,7 +23,7 @@ use super::connection::Peer;
 use super::error::{ApiError, Code};
 use super::head;
 use super::knowledge::error::KnowledgeError;
-use crate::house::House;
+use crate::app::App;
 use crate::telemetry::RouteCounts;
 use crate::telemetry::lines::{RequestId, RequestLine, UNMATCHED, with_request, within};
 
@@ -33,27 +33,27 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ONE_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Puts the layers around the routes.
-pub fn around(routes: Router<House>, house: House) -> Router {
+pub fn around(routes: Router<App>, app: App) -> Router {
     routes
         .fallback(async |uri: Uri| refused(Surface::of(&uri), Code::NotFound.into()))
         .method_not_allowed_fallback(async |uri: Uri| refused(Surface::of(&uri), Code::MethodNotAllowed.into()))
-        .layer(layer(house.clone()))
-        .with_state(house)
+        .layer(layer(app.clone()))
+        .with_state(app)
 }
 
 /// The layer as a service of its own: the general form for functions (`axum::middleware::from_fn`) clones and boxes what is inside once more for
 /// each request.
-fn layer<S>(house: House) -> impl Layer<S, Service = Outermost<S>> + Clone {
-    layer_fn(move |inner| Outermost { house: house.clone(), inner })
+fn layer<S>(app: App) -> impl Layer<S, Service = RequestLayer<S>> + Clone {
+    layer_fn(move |inner| RequestLayer { app: app.clone(), inner })
 }
 
 #[derive(Clone)]
-struct Outermost<S> {
-    house: House,
+struct RequestLayer<S> {
+    app: App,
     inner: S,
 }
 
-impl<S> Service<Request> for Outermost<S>
+impl<S> Service<Request> for RequestLayer<S>
 where
     S: Service<Request, Response = Response, Error = Infallible>,
     S::Future: Send + 'static,
@@ -67,21 +67,21 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let house = self.house.clone();
+        let app = self.app.clone();
         let route = request.extensions().get::<MatchedPath>();
-        let counts = house.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
-        let passage = Passage::begin(&request, counts, &house);
+        let counts = app.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
+        let passage = RequestContext::begin(&request, counts, &app);
         // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
         let handled = self.inner.call(request);
         Box::pin(async move {
             let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
-            Ok(passage.through(handled, &house).await)
+            Ok(passage.through(handled, &app).await)
         })
     }
 }
 
 /// One request on its way through the layers.
-pub(super) struct Passage {
+pub(super) struct RequestContext {
     begun: Instant,
     line: RequestLine,
     surface: Surface,
@@ -90,12 +90,12 @@ pub(super) struct Passage {
     has_body: bool,
 }
 
-impl Passage {
+impl RequestContext {
     /// Of this request, whose route is that of `counts`.
-    pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, house: &House) -> Self {
+    pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, app: &App) -> Self {
         Self {
             begun: Instant::now(),
-            line: RequestLine { id: request_id(request, house), method: request.method().clone(), route: counts },
+            line: RequestLine { id: request_id(request, app), method: request.method().clone(), route: counts },
             surface: Surface::of(request.uri()),
             peer: Peer::of(request),
             judged: head::judge(request),
@@ -104,14 +104,14 @@ impl Passage {
     }
 
     /// Runs the handler, unless the request is refused before.
-    pub(super) async fn through(self, handled: impl Future<Output = Response>, house: &House) -> Response {
+    pub(super) async fn through(self, handled: impl Future<Output = Response>, app: &App) -> Response {
         let Self { begun, line, surface, peer: Peer(connection), judged, has_body } = self;
         let gated = async {
             if let Err(error) = judged {
                 return refused(surface, error);
             }
             // A handler that awaits the request's body releases the place and takes it again.
-            let Some(_place) = connection.enter(&house.gate) else {
+            let Some(_place) = connection.enter(&app.gate) else {
                 return refused(surface, ApiError::unavailable("overloaded", Duration::from_secs(1)));
             };
             handled.await
@@ -125,7 +125,7 @@ impl Passage {
             // The body of a refused request may be unread.
             connection.set_lingers(has_body && (status.is_client_error() || status.is_server_error()));
             let headers = response.headers_mut();
-            if surface.is_secure(house) {
+            if surface.is_secure(app) {
                 headers.insert(STRICT_TRANSPORT_SECURITY, ONE_YEAR);
             }
             // What the API answers is for its caller alone, unless a handler says otherwise.
@@ -153,10 +153,10 @@ impl Surface {
     }
 
     /// Whether people reach it over https.
-    fn is_secure(self, house: &House) -> bool {
+    fn is_secure(self, app: &App) -> bool {
         let url = match self {
-            Self::Main => &house.base_url,
-            Self::Knowledge => &house.rag_url,
+            Self::Main => &app.base_url,
+            Self::Knowledge => &app.rag_url,
         };
         url.starts_with("https://")
     }
@@ -171,7 +171,7 @@ fn refused(surface: Surface, error: ApiError) -> Response {
 }
 
 /// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
-fn request_id(request: &Request, house: &House) -> RequestId {
+fn request_id(request: &Request, app: &App) -> RequestId {
     let sent = request.headers().get(REQUEST_ID).and_then(|id| RequestId::sent(id.as_bytes()));
-    sent.unwrap_or_else(|| RequestId::made(house.chance.uuid_v7(house.clock.now())))
+    sent.unwrap_or_else(|| RequestId::made(app.rng.uuid_v7(app.clock.now())))
 }

@@ -12,29 +12,29 @@ use wire::device::{MachineRequest, MachineResult};
 use super::auth::{Authorization, Caller, unauthorized};
 use super::body::{self, JsonBody};
 use super::client::ClientAddress;
-use super::error::{Answer, ApiError, Code};
+use super::error::{ApiError, ApiResult, Code};
+use crate::app::App;
 use crate::config::MachineRegistration;
-use crate::house::House;
 use crate::http::named::Named;
 
 /// `POST /api/v1/machines`: 201 `{machine_uuid, user_cuid, machine_secret, first_seen_at}`; the secret is shown this once.
 pub async fn register(
-    State(house): State<House>,
+    State(app): State<App>,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     JsonBody(body): JsonBody<MachineRequest>,
-) -> Answer {
+) -> ApiResult {
     /// Characters of a computer's name.
     const NAME_MAX: usize = 100;
-    may_register(&headers, &house)?;
+    may_register(&headers, &app)?;
     let MachineRequest { user_cuid, machine_uuid, name } = body;
     let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     if name.as_ref().is_some_and(|name| name.chars().count() > NAME_MAX) {
         return Err(ApiError::invalid("name", format!("must not be longer than {NAME_MAX} characters")));
     }
-    house.limits.registration(address)?;
-    let secret = Secret::mint(SecretKind::Machine, &house.chance);
-    let (store, now, hash, cuid) = (house.store.clone(), house.clock.now(), secret.hash(), user_cuid.clone());
+    app.limits.registration(address)?;
+    let secret = Secret::mint(SecretKind::Machine, &app.rng);
+    let (store, now, hash, cuid) = (app.store.clone(), app.clock.now(), secret.hash(), user_cuid.clone());
     let registered = actors::detached(async move {
         let new = NewMachine { machine_uuid, user_cuid: &cuid, name: name.as_deref(), secret: hash };
         store.machine_register(&new, now).await
@@ -48,8 +48,8 @@ pub async fn register(
     }
 }
 
-fn may_register(headers: &HeaderMap, house: &House) -> Result<(), ApiError> {
-    match house.settings.machines.registration {
+fn may_register(headers: &HeaderMap, app: &App) -> Result<(), ApiError> {
+    match app.settings.machines.registration {
         MachineRegistration::Open => Ok(()),
         MachineRegistration::Off => Err(Code::RegistrationClosed.into()),
         MachineRegistration::Key => {
@@ -57,19 +57,19 @@ fn may_register(headers: &HeaderMap, house: &House) -> Result<(), ApiError> {
                 Authorization::Bearer(token) => Some(token),
                 _ => None,
             };
-            let wanted = house.settings.machines.enrolment_key.as_deref().map(|key| Secret::presented(key).hash());
+            let wanted = app.settings.machines.enrolment_key.as_deref().map(|key| Secret::presented(key).hash());
             // Hashes of what is compared tell nothing by their timing.
             let right = presented.as_ref().map(Secret::hash) == wanted && wanted.is_some();
-            if right { Ok(()) } else { Err(unauthorized(Code::Unauthorized, presented.is_some(), house)) }
+            if right { Ok(()) } else { Err(unauthorized(Code::Unauthorized, presented.is_some(), app)) }
         }
     }
 }
 
 /// `DELETE /api/v1/machines/{machine_uuid}`: detaches a computer of the caller's account and kills its secret.
-pub async fn detach(State(house): State<House>, caller: Caller, Named(machine_uuid): Named) -> Answer {
+pub async fn detach(State(app): State<App>, caller: Caller, Named(machine_uuid): Named) -> ApiResult {
     let owner = caller.require_account()?.clone();
     let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| Code::NotFound)?;
-    let store = house.store.clone();
+    let store = app.store.clone();
     if actors::detached(async move { store.machine_detach(machine_uuid, &owner).await }).await?? {
         body::answer(&Done::OK)
     } else {

@@ -28,8 +28,8 @@ use utoipa::ToSchema;
 use self::operation::Operation;
 use super::document::Document;
 use super::{Accepts, KNOWLEDGE_PREFIX, Route, knowledge_routes, routes};
+use crate::app::{App, Urls};
 use crate::config::Settings;
-use crate::house::{House, Urls};
 use crate::web::docs::Reference;
 
 /// The description, as programs and people read it.
@@ -57,8 +57,8 @@ impl Description {
 }
 
 /// `GET /openapi.json`
-pub async fn show(State(house): State<House>, headers: HeaderMap) -> Response {
-    house.description.served.answer(&headers)
+pub async fn show(State(app): State<App>, headers: HeaderMap) -> Response {
+    app.description.served.answer(&headers)
 }
 
 /// What each operation is for; the routes that have none are no part of the API.

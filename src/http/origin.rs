@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 
 use super::head;
-use crate::house::House;
+use crate::app::App;
 
 /// The value of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +50,13 @@ impl<'h> Source<'h> {
 }
 
 /// Whether a request with a cookie may change something by JSON. Requests that change nothing always may.
-pub fn allows_json(parts: &Parts, house: &House) -> bool {
+pub fn allows_json(parts: &Parts, app: &App) -> bool {
     if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return true;
     }
     let Source { site, origin } = Source::of(&parts.headers);
     let is_ours = matches!(site, Said::Nothing | Said::Once("same-origin" | "none"))
-        && (origin == Said::Nothing || origin == Said::Once(house.origin()));
+        && (origin == Said::Nothing || origin == Said::Once(app.origin()));
     // A form of a foreign page can send three content types without asking first, and this is none of them.
     let is_json = match Said::of(&parts.headers, CONTENT_TYPE) {
         Said::Once(kind) => kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json"),
@@ -67,15 +67,14 @@ pub fn allows_json(parts: &Parts, house: &House) -> bool {
 }
 
 /// Whether a form was sent by a page of ours.
-pub fn allows_form(parts: &Parts, house: &House) -> bool {
+pub fn allows_form(parts: &Parts, app: &App) -> bool {
     let Source { site, origin } = Source::of(&parts.headers);
     let site_fits = matches!(site, Said::Nothing | Said::Once("same-origin"));
     let origin_fits = match origin {
         Said::Nothing => true,
         Said::Once(origin) => {
             let host = Said::of(&parts.headers, HOST);
-            origin == house.origin()
-                || (house.settings.http.base_url.is_none() && is_where_it_was_sent(origin, host, house))
+            origin == app.origin() || (app.settings.http.base_url.is_none() && is_where_it_was_sent(origin, host, app))
         }
         Said::Unclear => false,
     };
@@ -84,18 +83,18 @@ pub fn allows_form(parts: &Parts, house: &House) -> bool {
 
 /// Without a base URL the server is reachable under several host names, and the browser sends the one it used. A foreign name may resolve
 /// to this server too (DNS rebinding). On loopback the own names are known; elsewhere only `http.base_url` distinguishes them.
-fn is_where_it_was_sent(origin: &str, host: Said<'_>, house: &House) -> bool {
+fn is_where_it_was_sent(origin: &str, host: Said<'_>, app: &App) -> bool {
     let Said::Once(host) = host else { return false };
     let is_known =
-        !house.settings.http.bind.ip().to_canonical().is_loopback() || head::is_loopback(head::without_port(host));
+        !app.settings.http.bind.ip().to_canonical().is_loopback() || head::is_loopback(head::without_port(host));
     is_known && origin.strip_prefix("http://") == Some(host)
 }
 
 /// Whether a request that only programs make comes from none but ours. A foreign page could otherwise make a browser on this network ask
 /// for it (DNS rebinding).
-pub fn allows_program(headers: &HeaderMap, house: &House) -> bool {
+pub fn allows_program(headers: &HeaderMap, app: &App) -> bool {
     let origin = Said::of(headers, ORIGIN);
-    origin == Said::Nothing || origin == Said::Once(house.origin())
+    origin == Said::Nothing || origin == Said::Once(app.origin())
 }
 
 /// Whether a link that looks up a code was followed from a page of this server, or opened directly. Browsers send this over https and on

@@ -5,16 +5,16 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::house::House;
+use crate::app::App;
 
 /// The parameters of the API's URLs. Unknown ones are ignored; what does not fit, and what is sent twice, is 400 `invalid_request`.
 #[derive(Debug)]
 pub struct ApiQuery<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<House> for ApiQuery<T> {
+impl<T: DeserializeOwned> FromRequestParts<App> for ApiQuery<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _house: &House) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _house: &App) -> Result<Self, ApiError> {
         read(parts).map(Self).map_err(|error| ApiError::invalid("", format!("the query cannot be read: {error}")))
     }
 }

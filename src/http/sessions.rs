@@ -7,21 +7,21 @@ use wire::account::{Session, Sessions};
 
 use super::auth::{Caller, unauthorized};
 use super::body;
-use super::error::{Answer, ApiError, Code};
-use crate::house::House;
+use super::error::{ApiError, ApiResult, Code};
+use crate::app::App;
 use crate::http::named::Named;
 
 /// Sessions that are listed; a person with more has other worries.
 const ROWS_MAX: usize = 100;
 
 /// `GET /api/v1/sessions`: `{sessions: [{id, created_at, expires_at, via, address, user_agent, current}]}`, newest first.
-pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
-    let person = person(&caller, &house)?;
+pub async fn list(State(app): State<App>, caller: Caller) -> ApiResult {
+    let person = person(&caller, &app)?;
     let current = match caller {
         Caller::Session { session, .. } => Some(session),
         _ => None,
     };
-    let sessions = house.store.sessions_of_person(person, house.clock.now(), ROWS_MAX).await?;
+    let sessions = app.store.sessions_of_person(person, app.clock.now(), ROWS_MAX).await?;
     let session = |session: store::session::Session| Session {
         id: session.id,
         created_at: session.created_at,
@@ -35,11 +35,11 @@ pub async fn list(State(house): State<House>, caller: Caller) -> Answer {
 }
 
 /// `DELETE /api/v1/sessions/{id}`: signs one of the caller's browsers out.
-pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named) -> Answer {
-    let person = person(&caller, &house)?;
+pub async fn revoke(State(app): State<App>, caller: Caller, Named(id): Named) -> ApiResult {
+    let person = person(&caller, &app)?;
     // A foreign session and one that never was look the same.
     let id: SessionId = id.parse().map_err(|_| Code::NotFound)?;
-    let (store, now) = (house.store.clone(), house.clock.now());
+    let (store, now) = (app.store.clone(), app.clock.now());
     if actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await?? {
         body::answer(&Done::OK)
     } else {
@@ -47,9 +47,9 @@ pub async fn revoke(State(house): State<House>, caller: Caller, Named(id): Named
     }
 }
 
-fn person(caller: &Caller, house: &House) -> Result<PersonId, ApiError> {
+fn person(caller: &Caller, app: &App) -> Result<PersonId, ApiError> {
     match caller {
         Caller::Session { person, .. } | Caller::Account { person, .. } => Ok(*person),
-        _ => Err(unauthorized(Code::Unauthorized, true, house)),
+        _ => Err(unauthorized(Code::Unauthorized, true, app)),
     }
 }

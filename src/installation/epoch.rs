@@ -10,18 +10,18 @@ use domain::checkpoint::epoch_origin;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::epoch::EpochBegan;
 use domain::ids::InstallationId;
-use statistics::contract::{Scope, Submission};
+use statistics::contract::{RecordScope, Submission};
 use statistics::log::{Append, AppendOutcome, Log};
 use store::{Pool, Store};
 
-use super::{Facts, Found, Ground, SCHEMA, is_lone_log, log_pool, log_pool_if_there};
-use crate::house::BuildError;
+use super::{Facts, Found, SCHEMA, StartContext, is_lone_log, log_pool, log_pool_if_there};
+use crate::app::BuildError;
 
 /// Bytes of the record at most.
 const RECORD_BYTES_MAX: usize = 65_536;
 
 /// Begins the epoch.
-pub(super) async fn begin(ground: &Ground<'_>, id: InstallationId) -> Result<(Store, Log), BuildError> {
+pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), BuildError> {
     let now = ground.clock.now();
     let origin = epoch_origin(&ground.settings.log.origin, now);
     let are_facts_lost = is_lone_log(ground.settings);
@@ -61,7 +61,12 @@ pub(super) async fn begin(ground: &Ground<'_>, id: InstallationId) -> Result<(St
 }
 
 /// The log in a pool if it belongs to these facts and its tree can grow. Any other is set aside.
-async fn own_log(ground: &Ground<'_>, pool: Pool, facts: &Facts, origin: &str) -> Result<Option<Log>, BuildError> {
+async fn own_log(
+    ground: &StartContext<'_>,
+    pool: Pool,
+    facts: &Facts,
+    origin: &str,
+) -> Result<Option<Log>, BuildError> {
     let log = ground.log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
     if facts.own(owner, &log).await?.is_ok() && log.is_intact().await? {
@@ -84,18 +89,18 @@ async fn set_aside(pool: Pool, origin: &str) -> Result<(), BuildError> {
 }
 
 /// Appends the record. The chain of the installation has a beginning for each epoch.
-async fn record(ground: &Ground<'_>, log: &Log, began: &EpochBegan) -> Result<(), BuildError> {
-    let (now, chance) = (ground.clock.now(), ground.chance);
+async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Result<(), BuildError> {
+    let (now, rng) = (ground.clock.now(), ground.rng);
     let failed = |why: &str| BuildError::Epoch(why.to_owned());
-    let identity = chance.cuid2().parse().map_err(|_| failed("no identity could be drawn"))?;
+    let identity = rng.cuid2().parse().map_err(|_| failed("no identity could be drawn"))?;
     let mut position = Position::genesis(0);
     // The second attempt uses the chain position from the first refusal.
     for _ in 0..2 {
-        let written = began.event(chance.uuid_v7(now).into(), &identity, &position, now);
+        let written = began.event(rng.uuid_v7(now).into(), &identity, &position, now);
         let sealed = Sealed::open(&written.body, RECORD_BYTES_MAX, &AgentKinds::new([]))
             .map_err(|_| failed("the record is larger than an event may be"))?;
-        let submission = Submission::new(written.body.into(), sealed, Scope::default());
-        let append = Append::new(submission, chance.uuid_v7(now).into(), now);
+        let submission = Submission::new(written.body.into(), sealed, RecordScope::default());
+        let append = Append::new(submission, rng.uuid_v7(now).into(), now);
         match log.append(&[append]).await?.pop() {
             Some(AppendOutcome::Receipt(_)) => return Ok(()),
             Some(AppendOutcome::Refused { refusal, .. }) => {

@@ -69,14 +69,14 @@ pub enum Mismatch {
      - restore both databases from one backup: `attache backup restore` (PostgreSQL: pg_restore)\n  \
      - `attache serve --new-log` begins a new epoch of the log, whose checkpoints have a new origin. {loss}"
 )]
-pub struct Refusal {
+pub struct StartRefusal {
     mismatch: Mismatch,
     facts: String,
     log: String,
     loss: &'static str,
 }
 
-impl Refusal {
+impl StartRefusal {
     /// The refusal of the databases that the settings name.
     pub fn of(settings: &Settings, mismatch: Mismatch) -> Self {
         let (facts, log) = places(settings);

@@ -9,7 +9,7 @@ use domain::secret::SecretHash;
 use futures_util::stream::{self, Stream, StreamExt};
 use store::StoreError;
 
-use crate::house::House;
+use crate::app::App;
 
 /// A credential that was presented.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Credential {
 
 impl Credential {
     /// Whether it would still be accepted.
-    pub async fn is_good(&self, house: &House) -> Result<bool, StoreError> {
-        let (store, now) = (&house.store, house.clock.now());
+    pub async fn is_good(&self, app: &App) -> Result<bool, StoreError> {
+        let (store, now) = (&app.store, app.clock.now());
         Ok(match self {
             Self::Key(id, account) => store.api_key_of_account(*id, account).await?.is_some_and(|key| key.is_good(now)),
             Self::Session(token) => store.session_by_hash(token, now).await?.is_some(),
@@ -35,18 +35,18 @@ impl Credential {
 const CHECK_EVERY_MAX: Duration = Duration::from_secs(15);
 
 /// How often the credential of a response is checked: with every heartbeat.
-pub fn check_every(house: &House) -> Duration {
-    house.settings.knowledge.batch.heartbeat.min(CHECK_EVERY_MAX)
+pub fn check_every(app: &App) -> Duration {
+    app.settings.knowledge.batch.heartbeat.min(CHECK_EVERY_MAX)
 }
 
 /// Returns the pieces while the credential is valid; if it is revoked or expires, `last` and the end.
 pub fn while_good<T: Send + 'static>(
-    house: House,
+    app: App,
     credential: Credential,
     pieces: impl Stream<Item = T> + Send + 'static,
     last: T,
 ) -> impl Stream<Item = T> + Send {
-    let revoked: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(revoked(house, credential));
+    let revoked: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(revoked(app, credential));
     let state = (Box::pin(pieces), revoked, Some(last));
     stream::unfold(state, |(mut pieces, mut revoked, mut last)| async move {
         // Without a last piece there was the end.
@@ -61,10 +61,10 @@ pub fn while_good<T: Send + 'static>(
 }
 
 /// Returns when the credential is no longer valid. A store error revokes nothing: the check is repeated.
-async fn revoked(house: House, credential: Credential) {
+async fn revoked(app: App, credential: Credential) {
     loop {
-        tokio::time::sleep(check_every(&house)).await;
-        match credential.is_good(&house).await {
+        tokio::time::sleep(check_every(&app)).await;
+        match credential.is_good(&app).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {

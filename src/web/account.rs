@@ -20,8 +20,8 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use domain::ids::UserAccountId;
 
-use super::{Frame, SignedIn, Trouble, page};
-use crate::house::House;
+use super::{PageError, PageLayout, SignedIn, page};
+use crate::app::App;
 use crate::http::account::{AGENTS_MAX, COMPUTERS_MAX};
 
 /// A signed-in person with an account; whoever has none is told how to get one.
@@ -36,18 +36,18 @@ pub struct Owner {
 #[derive(Template)]
 #[template(path = "account/none.html")]
 struct NoAccountPage {
-    frame: Frame,
+    frame: PageLayout,
 }
 
-impl FromRequestParts<House> for Owner {
-    type Rejection = Trouble;
+impl FromRequestParts<App> for Owner {
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
-        let visitor = SignedIn::from_request_parts(parts, house).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
+        let visitor = SignedIn::from_request_parts(parts, app).await?;
         if let Some(account) = visitor.account.clone() {
             return Ok(Self { visitor, account });
         }
-        let frame = Frame::new(house, Some(&visitor));
-        Err(Trouble::drawn(page(StatusCode::FORBIDDEN, &NoAccountPage { frame })))
+        let frame = PageLayout::new(app, Some(&visitor));
+        Err(PageError::drawn(page(StatusCode::FORBIDDEN, &NoAccountPage { frame })))
     }
 }

@@ -14,8 +14,8 @@ use domain::secret::Secret;
 use serde::Deserialize;
 
 use super::visitor::{quoted, sign_in_again, sign_in_path};
-use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
-use crate::house::House;
+use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, page};
+use crate::app::App;
 use crate::http::client::ClientAddress;
 
 /// `?attempt=…`
@@ -34,9 +34,9 @@ pub struct Confirmation {
 #[derive(Template)]
 #[template(path = "claim.html")]
 struct ClaimPage {
-    frame: Frame,
+    frame: PageLayout,
     attempt: String,
-    look: Look,
+    look: ClaimView,
     /// Error of the submitted code.
     fault: Option<String>,
     /// Whether the visitor signed in recently enough to confirm.
@@ -46,7 +46,7 @@ struct ClaimPage {
 }
 
 /// Where the link leads.
-enum Look {
+enum ClaimView {
     /// A code may be typed.
     Open { requested: Moment, expires: Moment, address: Option<String>, anonymous: bool },
     /// The person who looks has confirmed.
@@ -65,7 +65,7 @@ enum Look {
     NoAccount,
 }
 
-impl Look {
+impl ClaimView {
     fn status(&self) -> StatusCode {
         match self {
             Self::Open { .. } | Self::Confirmed { .. } => StatusCode::OK,
@@ -77,51 +77,51 @@ impl Look {
 }
 
 /// `GET /claim?attempt=…`
-pub async fn show(State(house): State<House>, visitor: SignedIn, PageQuery(link): PageQuery<Link>) -> Answer {
+pub async fn show(State(app): State<App>, visitor: SignedIn, PageQuery(link): PageQuery<Link>) -> PageResult {
     let attempt = link.attempt.unwrap_or_default();
-    let look = look(&house, &visitor, &attempt).await?;
-    Ok(draw(&house, &visitor, attempt, look.status(), look, None))
+    let look = look(&app, &visitor, &attempt).await?;
+    Ok(draw(&app, &visitor, attempt, look.status(), look, None))
 }
 
 /// `POST /claim`
 pub async fn confirm(
-    State(house): State<House>,
+    State(app): State<App>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     PageForm(form): PageForm<Confirmation>,
-) -> Answer {
-    if !house.is_recent_sign_in(visitor.signed_in_at) {
-        return Ok(match look(&house, &visitor, &form.attempt).await? {
-            Look::Open { .. } => sign_in_again(&house, &format!("/claim?attempt={}", quoted(&form.attempt))),
+) -> PageResult {
+    if !app.is_recent_sign_in(visitor.signed_in_at) {
+        return Ok(match look(&app, &visitor, &form.attempt).await? {
+            ClaimView::Open { .. } => sign_in_again(&app, &format!("/claim?attempt={}", quoted(&form.attempt))),
             // Signing in again would not open it.
-            over => draw(&house, &visitor, form.attempt, over.status(), over, None),
+            over => draw(&app, &visitor, form.attempt, over.status(), over, None),
         });
     }
     let again = async |fault: String| {
-        let look = look(&house, &visitor, &form.attempt).await?;
+        let look = look(&app, &visitor, &form.attempt).await?;
         // A burnt or expired link says so itself.
         let (status, fault) = match &look {
-            Look::Open { .. } => (StatusCode::BAD_REQUEST, Some(fault)),
+            ClaimView::Open { .. } => (StatusCode::BAD_REQUEST, Some(fault)),
             over => (over.status(), None),
         };
-        Ok(draw(&house, &visitor, form.attempt.clone(), status, look, fault))
+        Ok(draw(&app, &visitor, form.attempt.clone(), status, look, fault))
     };
     let digits: String = form.user_code.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     let Ok(code) = digits.parse::<UserCode>() else {
         return again("Type the six digits that the agent shows.".into()).await;
     };
     let Some(account) = visitor.account.clone() else { return again(String::new()).await };
-    house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
+    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
     let confirmer =
         Confirmer { person: visitor.person, email: visitor.email.clone(), account, via: ConfirmedVia::Session };
-    let completed = house.claims.complete(&Secret::presented(&form.attempt), code, confirmer).await;
-    match completed.map_err(Trouble::of(&house))? {
+    let completed = app.claims.complete(&Secret::presented(&form.attempt), code, confirmer).await;
+    match completed.map_err(PageError::of(&app))? {
         Ok(()) => {
-            let back = format!("{}/claim?attempt={}", house.root_path(), quoted(&form.attempt));
+            let back = format!("{}/claim?attempt={}", app.root_path(), quoted(&form.attempt));
             Ok(Redirect::to(&back).into_response())
         }
         Err(CompleteError::WrongCode) => {
-            let tries = tries_left(&house, &form.attempt).await?;
+            let tries = tries_left(&app, &form.attempt).await?;
             let left = if tries == 1 { "1 try is".to_owned() } else { format!("{tries} tries are") };
             again(format!("That is not the code. Look at the agent's screen again: {left} left.")).await
         }
@@ -130,48 +130,48 @@ pub async fn confirm(
 }
 
 fn draw(
-    house: &House,
+    app: &App,
     visitor: &SignedIn,
     attempt: String,
     status: StatusCode,
-    look: Look,
+    look: ClaimView,
     fault: Option<String>,
 ) -> Response {
-    let sign_in = sign_in_path(house, &format!("/claim?attempt={}", quoted(&attempt)));
-    let fresh = house.is_recent_sign_in(visitor.signed_in_at);
-    page(status, &ClaimPage { frame: Frame::new(house, Some(visitor)), attempt, look, fault, fresh, sign_in })
+    let sign_in = sign_in_path(app, &format!("/claim?attempt={}", quoted(&attempt)));
+    let fresh = app.is_recent_sign_in(visitor.signed_in_at);
+    page(status, &ClaimPage { frame: PageLayout::new(app, Some(visitor)), attempt, look, fault, fresh, sign_in })
 }
 
-async fn standing(house: &House, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, Trouble> {
-    let store = &house.store;
-    let owner = store.attempt_owner(&Secret::presented(attempt).hash()).await.map_err(Trouble::store(house))?;
+async fn standing(app: &App, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, PageError> {
+    let store = &app.store;
+    let owner = store.attempt_owner(&Secret::presented(attempt).hash()).await.map_err(PageError::store(app))?;
     match owner {
-        Some(owner) => store.registration_by_id(owner).await.map_err(Trouble::store(house)),
+        Some(owner) => store.registration_by_id(owner).await.map_err(PageError::store(app)),
         None => Ok(None),
     }
 }
 
-async fn look(house: &House, visitor: &SignedIn, attempt: &str) -> Result<Look, Trouble> {
-    let now = house.clock.now();
-    let Some((registration, newest)) = standing(house, attempt).await? else { return Ok(Look::Unknown) };
+async fn look(app: &App, visitor: &SignedIn, attempt: &str) -> Result<ClaimView, PageError> {
+    let now = app.clock.now();
+    let Some((registration, newest)) = standing(app, attempt).await? else { return Ok(ClaimView::Unknown) };
     if let Some(claim) = &registration.claim {
         let theirs = claim.person == visitor.person;
-        return Ok(if theirs { Look::Confirmed { at: Moment::new(claim.at, now) } } else { Look::Unknown });
+        return Ok(if theirs { ClaimView::Confirmed { at: Moment::new(claim.at, now) } } else { ClaimView::Unknown });
     }
     let token = Secret::presented(attempt).hash();
-    let Some(newest) = newest.filter(|newest| newest.token == token) else { return Ok(Look::Superseded) };
+    let Some(newest) = newest.filter(|newest| newest.token == token) else { return Ok(ClaimView::Superseded) };
     // Whom a link is for is nobody else's business, so this comes before anything that it says.
     if newest.email.as_ref().is_some_and(|bound| *bound != visitor.email) {
-        return Ok(Look::OtherPerson);
+        return Ok(ClaimView::OtherPerson);
     }
     Ok(match newest.state {
-        AttemptState::Burnt => Look::Burnt,
-        AttemptState::Superseded => Look::Superseded,
-        AttemptState::Live if newest.is_over(now) => Look::Expired,
-        AttemptState::Completed => Look::Unknown,
-        AttemptState::Live if registration.revoked_at.is_some() => Look::Expired,
-        AttemptState::Live if visitor.account.is_none() => Look::NoAccount,
-        AttemptState::Live => Look::Open {
+        AttemptState::Burnt => ClaimView::Burnt,
+        AttemptState::Superseded => ClaimView::Superseded,
+        AttemptState::Live if newest.is_over(now) => ClaimView::Expired,
+        AttemptState::Completed => ClaimView::Unknown,
+        AttemptState::Live if registration.revoked_at.is_some() => ClaimView::Expired,
+        AttemptState::Live if visitor.account.is_none() => ClaimView::NoAccount,
+        AttemptState::Live => ClaimView::Open {
             requested: Moment::new(registration.created_at, now),
             expires: Moment::new(newest.expires_at, now),
             address: registration.ip_address,
@@ -180,7 +180,7 @@ async fn look(house: &House, visitor: &SignedIn, attempt: &str) -> Result<Look, 
     })
 }
 
-async fn tries_left(house: &House, attempt: &str) -> Result<u32, Trouble> {
-    let newest = standing(house, attempt).await?.and_then(|(_, newest)| newest);
+async fn tries_left(app: &App, attempt: &str) -> Result<u32, PageError> {
+    let newest = standing(app, attempt).await?.and_then(|(_, newest)| newest);
     Ok(newest.map_or(0, |newest| WRONG_TRIES_MAX.saturating_sub(newest.wrong_tries)))
 }

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use domain::secret::Secret;
 
-use crate::house::House;
+use crate::app::App;
 
 /// One of our cookies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,33 +58,33 @@ impl Cookie {
         if self == Self::Session { "__Secure-" } else { "__Host-" }
     }
 
-    fn name(self, house: &House) -> String {
-        let prefix = if is_secure(house) { self.prefix() } else { "" };
-        format!("{prefix}{}.{}", house.settings.http.auth_name, self.suffix())
+    fn name(self, app: &App) -> String {
+        let prefix = if is_secure(app) { self.prefix() } else { "" };
+        format!("{prefix}{}.{}", app.settings.http.auth_name, self.suffix())
     }
 
     /// Its value among the cookies of a request; none that comes twice, or was not sealed for this purpose.
-    pub fn read(self, headers: &HeaderMap, house: &House) -> Option<Secret> {
-        let auth_name = &house.settings.http.auth_name;
-        let value = found(headers, self.prefix(), auth_name, self.suffix(), is_secure(house))?;
-        let value = if self == Self::Session { value } else { house.seal.open(self.suffix(), value)? };
+    pub fn read(self, headers: &HeaderMap, app: &App) -> Option<Secret> {
+        let auth_name = &app.settings.http.auth_name;
+        let value = found(headers, self.prefix(), auth_name, self.suffix(), is_secure(app))?;
+        let value = if self == Self::Session { value } else { app.seal.open(self.suffix(), value)? };
         Some(Secret::presented(value))
     }
 
     /// Sets it with an answer.
-    pub fn set(self, response: &mut Response, value: &str, house: &House) {
-        let value = if self == Self::Session { value.to_owned() } else { house.seal.seal(self.suffix(), value) };
-        self.write(response, &value, self.seconds(), house);
+    pub fn set(self, response: &mut Response, value: &str, app: &App) {
+        let value = if self == Self::Session { value.to_owned() } else { app.seal.seal(self.suffix(), value) };
+        self.write(response, &value, self.seconds(), app);
     }
 
     /// Takes it back.
-    pub fn clear(self, response: &mut Response, house: &House) {
-        self.write(response, "", 0, house);
+    pub fn clear(self, response: &mut Response, app: &App) {
+        self.write(response, "", 0, app);
     }
 
-    fn write(self, response: &mut Response, value: &str, seconds: u64, house: &House) {
-        let secure = if is_secure(house) { "; Secure" } else { "" };
-        let name = self.name(house);
+    fn write(self, response: &mut Response, value: &str, seconds: u64, app: &App) {
+        let secure = if is_secure(app) { "; Secure" } else { "" };
+        let name = self.name(app);
         let line = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
         // Values are base64url with dots.
         if let Ok(line) = HeaderValue::from_str(&line) {
@@ -119,8 +119,8 @@ fn only(headers: &HeaderMap, fits: impl Fn(&str) -> bool) -> Result<Option<&str>
 #[derive(Debug, PartialEq, Eq)]
 struct Several;
 
-fn is_secure(house: &House) -> bool {
-    house.base_url.starts_with("https://")
+fn is_secure(app: &App) -> bool {
+    app.base_url.starts_with("https://")
 }
 
 #[cfg(test)]

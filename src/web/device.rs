@@ -6,19 +6,19 @@
 //!    Approve are side by side and equally large.
 //! 3. Approving asks for a recent sign-in.
 
-use actors::device::{AnswerError, Look};
+use actors::device::{AnswerError, CodeLookup};
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use domain::confirm::ConfirmedVia;
-use domain::device::{DeviceState, Standing, UserCode};
+use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
 use store::device::{Approver, AskingDevice, OTHERS_MAX};
 
 use super::visitor::{quoted, sign_in_again, sign_in_path};
-use super::{Answer, Frame, Moment, PageForm, PageQuery, SignedIn, Trouble, page};
-use crate::house::House;
+use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, SignedIn, page};
+use crate::app::App;
 use crate::http::client::ClientAddress;
 use crate::http::origin;
 
@@ -50,7 +50,7 @@ pub struct Decided {
 #[derive(Template)]
 #[template(path = "device.html")]
 struct DevicePage {
-    frame: Frame,
+    frame: PageLayout,
     code: String,
     mark: String,
     view: View,
@@ -99,78 +99,74 @@ impl Asking {
 
 /// `GET /device` and `GET /device?user_code=…`
 pub async fn show(
-    State(house): State<House>,
+    State(app): State<App>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     PageQuery(link): PageQuery<Link>,
-) -> Answer {
+) -> PageResult {
     let typed = link.user_code.unwrap_or_default();
     let is_empty = typed.trim().is_empty();
-    let is_signed = link.page.is_some_and(|page| house.seal.is_mark(PAGE, &whose(&visitor), &page));
+    let is_signed = link.page.is_some_and(|page| app.seal.is_mark(PAGE, &whose(&visitor), &page));
     if is_empty || !origin::allows_guess(&headers, is_signed) {
         let view = View::Entry { fault: None, came_with_link: !is_empty };
-        return Ok(draw(&house, &visitor, typed.trim().to_owned(), StatusCode::OK, view));
+        return Ok(draw(&app, &visitor, typed.trim().to_owned(), StatusCode::OK, view));
     }
-    house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
+    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
     let Ok(user_code) = typed.parse::<UserCode>() else {
         let fault = "A code has eight letters, such as WDJB-MJHT. It has no digits and no vowels.";
-        return Ok(draw(&house, &visitor, typed, StatusCode::BAD_REQUEST, View::faulty(fault)));
+        return Ok(draw(&app, &visitor, typed, StatusCode::BAD_REQUEST, View::faulty(fault)));
     };
-    let look = house.devices.look(&user_code, visitor.person).await.map_err(Trouble::of(&house))?;
+    let look = app.devices.look(&user_code, visitor.person).await.map_err(PageError::of(&app))?;
     let (status, view) = match look {
-        Look::Wrong => {
+        CodeLookup::Wrong => {
             let fault =
                 "No computer shows this code. Look at its screen again; after five wrong codes you have to wait.";
             (StatusCode::NOT_FOUND, View::faulty(fault))
         }
-        Look::Blocked => (StatusCode::GONE, View::Blocked),
-        Look::Asking(asking) => asking_view(&house, &visitor, &user_code, *asking),
+        CodeLookup::Blocked => (StatusCode::GONE, View::Blocked),
+        CodeLookup::Asking(asking) => asking_view(&app, &visitor, &user_code, *asking),
     };
-    Ok(draw(&house, &visitor, user_code.shown(), status, view))
+    Ok(draw(&app, &visitor, user_code.shown(), status, view))
 }
 
 /// `POST /device`
 pub async fn decide(
-    State(house): State<House>,
+    State(app): State<App>,
     visitor: SignedIn,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     PageForm(form): PageForm<Decided>,
-) -> Answer {
-    house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
+) -> PageResult {
+    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
     let Ok(user_code) = form.user_code.parse::<UserCode>() else {
         let fault = "A code has eight letters, such as WDJB-MJHT.";
-        return Ok(draw(&house, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::faulty(fault)));
+        return Ok(draw(&app, &visitor, form.user_code, StatusCode::BAD_REQUEST, View::faulty(fault)));
     };
     let back = format!("/device?user_code={}", quoted(&user_code.shown()));
     let approver = Approver { person: visitor.person, via: ConfirmedVia::Session };
     let answered = if form.decision == Decision::Deny {
-        house.devices.deny(&user_code, approver).await
-    } else if house.is_recent_sign_in(visitor.signed_in_at) {
-        house.devices.approve(&user_code, approver).await.map(|approved| approved.map(drop))
+        app.devices.deny(&user_code, approver).await
+    } else if app.is_recent_sign_in(visitor.signed_in_at) {
+        app.devices.approve(&user_code, approver).await.map(|approved| approved.map(drop))
     } else {
-        return Ok(sign_in_again(&house, &back));
+        return Ok(sign_in_again(&app, &back));
     };
-    match answered.map_err(Trouble::of(&house))? {
+    match answered.map_err(PageError::of(&app))? {
         // Answered already, perhaps by the same person a moment ago: the page tells how.
         Ok(()) | Err(AnswerError::CodeConsumed) => {
             let page =
-                if origin::is_told(&headers) { String::new() } else { format!("&page={}", mark(&house, &visitor)) };
-            Ok(Redirect::to(&format!("{}{back}{page}", house.root_path())).into_response())
+                if origin::is_told(&headers) { String::new() } else { format!("&page={}", mark(&app, &visitor)) };
+            Ok(Redirect::to(&format!("{}{back}{page}", app.root_path())).into_response())
         }
-        Err(why) => Ok(draw(
-            &house,
-            &visitor,
-            user_code.shown(),
-            StatusCode::CONFLICT,
-            View::Conflict { why, idle: idle(&house) },
-        )),
+        Err(why) => {
+            Ok(draw(&app, &visitor, user_code.shown(), StatusCode::CONFLICT, View::Conflict { why, idle: idle(&app) }))
+        }
     }
 }
 
-fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: AskingDevice) -> (StatusCode, View) {
-    let now = house.clock.now();
+fn asking_view(app: &App, visitor: &SignedIn, user_code: &UserCode, asking: AskingDevice) -> (StatusCode, View) {
+    let now = app.clock.now();
     let AskingDevice { code, name, first_seen_at, others, ip_address } = asking;
     let device = Asking {
         name,
@@ -183,21 +179,21 @@ fn asking_view(house: &House, visitor: &SignedIn, user_code: &UserCode, asking: 
         expires: Moment::new(code.expires_at, now),
     };
     match (code.standing(now), &code.state) {
-        (Standing::Pending, _) => {
-            let sign_in = sign_in_path(house, &format!("/device?user_code={}", quoted(&user_code.shown())));
-            (StatusCode::OK, View::Asking { device, fresh: house.is_recent_sign_in(visitor.signed_in_at), sign_in })
+        (PollState::Pending, _) => {
+            let sign_in = sign_in_path(app, &format!("/device?user_code={}", quoted(&user_code.shown())));
+            (StatusCode::OK, View::Asking { device, fresh: app.is_recent_sign_in(visitor.signed_in_at), sign_in })
         }
         (_, DeviceState::Claimed { account, .. }) if visitor.account.as_ref() == Some(account) => {
             (StatusCode::OK, View::Attached { device })
         }
-        (Standing::Denied, _) => (StatusCode::OK, View::Denied { device }),
+        (PollState::Denied, _) => (StatusCode::OK, View::Denied { device }),
         _ => (StatusCode::GONE, View::Consumed),
     }
 }
 
 /// How long a computer that was never attached may be idle before it is removed.
-fn idle(house: &House) -> String {
-    humantime_serde::re::humantime::format_duration(house.settings.janitor.purge.unattached_kept).to_string()
+fn idle(app: &App) -> String {
+    humantime_serde::re::humantime::format_duration(app.settings.janitor.purge.unattached_kept).to_string()
 }
 
 /// How many other computers name the identity, in words; none when there is none.
@@ -210,17 +206,17 @@ fn other_computers(others: u32) -> Option<String> {
     }
 }
 
-fn draw(house: &House, visitor: &SignedIn, code: String, status: StatusCode, view: View) -> axum::response::Response {
-    let mark = mark(house, visitor);
-    page(status, &DevicePage { frame: Frame::new(house, Some(visitor)), code, mark, view })
+fn draw(app: &App, visitor: &SignedIn, code: String, status: StatusCode, view: View) -> axum::response::Response {
+    let mark = mark(app, visitor);
+    page(status, &DevicePage { frame: PageLayout::new(app, Some(visitor)), code, mark, view })
 }
 
 /// Purpose of the sealed mark.
 const PAGE: &str = "device page";
 
 /// The mark in links of this page. It identifies them for browsers that do not send the origin of a request. Valid for one session.
-fn mark(house: &House, visitor: &SignedIn) -> String {
-    house.seal.mark(PAGE, &whose(visitor))
+fn mark(app: &App, visitor: &SignedIn) -> String {
+    app.seal.mark(PAGE, &whose(visitor))
 }
 
 fn whose(visitor: &SignedIn) -> String {

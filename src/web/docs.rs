@@ -7,21 +7,21 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
-pub use self::reference::{Group, Member, Operation, Part, Reference, Refusal, Success};
-use super::{Frame, Visitor, page};
-use crate::house::House;
+pub use self::reference::{DocumentedError, Group, Member, Operation, Part, Reference, Success};
+use super::{PageLayout, Visitor, page};
+use crate::app::App;
 
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct DocsPage<'d> {
-    frame: Frame,
+    frame: PageLayout,
     reference: &'d Reference,
     base_url: &'d str,
 }
 
 /// `GET /docs`
-pub async fn show(State(house): State<House>, Visitor(visitor): Visitor) -> Response {
-    let frame = Frame::new(&house, visitor.as_ref());
-    let reference = house.description.reference();
-    page(StatusCode::OK, &DocsPage { frame, reference, base_url: &house.base_url })
+pub async fn show(State(app): State<App>, Visitor(visitor): Visitor) -> Response {
+    let frame = PageLayout::new(&app, visitor.as_ref());
+    let reference = app.description.reference();
+    page(StatusCode::OK, &DocsPage { frame, reference, base_url: &app.base_url })
 }

@@ -6,8 +6,8 @@ use axum::http::request::Parts;
 use domain::ids::UserAccountId;
 use serde::de::DeserializeOwned;
 
-use super::{Shown, Trouble};
-use crate::house::House;
+use super::{PageError, Shown};
+use crate::app::App;
 use crate::http::body::RawBody;
 use crate::http::error::Code;
 use crate::http::knowledge::large::large_body;
@@ -18,27 +18,27 @@ use crate::http::origin;
 #[derive(Debug)]
 pub struct PageForm<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<House> for PageForm<T> {
-    type Rejection = Trouble;
+impl<T: DeserializeOwned> FromRequest<App> for PageForm<T> {
+    type Rejection = PageError;
 
-    async fn from_request(request: Request, house: &House) -> Result<Self, Trouble> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
-        from_our_page(&parts, house)?;
-        let RawBody(bytes) = RawBody::from_request(Request::from_parts(parts, body), house)
+        from_our_page(&parts, app)?;
+        let RawBody(bytes) = RawBody::from_request(Request::from_parts(parts, body), app)
             .await
-            .map_err(|error| Trouble::api(house, &error))?;
-        Self::parsed(&bytes, house)
+            .map_err(|error| PageError::api(app, &error))?;
+        Self::parsed(&bytes, app)
     }
 }
 
 impl<T: DeserializeOwned> PageForm<T> {
     /// The same for a form that may be as large as a batch of the knowledge API.
-    pub async fn large(request: Request, account: &UserAccountId, house: &House) -> Result<Self, Trouble> {
+    pub async fn large(request: Request, account: &UserAccountId, app: &App) -> Result<Self, PageError> {
         let (parts, body) = request.into_parts();
-        from_our_page(&parts, house)?;
-        let body = large_body(&parts, body, account, house).await.map_err(|error| match error.code() {
-            Code::PayloadTooLarge => Trouble::shown(
-                house,
+        from_our_page(&parts, app)?;
+        let body = large_body(&parts, body, account, app).await.map_err(|error| match error.code() {
+            Code::PayloadTooLarge => PageError::shown(
+                app,
                 None,
                 StatusCode::PAYLOAD_TOO_LARGE,
                 Shown {
@@ -49,15 +49,15 @@ impl<T: DeserializeOwned> PageForm<T> {
                     label: "To your knowledge",
                 },
             ),
-            _ => Trouble::api(house, &error),
+            _ => PageError::api(app, &error),
         })?;
-        Self::parsed(&body.bytes, house)
+        Self::parsed(&body.bytes, app)
     }
 
-    fn parsed(bytes: &[u8], house: &House) -> Result<Self, Trouble> {
+    fn parsed(bytes: &[u8], app: &App) -> Result<Self, PageError> {
         serde_urlencoded::from_bytes(bytes).map(Self).map_err(|_| {
-            Trouble::shown(
-                house,
+            PageError::shown(
+                app,
                 None,
                 StatusCode::BAD_REQUEST,
                 Shown {
@@ -72,12 +72,12 @@ impl<T: DeserializeOwned> PageForm<T> {
     }
 }
 
-fn from_our_page(parts: &Parts, house: &House) -> Result<(), Trouble> {
-    if origin::allows_form(parts, house) {
+fn from_our_page(parts: &Parts, app: &App) -> Result<(), PageError> {
+    if origin::allows_form(parts, app) {
         return Ok(());
     }
-    Err(Trouble::shown(
-        house,
+    Err(PageError::shown(
+        app,
         None,
         StatusCode::FORBIDDEN,
         Shown {

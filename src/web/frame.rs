@@ -9,7 +9,7 @@ use axum::response::{Html, IntoResponse, Response};
 
 use super::SignedIn;
 use super::asset::versioned;
-use crate::house::House;
+use crate::app::App;
 
 /// Nothing but our own styles, scripts and images; no frames around us, no forms to elsewhere.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -28,7 +28,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
 
 /// The place of a page: who looks at it, and what its links begin with.
 #[derive(Debug, Clone)]
-pub struct Frame {
+pub struct PageLayout {
     /// The path of the base URL, without a slash at the end: empty unless a proxy serves us below one.
     pub root: String,
     /// The address of whoever is signed in.
@@ -37,12 +37,12 @@ pub struct Frame {
     pub host: String,
 }
 
-impl Frame {
+impl PageLayout {
     /// Around a page for `visitor`.
-    pub fn new(house: &House, visitor: Option<&SignedIn>) -> Self {
-        let origin = house.origin();
+    pub fn new(app: &App, visitor: Option<&SignedIn>) -> Self {
+        let origin = app.origin();
         Self {
-            root: house.root_path().to_owned(),
+            root: app.root_path().to_owned(),
             email: visitor.map(|visitor| visitor.email.as_str().to_owned()),
             host: origin.split("://").nth(1).unwrap_or(origin).to_owned(),
         }

@@ -24,19 +24,19 @@ use domain::ids::{SpaceId, UserAccountId};
 use domain::space::Space;
 
 use super::account::Owner;
-use super::{Shown, SignedIn, Trouble};
-use crate::house::House;
+use super::{PageError, Shown, SignedIn};
+use crate::app::App;
 use crate::http::error::{ApiError, Code};
 use crate::http::knowledge::spaces::SPACES_LISTED_MAX;
-use crate::knowledge::Reader;
+use crate::knowledge::KnowledgeAccess;
 
 /// Which of the account's tabs these pages are.
 const TAB: &str = "knowledge";
 
 impl Owner {
     /// What they may read and write.
-    fn reader(&self) -> Reader {
-        Reader::person(self.account.clone(), self.visitor.session)
+    fn reader(&self) -> KnowledgeAccess {
+        KnowledgeAccess::person(self.account.clone(), self.visitor.session)
     }
 }
 
@@ -47,8 +47,8 @@ struct SpaceLink {
 }
 
 /// Those of `ids` that are spaces of this account, or that it was let into.
-async fn links(house: &House, account: &UserAccountId, ids: &[SpaceId]) -> Result<Vec<SpaceLink>, Trouble> {
-    let spaces = house.store.spaces_of_account(account, SPACES_LISTED_MAX).await.map_err(Trouble::store(house))?;
+async fn links(app: &App, account: &UserAccountId, ids: &[SpaceId]) -> Result<Vec<SpaceLink>, PageError> {
+    let spaces = app.store.spaces_of_account(account, SPACES_LISTED_MAX).await.map_err(PageError::store(app))?;
     let link = |space: Space| SpaceLink { id: space.id.to_string(), name: space.name.as_str().to_owned() };
     Ok(spaces.into_iter().filter(|space| ids.contains(&space.id)).map(link).collect())
 }
@@ -83,9 +83,9 @@ fn capitalised(words: &str) -> String {
 }
 
 /// What was named is not, or is not theirs: the two look the same.
-fn gone(house: &House, visitor: &SignedIn) -> Trouble {
-    Trouble::shown(
-        house,
+fn gone(app: &App, visitor: &SignedIn) -> PageError {
+    PageError::shown(
+        app,
         Some(visitor),
         StatusCode::NOT_FOUND,
         Shown {
@@ -99,11 +99,11 @@ fn gone(house: &House, visitor: &SignedIn) -> Trouble {
 }
 
 /// For [`Result::map_err`]: what is not there has a page of its own.
-fn trouble(house: &House, visitor: &SignedIn) -> impl Fn(ApiError) -> Trouble {
-    let (house, visitor) = (house.clone(), visitor.clone());
+fn page_error(app: &App, visitor: &SignedIn) -> impl Fn(ApiError) -> PageError {
+    let (app, visitor) = (app.clone(), visitor.clone());
     move |error| match error.code() {
-        Code::NotFound | Code::SpaceForbidden => gone(&house, &visitor),
-        _ => Trouble::api(&house, &error),
+        Code::NotFound | Code::SpaceForbidden => gone(&app, &visitor),
+        _ => PageError::api(&app, &error),
     }
 }
 

@@ -5,21 +5,21 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::{Shown, Trouble};
-use crate::house::House;
+use super::{PageError, Shown};
+use crate::app::App;
 use crate::http::query;
 
 /// What stands behind the question mark of a page's address. Unknown names are ignored.
 #[derive(Debug)]
 pub struct PageQuery<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequestParts<House> for PageQuery<T> {
-    type Rejection = Trouble;
+impl<T: DeserializeOwned> FromRequestParts<App> for PageQuery<T> {
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
         query::read(parts).map(Self).map_err(|_| {
-            Trouble::shown(
-                house,
+            PageError::shown(
+                app,
                 None,
                 StatusCode::BAD_REQUEST,
                 Shown {

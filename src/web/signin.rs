@@ -23,27 +23,27 @@ use serde::Deserialize;
 
 use super::cookie::Cookie;
 use super::visitor::quoted;
-use super::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, Visitor, page};
-use crate::house::House;
+use super::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, Visitor, page};
+use crate::app::App;
 use crate::http::client::ClientAddress;
 use crate::http::error::ApiError;
 
 /// `?next=…`
 #[derive(Debug, Deserialize)]
-pub struct Wish {
+pub struct NextQuery {
     next: Option<String>,
 }
 
 /// What the first form sends.
 #[derive(Debug, Deserialize)]
-pub struct Asked {
+pub struct SignInForm {
     email: String,
     next: Option<String>,
 }
 
 /// What the second form sends.
 #[derive(Debug, Deserialize)]
-pub struct Typed {
+pub struct CodeForm {
     code: String,
 }
 
@@ -60,7 +60,7 @@ pub struct Nothing {}
 #[derive(Template)]
 #[template(path = "signin.html")]
 struct SignInPage {
-    frame: Frame,
+    frame: PageLayout,
     email: String,
     next: Option<Next>,
     /// What is wrong with the address.
@@ -78,7 +78,7 @@ struct Provider {
 #[derive(Template)]
 #[template(path = "signin_code.html")]
 struct CodePage {
-    frame: Frame,
+    frame: PageLayout,
     email: String,
     next: Option<Next>,
     view: CodeView,
@@ -92,56 +92,60 @@ enum CodeView {
 }
 
 /// `GET /signin`
-pub async fn show(State(house): State<House>, Visitor(visitor): Visitor, PageQuery(wish): PageQuery<Wish>) -> Response {
+pub async fn show(
+    State(app): State<App>,
+    Visitor(visitor): Visitor,
+    PageQuery(wish): PageQuery<NextQuery>,
+) -> Response {
     let email = visitor.as_ref().map(|visitor| visitor.email.as_str().to_owned()).unwrap_or_default();
-    let frame = Frame::new(&house, visitor.as_ref());
-    page(StatusCode::OK, &sign_in_page(&house, frame, email, ours(wish.next.as_deref()), None))
+    let frame = PageLayout::new(&app, visitor.as_ref());
+    page(StatusCode::OK, &sign_in_page(&app, frame, email, ours(wish.next.as_deref()), None))
 }
 
 /// `POST /signin`
 pub async fn ask(
-    State(house): State<House>,
+    State(app): State<App>,
     Visitor(visitor): Visitor,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
-    PageForm(asked): PageForm<Asked>,
-) -> Answer {
-    house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
+    PageForm(asked): PageForm<SignInForm>,
+) -> PageResult {
+    app.limits.sign_in(address).map_err(|error| PageError::api(&app, &error))?;
     let next = ours(asked.next.as_deref());
     let Some(email) = asked.email.parse::<Email>().ok().filter(Email::is_mailable) else {
         let fault = Some("This is not an e-mail address. It looks like name@example.com.");
-        let shown = sign_in_page(&house, Frame::new(&house, visitor.as_ref()), asked.email, next, fault);
+        let shown = sign_in_page(&app, PageLayout::new(&app, visitor.as_ref()), asked.email, next, fault);
         return Ok(page(StatusCode::BAD_REQUEST, &shown));
     };
-    let before = ticket_cookie(&headers, &house);
-    let sender = known::asker(&headers, &email, address, &house);
-    match house.signins.ask(email, next, sender, before.as_ref()).await.map_err(Trouble::of(&house))? {
+    let before = ticket_cookie(&headers, &app);
+    let sender = known::asker(&headers, &email, address, &app);
+    match app.signins.ask(email, next, sender, before.as_ref()).await.map_err(PageError::of(&app))? {
         Ok(ticket) => {
-            let mut response = elsewhere(&house, "/signin/code");
-            Cookie::Ticket.set(&mut response, ticket.expose(), &house);
+            let mut response = elsewhere(&app, "/signin/code");
+            Cookie::Ticket.set(&mut response, ticket.expose(), &app);
             Ok(response)
         }
         Err(TooMany { retry_after }) => {
-            Err(Trouble::api(&house, &ApiError::unavailable("too_many_sign_ins", retry_after)))
+            Err(PageError::api(&app, &ApiError::unavailable("too_many_sign_ins", retry_after)))
         }
     }
 }
 
 /// `GET /signin/code`
 pub async fn show_code(
-    State(house): State<House>,
+    State(app): State<App>,
     Visitor(visitor): Visitor,
     headers: HeaderMap,
     PageQuery(Fault { fault }): PageQuery<Fault>,
-) -> Answer {
-    let ticket = match ticket_cookie(&headers, &house) {
-        Some(secret) => house.signins.ticket(&secret).await.map_err(Trouble::store(&house))?,
+) -> PageResult {
+    let ticket = match ticket_cookie(&headers, &app) {
+        Some(secret) => app.signins.ticket(&secret).await.map_err(PageError::store(&app))?,
         None => None,
     };
     let Some(Ticket { email, next, tries, expires_at, .. }) = ticket.clone() else {
-        return Ok(elsewhere(&house, "/signin"));
+        return Ok(elsewhere(&app, "/signin"));
     };
-    let now = house.clock.now();
+    let now = app.clock.now();
     let view = match ticket.map_or(Err(SignInRefusal::Expired), |ticket| ticket.may_try(now)) {
         Ok(()) => {
             let fault = match (fault, domain::signin::TRIES_MAX - tries) {
@@ -154,28 +158,28 @@ pub async fn show_code(
         }
         Err(why) => over(why),
     };
-    let frame = Frame::new(&house, visitor.as_ref());
+    let frame = PageLayout::new(&app, visitor.as_ref());
     Ok(page(StatusCode::OK, &CodePage { frame, email: email.as_str().to_owned(), next, view }))
 }
 
 /// `POST /signin/code`
 pub async fn answer(
-    State(house): State<House>,
+    State(app): State<App>,
     ClientAddress(address): ClientAddress,
     OwnBrowser(browser): OwnBrowser,
     headers: HeaderMap,
-    PageForm(Typed { code }): PageForm<Typed>,
-) -> Answer {
-    let Some(ticket) = ticket_cookie(&headers, &house) else { return Ok(elsewhere(&house, "/signin")) };
-    house.limits.code_guess(address).map_err(|error| Trouble::api(&house, &error))?;
-    let Ok(code) = code.parse() else { return Ok(elsewhere(&house, "/signin/code?fault=form")) };
-    match house.signins.answer(&ticket, code, browser).await.map_err(Trouble::of(&house))? {
+    PageForm(CodeForm { code }): PageForm<CodeForm>,
+) -> PageResult {
+    let Some(ticket) = ticket_cookie(&headers, &app) else { return Ok(elsewhere(&app, "/signin")) };
+    app.limits.code_guess(address).map_err(|error| PageError::api(&app, &error))?;
+    let Ok(code) = code.parse() else { return Ok(elsewhere(&app, "/signin/code?fault=form")) };
+    match app.signins.answer(&ticket, code, browser).await.map_err(PageError::of(&app))? {
         // The page says why: shown by a GET, so that loading it again spends no try.
-        Err(_) => Ok(elsewhere(&house, "/signin/code")),
+        Err(_) => Ok(elsewhere(&app, "/signin/code")),
         Ok(Entered { session, email, next }) => {
-            let mut response = entered(&house, &session, next);
-            known::remember(&mut response, &headers, &email, &house);
-            Cookie::Ticket.clear(&mut response, &house);
+            let mut response = entered(&app, &session, next);
+            known::remember(&mut response, &headers, &email, &app);
+            Cookie::Ticket.clear(&mut response, &app);
             Ok(response)
         }
     }
@@ -183,17 +187,17 @@ pub async fn answer(
 
 /// `POST /signout`
 pub async fn leave(
-    State(house): State<House>,
+    State(app): State<App>,
     Visitor(visitor): Visitor,
     PageForm(Nothing {}): PageForm<Nothing>,
-) -> Answer {
+) -> PageResult {
     if let Some(visitor) = visitor {
-        let (store, now) = (house.store.clone(), house.clock.now());
+        let (store, now) = (app.store.clone(), app.clock.now());
         let revoked = actors::detached(async move { store.session_revoke(&visitor.session, now).await }).await;
-        revoked.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))?;
+        revoked.map_err(PageError::of(&app))?.map_err(PageError::store(&app))?;
     }
-    let mut response = elsewhere(&house, "/signin");
-    Cookie::Session.clear(&mut response, &house);
+    let mut response = elsewhere(&app, "/signin");
+    Cookie::Session.clear(&mut response, &app);
     Ok(response)
 }
 
@@ -201,27 +205,27 @@ pub async fn leave(
 #[derive(Debug)]
 pub struct OwnBrowser(pub Browser);
 
-impl FromRequestParts<House> for OwnBrowser {
+impl FromRequestParts<App> for OwnBrowser {
     type Rejection = std::convert::Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Self::Rejection> {
-        let ClientAddress(address) = ClientAddress::from_request_parts(parts, house).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
+        let ClientAddress(address) = ClientAddress::from_request_parts(parts, app).await?;
         let user_agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let session = Cookie::Session.read(&parts.headers, house).map(|secret| secret.hash());
+        let session = Cookie::Session.read(&parts.headers, app).map(|secret| secret.hash());
         Ok(Self(Browser { address: Some(address.to_string()), user_agent, session }))
     }
 }
 
 /// A browser goes on with its new session.
-fn entered(house: &House, session: &Secret, next: Option<Next>) -> Response {
-    let mut response = elsewhere(house, next.unwrap_or_default().as_str());
-    Cookie::Session.set(&mut response, session.expose(), house);
+fn entered(app: &App, session: &Secret, next: Option<Next>) -> Response {
+    let mut response = elsewhere(app, next.unwrap_or_default().as_str());
+    Cookie::Session.set(&mut response, session.expose(), app);
     response
 }
 
 /// 303 to one of our own paths.
-fn elsewhere(house: &House, path: &str) -> Response {
-    Redirect::to(&format!("{}{path}", house.root_path())).into_response()
+fn elsewhere(app: &App, path: &str) -> Response {
+    Redirect::to(&format!("{}{path}", app.root_path())).into_response()
 }
 
 /// The page that was asked for, if it is one of ours.
@@ -229,14 +233,14 @@ fn ours(next: Option<&str>) -> Option<Next> {
     next?.parse().ok()
 }
 
-fn ticket_cookie(headers: &HeaderMap, house: &House) -> Option<Secret> {
-    let ticket = Cookie::Ticket.read(headers, house);
+fn ticket_cookie(headers: &HeaderMap, app: &App) -> Option<Secret> {
+    let ticket = Cookie::Ticket.read(headers, app);
     ticket.filter(|secret| secret.has_form(SecretKind::SignInTicket))
 }
 
 fn sign_in_page(
-    house: &House,
-    frame: Frame,
+    app: &App,
+    frame: PageLayout,
     email: String,
     next: Option<Next>,
     fault: Option<&'static str>,
@@ -246,8 +250,8 @@ fn sign_in_page(
         label: provider.label.clone(),
         link: format!("{}/signin/oidc/{}{query}", frame.root, provider.name),
     };
-    let providers = house.settings.signin.oidc.iter().map(provider).collect();
-    let makes_accounts = house.settings.signin.create_account;
+    let providers = app.settings.signin.oidc.iter().map(provider).collect();
+    let makes_accounts = app.settings.signin.create_account;
     SignInPage { frame, email, next, fault, providers, makes_accounts }
 }
 

@@ -10,9 +10,9 @@ use domain::ids::{Email, PersonId, SessionId, UserAccountId};
 use domain::secret::SecretHash;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::Trouble;
+use super::PageError;
 use super::cookie::Cookie;
-use crate::house::House;
+use crate::app::App;
 use crate::http::auth::session_facts;
 
 /// Whoever it is.
@@ -38,14 +38,14 @@ pub struct SignedIn {
     pub session: SecretHash,
 }
 
-impl FromRequestParts<House> for Visitor {
-    type Rejection = Trouble;
+impl FromRequestParts<App> for Visitor {
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
-        let Some(secret) = Cookie::Session.read(&parts.headers, house) else {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
+        let Some(secret) = Cookie::Session.read(&parts.headers, app) else {
             return Ok(Self(None));
         };
-        let session = session_facts(&secret, house).await.map_err(|error| Trouble::api(house, &error))?;
+        let session = session_facts(&secret, app).await.map_err(|error| PageError::api(app, &error))?;
         Ok(Self(session.map(|session| SignedIn {
             person: session.person,
             email: session.email,
@@ -58,11 +58,11 @@ impl FromRequestParts<House> for Visitor {
     }
 }
 
-impl FromRequestParts<House> for SignedIn {
-    type Rejection = Trouble;
+impl FromRequestParts<App> for SignedIn {
+    type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &House) -> Result<Self, Trouble> {
-        let Visitor(visitor) = Visitor::from_request_parts(parts, house).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageError> {
+        let Visitor(visitor) = Visitor::from_request_parts(parts, app).await?;
         visitor.ok_or_else(|| {
             // A form cannot be sent again after signing in, so its page is shown again instead.
             let path = parts.uri.path();
@@ -72,20 +72,20 @@ impl FromRequestParts<House> for SignedIn {
                 _ if path.starts_with("/knowledge") => "/knowledge",
                 _ => path,
             };
-            Trouble::elsewhere(&sign_in_path(house, back))
+            PageError::elsewhere(&sign_in_path(app, back))
         })
     }
 }
 
 /// Where to sign in, and come back to `next` afterwards.
-pub fn sign_in_path(house: &House, next: &str) -> String {
-    let root = house.root_path();
+pub fn sign_in_path(app: &App, next: &str) -> String {
+    let root = app.root_path();
     format!("{root}/signin?next={}", quoted(next))
 }
 
 /// A form that asks for a recent sign-in was sent without one: sign in, and come back to `next`.
-pub fn sign_in_again(house: &House, next: &str) -> Response {
-    Redirect::to(&sign_in_path(house, next)).into_response()
+pub fn sign_in_again(app: &App, next: &str) -> Response {
+    Redirect::to(&sign_in_path(app, next)).into_response()
 }
 
 /// A value in the query of a link.

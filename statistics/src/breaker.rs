@@ -23,7 +23,7 @@ impl Default for BreakerSettings {
 
 /// How a request ended, as far as the service's health goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallResult {
     /// It answered.
     Healthy,
     /// It did not, or told of its own trouble.
@@ -75,17 +75,17 @@ impl Breaker {
 
     /// How an admitted request ended. Only the probe can close an open breaker: what was let through before it opened tells
     /// of the past.
-    pub fn record(&mut self, admission: Admission, verdict: Verdict, now: Instant) {
+    pub fn record(&mut self, admission: Admission, verdict: CallResult, now: Instant) {
         self.state = match (self.state, admission, verdict) {
-            (State::Closed { .. }, Admission::Free, Verdict::Healthy)
-            | (State::Probing, Admission::Probe, Verdict::Healthy) => State::Closed { failures: 0 },
-            (State::Closed { failures }, Admission::Free, Verdict::Failed) => {
+            (State::Closed { .. }, Admission::Free, CallResult::Healthy)
+            | (State::Probing, Admission::Probe, CallResult::Healthy) => State::Closed { failures: 0 },
+            (State::Closed { failures }, Admission::Free, CallResult::Failed) => {
                 let failures = failures.saturating_add(1);
                 if failures == self.settings.failures { State::Open { since: now } } else { State::Closed { failures } }
             }
-            (State::Probing, Admission::Probe, Verdict::Failed) => State::Open { since: now },
+            (State::Probing, Admission::Probe, CallResult::Failed) => State::Open { since: now },
             // The next request may probe at once.
-            (State::Probing, Admission::Probe, Verdict::Unknown) => {
+            (State::Probing, Admission::Probe, CallResult::Unknown) => {
                 State::Open { since: now.checked_sub(self.settings.open).unwrap_or(now) }
             }
             (state, _, _) => state,
@@ -115,7 +115,7 @@ mod tests {
 
     fn fail(breaker: &mut Breaker, now: Instant) {
         let admission = breaker.admit(now).unwrap();
-        breaker.record(admission, Verdict::Failed, now);
+        breaker.record(admission, CallResult::Failed, now);
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             fail(&mut breaker, start);
         }
         let admission = breaker.admit(start).unwrap();
-        breaker.record(admission, Verdict::Healthy, start);
+        breaker.record(admission, CallResult::Healthy, start);
         for _ in 0..10 {
             assert_eq!(breaker.refuses_for(start), None, "an answer in between starts the count again");
             fail(&mut breaker, start);
@@ -137,11 +137,11 @@ mod tests {
         assert_eq!(breaker.admit(later), Some(Admission::Probe));
         assert_eq!(breaker.refuses_for(later), Some(Duration::ZERO));
         assert_eq!(breaker.admit(later), None, "one probe at a time");
-        breaker.record(Admission::Probe, Verdict::Failed, later);
+        breaker.record(Admission::Probe, CallResult::Failed, later);
         assert_eq!(breaker.admit(later + Duration::from_secs(14)), None);
         let later = later + Duration::from_secs(15);
         assert_eq!(breaker.admit(later), Some(Admission::Probe));
-        breaker.record(Admission::Probe, Verdict::Healthy, later);
+        breaker.record(Admission::Probe, CallResult::Healthy, later);
         assert_eq!(breaker.admit(later), Some(Admission::Free));
     }
 
@@ -153,7 +153,7 @@ mod tests {
         }
         let later = start + Duration::from_secs(20);
         assert_eq!(breaker.admit(later), Some(Admission::Probe));
-        breaker.record(Admission::Probe, Verdict::Unknown, later);
+        breaker.record(Admission::Probe, CallResult::Unknown, later);
         assert_eq!(breaker.admit(later), Some(Admission::Probe));
     }
 
@@ -177,13 +177,13 @@ mod tests {
                     running.extend(breaker.admit(now));
                 } else if !running.is_empty() {
                     let admission = running.remove(0);
-                    let verdict = [Verdict::Healthy, Verdict::Failed, Verdict::Failed, Verdict::Unknown][usize::from(verdict)];
+                    let verdict = [CallResult::Healthy, CallResult::Failed, CallResult::Failed, CallResult::Unknown][usize::from(verdict)];
                     breaker.record(admission, verdict, now);
                 }
                 prop_assert!(running.iter().filter(|admission| **admission == Admission::Probe).count() <= 1);
             }
             for admission in running {
-                breaker.record(admission, Verdict::Unknown, now);
+                breaker.record(admission, CallResult::Unknown, now);
             }
             prop_assert!(breaker.admit(now + SETTINGS.open).is_some());
         }

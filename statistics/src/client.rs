@@ -11,14 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use domain::Chance;
+use domain::Rng;
 use domain::ids::{EventId, ReceiptId};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use serde::Deserialize;
 
-use crate::breaker::{Admission, Breaker, Verdict};
-use crate::contract::{ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Outcome, Passed, Scope, Submission, Unavailable};
+use crate::breaker::{Admission, Breaker, CallResult};
+use crate::contract::{
+    ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
+};
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 
@@ -34,7 +36,7 @@ pub struct Client {
     body_bytes_max: usize,
     read_retries: u32,
     breaker: Arc<Mutex<Breaker>>,
-    chance: Chance,
+    rng: Rng,
 }
 
 /// A client that cannot be made.
@@ -50,7 +52,7 @@ pub enum ClientError {
 
 impl Client {
     /// A client of the service that the settings name; nothing is sent yet.
-    pub fn new(settings: &UpstreamSettings, chance: &Chance) -> Result<Self, ClientError> {
+    pub fn new(settings: &UpstreamSettings, rng: &Rng) -> Result<Self, ClientError> {
         let base_url = settings.base_url()?;
         let authorization = settings.authorization()?;
         // Fails when the process has chosen one already, which is as good.
@@ -71,24 +73,24 @@ impl Client {
             body_bytes_max: settings.body_bytes_max,
             read_retries: settings.read_retries,
             breaker: Arc::new(Mutex::new(Breaker::new(settings.breaker))),
-            chance: chance.clone(),
+            rng: rng.clone(),
         })
     }
 
     /// `POST /v1/events`. Never retried here: the sender knows best whether to send again.
-    pub async fn submit(&self, submission: &Submission) -> Outcome {
+    pub async fn submit(&self, submission: &Submission) -> SubmitOutcome {
         let mut headers = scope_headers(&submission.scope);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(IDEMPOTENCY_KEY, value(&submission.event_id.to_string()));
         let request = self.http.post(format!("{}/v1/events", self.base_url)).headers(headers);
         match self.send(request.body(submission.body.clone())).await {
             Ok(answer) => classify(answer),
-            Err(why) => Outcome::Unavailable(why),
+            Err(why) => SubmitOutcome::Unavailable(why),
         }
     }
 
     /// `GET /v1/activity`
-    pub async fn activity(&self, scope: &Scope, query: &ActivityQuery) -> Result<Passed, Unavailable> {
+    pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, Unavailable> {
         let limit = query.limit.map(|limit| limit.to_string());
         let pairs = [
             ("limit", limit.as_deref()),
@@ -101,7 +103,7 @@ impl Client {
     }
 
     /// `GET /v1/audit/verify`
-    pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, Unavailable> {
+    pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, Unavailable> {
         let event_id = event_id.to_string();
         let answer = self.read("/v1/audit/verify", &[("event_id", Some(&event_id))], scope_headers(scope)).await?;
         Ok(shown::proof(answer, &scope.shown))
@@ -147,7 +149,7 @@ impl Client {
             match self.send(self.http.get(&target).headers(headers.clone())).await {
                 Err(Unavailable::Connect(_)) if retries > 0 => {
                     retries -= 1;
-                    tokio::time::sleep(Duration::from_millis(50).mul_f64(0.5 + self.chance.fraction())).await;
+                    tokio::time::sleep(Duration::from_millis(50).mul_f64(0.5 + self.rng.fraction())).await;
                 }
                 answered => return answered,
             }
@@ -162,11 +164,11 @@ impl Client {
         let exchanged = tokio::time::timeout(self.timeout, self.exchange(request)).await;
         let answer = exchanged.unwrap_or(Err(Unavailable::Timeout));
         attempt.ended(match &answer {
-            Ok(passed) if passed.status.is_server_error() => Verdict::Failed,
-            Ok(_) => Verdict::Healthy,
+            Ok(passed) if passed.status.is_server_error() => CallResult::Failed,
+            Ok(_) => CallResult::Healthy,
             // The service answered; that the answer was too large for us says nothing of its health.
-            Err(Unavailable::TooLarge) => Verdict::Unknown,
-            Err(_) => Verdict::Failed,
+            Err(Unavailable::TooLarge) => CallResult::Unknown,
+            Err(_) => CallResult::Failed,
         });
         answer
     }
@@ -200,11 +202,11 @@ impl<'b> Attempt<'b> {
         Some(Self { breaker, admission: Some(admission) })
     }
 
-    fn ended(mut self, verdict: Verdict) {
+    fn ended(mut self, verdict: CallResult) {
         self.record(verdict);
     }
 
-    fn record(&mut self, verdict: Verdict) {
+    fn record(&mut self, verdict: CallResult) {
         if let Some(admission) = self.admission.take() {
             lock(self.breaker).record(admission, verdict, Instant::now());
         }
@@ -213,7 +215,7 @@ impl<'b> Attempt<'b> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.record(Verdict::Unknown);
+        self.record(CallResult::Unknown);
     }
 }
 
@@ -246,35 +248,35 @@ struct Receipt {
 }
 
 /// What an answer to a submission means.
-fn classify(answer: Passed) -> Outcome {
+fn classify(answer: Passed) -> SubmitOutcome {
     /// Characters of a refusal that an operator and the sender get to read.
     const DETAIL_MAX: usize = 200;
     let status = answer.status;
     match status {
         _ if status.is_success() => match serde_json::from_slice::<Receipt>(&answer.body) {
-            Ok(Receipt { receipt_id }) => Outcome::Receipt(receipt_id),
-            Err(_) => Outcome::Unavailable(Unavailable::Garbage(status)),
+            Ok(Receipt { receipt_id }) => SubmitOutcome::Receipt(receipt_id),
+            Err(_) => SubmitOutcome::Unavailable(Unavailable::Garbage(status)),
         },
         StatusCode::CONFLICT
         | StatusCode::UNPROCESSABLE_ENTITY
         | StatusCode::FAILED_DEPENDENCY
-        | StatusCode::TOO_MANY_REQUESTS => Outcome::PassThrough(answer),
+        | StatusCode::TOO_MANY_REQUESTS => SubmitOutcome::PassThrough(answer),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
             tracing::error!(
                 upstream.status = status.as_u16(),
                 "the statistics service does not accept our credential: see upstream.token"
             );
-            Outcome::Unavailable(Unavailable::Credential(status))
+            SubmitOutcome::Unavailable(Unavailable::Credential(status))
         }
         _ if status.is_client_error() => {
             let detail = String::from_utf8_lossy(&answer.body).chars().take(DETAIL_MAX).collect();
-            Outcome::Refused { status, detail }
+            SubmitOutcome::Refused { status, detail }
         }
-        _ => Outcome::Unavailable(Unavailable::Status { status, retry_after: answer.retry_after }),
+        _ => SubmitOutcome::Unavailable(Unavailable::Status { status, retry_after: answer.retry_after }),
     }
 }
 
-fn scope_headers(scope: &Scope) -> HeaderMap {
+fn scope_headers(scope: &RecordScope) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(account) = &scope.account {
         headers.insert(HeaderName::from_static(ACCOUNT), value(account.as_str()));

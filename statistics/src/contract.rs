@@ -22,7 +22,7 @@ pub const MACHINE: &str = "attache-machine";
 
 /// The subject of a request; derived from the caller's credential alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct RecordScope {
     /// The account.
     pub account: Option<UserAccountId>,
     /// Its identities, or the one of the computer.
@@ -63,12 +63,12 @@ pub struct Submission {
     /// The place in the chain that the event claims.
     pub position: Position,
     /// For whom it is sent.
-    pub scope: Scope,
+    pub scope: RecordScope,
 }
 
 impl Submission {
     /// The event that `sealed` was opened from `body`, sent for `scope`.
-    pub fn new(body: Bytes, sealed: Sealed, scope: Scope) -> Self {
+    pub fn new(body: Bytes, sealed: Sealed, scope: RecordScope) -> Self {
         let Sealed { envelope, canonical, seal } = sealed;
         Self {
             body,
@@ -96,7 +96,7 @@ impl Submission {
 
 /// What became of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SubmitOutcome {
     /// Taken, now or earlier: it counts once.
     Receipt(ReceiptId),
     /// 409, 422, 424 or 429: the sender's to read, byte for byte.

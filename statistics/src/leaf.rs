@@ -51,7 +51,7 @@ impl Leaf<'_> {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Chance, Timestamp};
+    use domain::{Rng, Timestamp};
     use proptest::prelude::*;
 
     use super::*;
@@ -62,8 +62,8 @@ mod tests {
             agent_id: String, chain_epoch in 0..1_u64 << 53, seq in 0..1_u64 << 53, received_at_ms in 0..1_i64 << 53,
             genesis: bool,
         ) {
-            let chance = Chance::seeded(seq);
-            let uuid = || chance.uuid_v7(Timestamp::UNIX_EPOCH);
+            let rng = Rng::seeded(seq);
+            let uuid = || rng.uuid_v7(Timestamp::UNIX_EPOCH);
             let leaf = Leaf {
                 agent_id: agent_id.into(), chain_epoch, event_id: uuid().into(), machine_id: uuid().into(),
                 prev: if genesis { Prev::Genesis } else { Prev::Event(Digest::of(b"before")) },

@@ -27,24 +27,24 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use domain::ids::MachineUuid;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use sqlx::migrate::Migrator;
 use store::{Pool, StoreError, in_transaction, on_reader};
 use uuid::Uuid;
 
-pub use append::{Answer, Append, AppendOutcome};
+pub use append::{Append, AppendOutcome, AppendReply};
 pub use audit::{AuditFault, Audited};
 pub use epoch::{Continuity, LogHead};
-pub use health::Standing;
+pub use health::LogStatus;
 pub use sequence::Sequenced;
 
 use crate::checkpoint::{NotAName, SignerKey, base_of};
 use crate::merkle::{self, TreeFault};
 use health::Appends;
-use recent::Recent;
-use shelf::Shelf;
+use recent::UnindexedEvents;
+use shelf::TreeCache;
 use sql::Dialect;
-use usage::Spans;
+use usage::UsageSums;
 use writer::Writer;
 
 static SQLITE: Migrator = sqlx::migrate!("../migrations/statistics/sqlite");
@@ -58,7 +58,7 @@ type Source = (MachineUuid, String, String, &'static str);
 pub struct Log {
     pool: Pool,
     clock: Clock,
-    chance: Chance,
+    rng: Rng,
     /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
     sources: Arc<DashMap<Source, i64>>,
     /// PostgreSQL: who this process is in the lease of the sequencer.
@@ -66,13 +66,13 @@ pub struct Log {
     /// SQLite: the thread that writes.
     writer: Option<Writer>,
     /// SQLite: what the newest leaves add to the usage.
-    spans: Spans,
+    spans: UsageSums,
     /// SQLite: events that are not indexed.
-    recent: Recent,
+    recent: UnindexedEvents,
     /// Whether the last append of this process failed.
     appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
-    shelf: Arc<Shelf>,
+    shelf: Arc<TreeCache>,
 }
 
 /// Numbers of sources that are kept in memory; beyond it all are dropped and read again.
@@ -227,8 +227,8 @@ impl<T> DuringSqlite<T> for Result<T, rusqlite::Error> {
 
 impl Log {
     /// Opens the log in `pool`, with the default limits of its writer: see [`Self::open_with`].
-    pub async fn open(pool: Pool, origin: &str, clock: &Clock, chance: &Chance) -> Result<Self, LogError> {
-        Self::open_with(pool, origin, clock, chance, &WriterSettings::default()).await
+    pub async fn open(pool: Pool, origin: &str, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
+        Self::open_with(pool, origin, clock, rng, &WriterSettings::default()).await
     }
 
     /// Opens the log in `pool`: creates or upgrades its tables, and its key when it begins. `origin` is its name from then on; an epoch that
@@ -237,45 +237,44 @@ impl Log {
         pool: Pool,
         origin: &str,
         clock: &Clock,
-        chance: &Chance,
+        rng: &Rng,
         settings: &WriterSettings,
     ) -> Result<Self, LogError> {
         pool.migrate(&SQLITE, &POSTGRES).await?;
-        let mut log = Self::over(pool, clock, chance);
+        let mut log = Self::over(pool, clock, rng);
         log.begin(origin).await?;
         if let Pool::Sqlite { file, .. } = &log.pool {
             let (spans, recent) = (log.spans.clone(), log.recent.clone());
-            let writer =
-                Writer::start(file.clone(), settings, (clock, chance), spans, recent, Arc::clone(&log.appends))?;
+            let writer = Writer::start(file.clone(), settings, (clock, rng), spans, recent, Arc::clone(&log.appends))?;
             log.writer = Some(writer);
         }
         Ok(log)
     }
 
     /// The log in a pool that is only read, such as that of a backup. Nothing is made and nothing is upgraded.
-    pub async fn open_copy(pool: Pool, clock: &Clock, chance: &Chance) -> Result<Self, LogError> {
+    pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
         pool.check_schema(&SQLITE, &POSTGRES).await?;
-        Ok(Self::over(pool, clock, chance))
+        Ok(Self::over(pool, clock, rng))
     }
 
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
     #[must_use]
     pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
-        self.shelf = Arc::new(Shelf::new(bytes_max));
+        self.shelf = Arc::new(TreeCache::new(bytes_max));
         self
     }
 
-    fn over(pool: Pool, clock: &Clock, chance: &Chance) -> Self {
-        let holder = chance.uuid_v7(clock.now());
+    fn over(pool: Pool, clock: &Clock, rng: &Rng) -> Self {
+        let holder = rng.uuid_v7(clock.now());
         Self {
             pool,
             clock: clock.clone(),
-            chance: chance.clone(),
+            rng: rng.clone(),
             sources: Arc::default(),
             holder,
             writer: None,
-            spans: Spans::default(),
-            recent: Recent::default(),
+            spans: UsageSums::default(),
+            recent: UnindexedEvents::default(),
             appends: Arc::default(),
             shelf: Arc::default(),
         }
@@ -283,7 +282,7 @@ impl Log {
 
     /// Makes the key and signs the empty tree, once, whoever comes first.
     async fn begin(&self, origin: &str) -> Result<(), LogError> {
-        let signer = SignerKey::draw(origin, &self.chance)?;
+        let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
         let root = merkle::empty_root();
         let checkpoint = signer.sign(0, root);

@@ -2,7 +2,7 @@
 
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
-use domain::{Chance, Timestamp};
+use domain::{Rng, Timestamp};
 use uuid::Uuid;
 
 use crate::error::{Corrupt, During, StoreError};
@@ -71,10 +71,10 @@ impl Store {
         email: Option<&Email>,
         name: Option<&str>,
         now: Timestamp,
-        chance: &Chance,
+        rng: &Rng,
     ) -> Result<Provision, StoreError> {
-        let account = new_account(chance)?;
-        let person = chance.uuid_v7(now);
+        let account = new_account(rng)?;
+        let person = rng.uuid_v7(now);
         let name = name.map(storable);
         in_transaction!(
             &self.pool,
@@ -122,9 +122,9 @@ impl Store {
         email: &Email,
         create_account: bool,
         now: Timestamp,
-        chance: &Chance,
+        rng: &Rng,
     ) -> Result<Person, StoreError> {
-        let (person, account) = (chance.uuid_v7(now), new_account(chance)?);
+        let (person, account) = (rng.uuid_v7(now), new_account(rng)?);
         let row = in_transaction!(&self.pool, |tx| {
             // Updating what is there locks it: nobody else can give this person an account meanwhile.
             let mut found: PersonRow = sqlx::query_as(PERSON_FIND_OR_ADD)
@@ -228,8 +228,8 @@ const PERSON_FIND_OR_ADD: &str = "INSERT INTO persons (id, email, created_at) VA
 
 const PERSON_OWN: &str = "UPDATE persons SET account_id = $2 WHERE id = $1 AND account_id IS NULL";
 
-fn new_account(chance: &Chance) -> Result<UserAccountId, Corrupt> {
-    parsed("accounts.user_account_id", &chance.cuid2())
+fn new_account(rng: &Rng) -> Result<UserAccountId, Corrupt> {
+    parsed("accounts.user_account_id", &rng.cuid2())
 }
 
 crate::row! {

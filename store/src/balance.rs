@@ -1,7 +1,7 @@
 //! The ledger of an account's purchased balance. The balance itself stands with the account and moves with every entry.
 
 use domain::ids::UserAccountId;
-use domain::{Chance, Timestamp};
+use domain::{Rng, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -46,14 +46,14 @@ impl Store {
         cents: i64,
         reason: &str,
         now: Timestamp,
-        chance: &Chance,
+        rng: &Rng,
     ) -> Result<BalanceAdd, StoreError> {
         const LOCK: &str =
             "UPDATE accounts SET balance_cents = balance_cents WHERE user_account_id = $1 RETURNING balance_cents";
         const MOVE: &str = "UPDATE accounts SET balance_cents = $2 WHERE user_account_id = $1";
         const ENTER: &str = "INSERT INTO balance_entries (id, account_id, cents, reason, created_at)
             VALUES ($1, $2, $3, $4, $5)";
-        let (id, reason) = (chance.uuid_v7(now), storable(reason));
+        let (id, reason) = (rng.uuid_v7(now), storable(reason));
         in_transaction!(
             &self.pool,
             |tx| {

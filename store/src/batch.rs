@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use domain::Timestamp;
-use domain::batch::{End, Item, Journal, Outcome};
+use domain::batch::{End, Item, ItemOutcome, Journal};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
 use domain::memory::MemoryType;
 use futures_util::TryStreamExt;
@@ -66,7 +66,7 @@ pub struct Batch {
 
 /// What decides who may hear of a batch, and from where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct BatchAccess {
     /// The batch.
     pub id: BatchId,
     /// Whether it still goes on.
@@ -103,7 +103,7 @@ pub enum Lease {
 }
 
 /// What became of an item: its index, its place among the finished ones from 1, and its outcome.
-pub type Finished<'a> = (usize, usize, &'a Outcome);
+pub type Finished<'a> = (usize, usize, &'a ItemOutcome);
 
 const FINISH_ITEM: &str = "UPDATE batch_items SET note = NULL, finished = $3, outcome = $4
     WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
@@ -168,7 +168,7 @@ impl Store {
     }
 
     /// How a batch of this account stands, which is one row; `None` when there is no such batch.
-    pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<Standing>, StoreError> {
+    pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
         const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
         let row: Option<(String, String)> = on_reader!(&self.pool, |db| {
             sqlx::query_as(SQL).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(db)
@@ -176,7 +176,7 @@ impl Store {
         .during("read how a batch stands")?;
         let Some((state, spaces)) = row else { return Ok(None) };
         let spaces = spaces_of(&spaces)?;
-        Ok(Some(Standing { id, is_running: state == "running", spaces }))
+        Ok(Some(BatchAccess { id, is_running: state == "running", spaces }))
     }
 
     /// One item that has no outcome yet.
@@ -361,7 +361,7 @@ fn item(url: Option<String>, note: Option<&str>) -> Result<Item, Corrupt> {
 }
 
 /// JSON keeps U+0000 as an escape, which PostgreSQL takes as text.
-fn written(outcome: &Outcome) -> String {
+fn written(outcome: &ItemOutcome) -> String {
     serde_json::to_string(outcome).unwrap_or_default()
 }
 

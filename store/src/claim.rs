@@ -18,7 +18,7 @@ use self::row::{RegistrationRow, StandingRow};
 use crate::error::{Corrupt, During, StoreError};
 use crate::held::TOTALS_LOCK;
 use crate::machine::DETACH_APPROVED_BY;
-use crate::mail::{QueuedLetter, mail_insert};
+use crate::mail::{QueuedMail, mail_insert};
 use crate::row::{limit, parsed, secret_hash, storable};
 use crate::{Store, in_transaction, on_reader};
 
@@ -178,7 +178,7 @@ impl Store {
         token: &SecretHash,
         claim: &Claim,
         via: ConfirmedVia,
-        notice: Option<&QueuedLetter>,
+        notice: Option<&QueuedMail>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         const COMPLETE: &str = "UPDATE claim_attempts SET state = 'completed'

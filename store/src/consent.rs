@@ -4,7 +4,7 @@ use domain::consent::change::{ConsentChange, after};
 use domain::consent::{ConsentLevel, ConsentRule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
-use domain::{Chance, Timestamp};
+use domain::{Rng, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -60,7 +60,7 @@ impl Store {
         rule: &ConsentRule,
         reason: Option<&str>,
         now: Timestamp,
-        chance: &Chance,
+        rng: &Rng,
     ) -> Result<Vec<UserCuid>, StoreError> {
         // Locked first: the levels of an identity, and its chain, change one after the other.
         const LOCK: &str =
@@ -85,7 +85,7 @@ impl Store {
             let mut identities: Vec<&UserCuid> = identities.iter().collect();
             identities.sort_by_key(|identity| identity.as_str());
             for user_cuid in identities {
-                let control = chance.uuid_v7(now);
+                let control = rng.uuid_v7(now);
                 let chain: Option<ChainRow> =
                     sqlx::query_as(LOCK).bind(user_cuid.as_str()).bind(control).fetch_optional(&mut *tx).await?;
                 let before: Option<String> = sqlx::query_scalar(BEFORE)
@@ -114,7 +114,7 @@ impl Store {
                         previous: before.as_deref().and_then(|level| level.parse().ok()),
                         reason: reason.as_deref().map(str::to_owned),
                     };
-                    let id = chance.uuid_v7(now);
+                    let id = rng.uuid_v7(now);
                     let written = report.event(id.into(), chain.machine, &chain.position, now);
                     outbox_add!(tx, id, user_cuid, report.account, chain.position, written, now);
                     chain_move!(tx, user_cuid, after(&chain.position, written.seal));

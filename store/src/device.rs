@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::claim::agent_lock;
 use crate::error::{Corrupt, During, StoreError};
 use crate::machine::{ATTACHED_BY, AttachRefusal, FIRST_OF_IDENTITY, attach_machine};
-use crate::mail::{QueuedLetter, mail_insert};
+use crate::mail::{QueuedMail, mail_insert};
 use crate::row::{count, limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, on_reader, probes};
 
@@ -75,7 +75,7 @@ pub const OTHERS_MAX: u32 = 100;
 
 /// What typing a user code leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Typed {
+pub enum CodeEntry {
     /// There is such a code, whatever became of it.
     Found(Box<AskingDevice>),
     /// There is none; this was counted.
@@ -215,7 +215,7 @@ impl Store {
         guess: Uuid,
         (guesses_max, window): (u32, TimeDelta),
         now: Timestamp,
-    ) -> Result<Typed, StoreError> {
+    ) -> Result<CodeEntry, StoreError> {
         const LOCK: &str = "UPDATE persons SET id = id WHERE id = $1";
         const COUNT: &str = "SELECT COUNT(*) FROM device_guesses
             WHERE person_id = $1 AND guessed_at > $2 AND by_agent = $3";
@@ -229,14 +229,14 @@ impl Store {
             FROM device_codes d LEFT JOIN machines m ON m.machine_uuid = d.machine_uuid AND m.secret_hash IS NOT NULL
             WHERE d.sealed_user_code = $1";
         const ADD: &str = "INSERT INTO device_guesses (id, person_id, guessed_at, by_agent) VALUES ($1, $2, $3, $4)";
-        let found: Result<AskingRow, Typed> = in_transaction!(
+        let found: Result<AskingRow, CodeEntry> = in_transaction!(
             &self.pool,
             |tx| {
                 sqlx::query(LOCK).bind(person.as_uuid()).execute(&mut *tx).await?;
                 let count = sqlx::query_scalar(COUNT).bind(person.as_uuid()).bind(now - window).bind(by_agent);
                 let wrong: i64 = count.fetch_one(&mut *tx).await?;
                 if wrong >= i64::from(guesses_max) {
-                    return Ok(Err(Typed::Blocked));
+                    return Ok(Err(CodeEntry::Blocked));
                 }
                 let row: Option<AskingRow> =
                     sqlx::query_as(FIND)
@@ -248,15 +248,15 @@ impl Store {
                 let Some(row) = row else {
                     let add = sqlx::query(ADD).bind(guess).bind(person.as_uuid()).bind(now).bind(by_agent);
                     add.execute(&mut *tx).await?;
-                    return Ok(Err(Typed::Wrong));
+                    return Ok(Err(CodeEntry::Wrong));
                 };
                 Ok(Ok(row))
             },
-            commit if |found| matches!(found, Err(Typed::Wrong))
+            commit if |found| matches!(found, Err(CodeEntry::Wrong))
         )
         .during("find a typed code")?;
         Ok(match found {
-            Ok(row) => Typed::Found(Box::new(row.try_into()?)),
+            Ok(row) => CodeEntry::Found(Box::new(row.try_into()?)),
             Err(typed) => typed,
         })
     }
@@ -269,7 +269,7 @@ impl Store {
         code: &SecretHash,
         machine: MachineUuid,
         approver: &Approver,
-        notice: impl FnOnce(&AttachedDevice) -> QueuedLetter,
+        notice: impl FnOnce(&AttachedDevice) -> QueuedMail,
         now: Timestamp,
     ) -> Result<Approval, StoreError> {
         // Locked in this order by everyone: agent, person, computer, code, identity.

@@ -1,7 +1,7 @@
 //! Content filters of accounts, and the content that they left out (`docs/decisions/0044-content-filter.md`).
 
 use domain::Timestamp;
-use domain::filter::{FilterSettings, Verdict};
+use domain::filter::{FilterSettings, FilterVerdict};
 use domain::ids::{BatchId, UserAccountId};
 use sqlx::FromRow;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ pub struct FiledVerdict {
     /// What it was about: an address, or the title of a note.
     pub subject: String,
     /// What was decided.
-    pub verdict: Verdict,
+    pub verdict: FilterVerdict,
     /// When.
     pub created_at: Timestamp,
 }
@@ -94,7 +94,7 @@ impl Store {
         account: &UserAccountId,
         batch: BatchId,
         subject: &str,
-        verdict: &Verdict,
+        verdict: &FilterVerdict,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         const SQL: &str = "INSERT INTO verdicts (id, account_id, batch_id, subject, verdict, created_at)

@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::TimeDelta;
-use domain::envelope::Outline;
+use domain::envelope::PartialEnvelope;
 use domain::held::HoldReason;
 use domain::ids::{EventId, HeldId, MachineUuid, ReceiptId, RegistrationId, UserAccountId, UserCuid};
 use domain::{Digest, Timestamp};
@@ -77,7 +77,7 @@ pub struct NewHeld {
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
     /// What could be named of the event.
-    pub outline: Outline,
+    pub outline: PartialEnvelope,
     /// Why it is held.
     pub reason: HoldReason,
     /// Where and what, for a person.
@@ -184,7 +184,7 @@ pub struct HeldEntry {
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
     /// What could be named of the event.
-    pub outline: Outline,
+    pub outline: PartialEnvelope,
     /// Why it is held.
     pub reason: HoldReason,
     /// Where and what.

@@ -4,7 +4,7 @@
 
 use domain::Timestamp;
 use domain::ids::MailId;
-use domain::letter::Letter;
+use domain::mail::OutgoingMail;
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -14,18 +14,18 @@ use crate::{Store, in_transaction, on_writer};
 
 /// A letter with the name under which it is sent once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueuedLetter {
+pub struct QueuedMail {
     /// Its name; part of the `Message-ID`, so that a letter that was sent twice after a crash can be told from two letters.
     pub id: MailId,
     /// The letter.
-    pub letter: Letter,
+    pub mail: OutgoingMail,
 }
 
 /// A letter whose time has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueMail {
     /// The letter.
-    pub mail: QueuedLetter,
+    pub mail: QueuedMail,
     /// When it was written.
     pub created_at: Timestamp,
     /// How often sending it was begun, this time included.
@@ -43,7 +43,7 @@ pub enum MailFailure {
 
 impl Store {
     /// Takes down a letter by itself.
-    pub async fn mail_write(&self, mail: &QueuedLetter, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
         in_transaction!(&self.pool, |tx| mail_insert!(tx, mail, now).await.map(drop)).during("take down a letter")
     }
 
@@ -103,9 +103,9 @@ macro_rules! mail_insert {
     ($tx:ident, $mail:expr, $now:expr) => {
         sqlx::query($crate::mail::MAIL_INSERT)
             .bind($mail.id.as_uuid())
-            .bind($mail.letter.to.as_str())
-            .bind($crate::row::storable(&$mail.letter.subject).into_owned())
-            .bind($crate::row::storable(&$mail.letter.text).into_owned())
+            .bind($mail.mail.to.as_str())
+            .bind($crate::row::storable(&$mail.mail.subject).into_owned())
+            .bind($crate::row::storable(&$mail.mail.text).into_owned())
             .bind($now)
             .execute(&mut *$tx)
     };
@@ -131,7 +131,7 @@ impl TryFrom<MailRow> for DueMail {
     fn try_from(row: MailRow) -> Result<Self, Corrupt> {
         let to = parsed("mails.recipient", &row.recipient)?;
         Ok(Self {
-            mail: QueuedLetter { id: row.id.into(), letter: Letter { to, subject: row.subject, text: row.text } },
+            mail: QueuedMail { id: row.id.into(), mail: OutgoingMail { to, subject: row.subject, text: row.text } },
             created_at: row.created_at,
             tries: count("mails.tries", row.tries)?,
         })

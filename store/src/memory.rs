@@ -96,14 +96,14 @@ pub struct Memory {
 
 /// Whose memories are meant. Whether the caller may see them was decided before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
+pub enum MemoryScope {
     /// Everything of this account.
     Account(UserAccountId),
     /// Whatever is linked to one of these spaces.
     Spaces(Vec<SpaceId>),
 }
 
-impl Scope {
+impl MemoryScope {
     /// The account, and the spaces as a JSON array: one of them is null in every statement.
     pub(crate) fn binds(&self) -> (Option<&str>, Option<String>) {
         match self {
@@ -138,7 +138,7 @@ macro_rules! select_memories {
 
 impl Store {
     /// A memory in a scope.
-    pub async fn memory_by_id(&self, id: MemoryId, scope: &Scope) -> Result<Option<Memory>, StoreError> {
+    pub async fn memory_by_id(&self, id: MemoryId, scope: &MemoryScope) -> Result<Option<Memory>, StoreError> {
         Ok(self.memories_by_id(&[id], scope, CONTENT_WHOLE).await?.pop())
     }
 
@@ -146,7 +146,7 @@ impl Store {
     pub async fn memories_by_id(
         &self,
         ids: &[MemoryId],
-        scope: &Scope,
+        scope: &MemoryScope,
         content_max: u32,
     ) -> Result<Vec<Memory>, StoreError> {
         const SQLITE: &str = concat!(
@@ -172,7 +172,7 @@ impl Store {
     /// The memories of a scope, oldest first, after one of them: pages for lists and for the export.
     pub async fn memories_of(
         &self,
-        scope: &Scope,
+        scope: &MemoryScope,
         after: Option<MemoryId>,
         rows_max: usize,
         content_max: u32,
@@ -197,9 +197,9 @@ impl Store {
                 WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
         );
         let sql = match (scope, self.pool.is_postgres()) {
-            (Scope::Account(_), _) => OF_ACCOUNT,
-            (Scope::Spaces(_), false) => OF_SPACES_SQLITE,
-            (Scope::Spaces(_), true) => OF_SPACES_POSTGRES,
+            (MemoryScope::Account(_), _) => OF_ACCOUNT,
+            (MemoryScope::Spaces(_), false) => OF_SPACES_SQLITE,
+            (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
         };
         let (account, spaces) = scope.binds();
         let after = after.map_or(Uuid::nil(), |id| id.as_uuid());

@@ -16,7 +16,7 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use crate::error::{During, StoreError};
-use crate::memory::{Scope, in_scope, json};
+use crate::memory::{MemoryScope, in_scope, json};
 use crate::{Store, on_reader};
 
 /// A chunk's number; a number is never used twice.
@@ -24,7 +24,7 @@ pub type ChunkId = i64;
 
 /// What an account keeps, in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromRow)]
-pub struct Shelf {
+pub struct AccountStatistics {
     /// The shelf's number.
     pub number: i64,
     /// Chunks of all its memories.
@@ -59,7 +59,7 @@ impl Wanted {
 
 /// A chunk that may be an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Passage {
+pub struct Chunk {
     /// The chunk.
     pub chunk: ChunkId,
     /// Its memory.
@@ -78,7 +78,11 @@ pub struct Passage {
 
 impl Store {
     /// The shelves on which something of a scope stands, at most `shelves_max`, the fullest first.
-    pub async fn shelves_in(&self, scope: &Scope, shelves_max: usize) -> Result<Vec<Shelf>, StoreError> {
+    pub async fn shelves_in(
+        &self,
+        scope: &MemoryScope,
+        shelves_max: usize,
+    ) -> Result<Vec<AccountStatistics>, StoreError> {
         const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes FROM shelves
             WHERE account_id = $1 AND $2 IS NULL LIMIT $3";
         const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes FROM shelves
@@ -90,9 +94,9 @@ impl Store {
                 AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
             ORDER BY chunks DESC, number LIMIT $3";
         let sql = match (scope, self.pool.is_postgres()) {
-            (Scope::Account(_), _) => OF_ACCOUNT,
-            (Scope::Spaces(_), false) => OF_SPACES_SQLITE,
-            (Scope::Spaces(_), true) => OF_SPACES_POSTGRES,
+            (MemoryScope::Account(_), _) => OF_ACCOUNT,
+            (MemoryScope::Spaces(_), false) => OF_SPACES_SQLITE,
+            (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
         };
         let (account, spaces) = scope.binds();
         on_reader!(&self.pool, |db| {
@@ -105,9 +109,9 @@ impl Store {
     pub async fn passages(
         &self,
         chunks: &[ChunkId],
-        scope: &Scope,
+        scope: &MemoryScope,
         model: Option<&ModelId>,
-    ) -> Result<Vec<Passage>, StoreError> {
+    ) -> Result<Vec<Chunk>, StoreError> {
         const SQLITE: &str = concat!(
             "SELECT c.id, c.memory_id, m.shelf, m.title, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
@@ -145,8 +149,8 @@ struct PassageRow {
 }
 
 impl PassageRow {
-    fn into_passage(self) -> Result<Passage, StoreError> {
-        Ok(Passage {
+    fn into_passage(self) -> Result<Chunk, StoreError> {
+        Ok(Chunk {
             chunk: self.id,
             memory: self.memory_id.into(),
             shelf: self.shelf,

@@ -35,7 +35,7 @@ pub use self::file::SqliteFile;
 pub use self::probe::{Argument, Column, Columns, NotInPlace, Probe, ROWS_MAX, Row, not_a_probe};
 pub use self::settings::DatabaseSettings;
 pub use self::wal::{WalCopier, WalGrowth};
-pub use self::writer::{Turn, Undo, Writer, WriterCounts};
+pub use self::writer::{Undo, WriteGuard, Writer, WriterCounts};
 use crate::error::{During, StoreError};
 
 /// Connections to one database.

@@ -3,7 +3,7 @@
 use domain::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use domain::secret::SecretHash;
 use domain::token::{AssertionKey, KeyState, TokenScope};
-use domain::{Chance, Timestamp};
+use domain::{Rng, Timestamp};
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -98,10 +98,9 @@ impl Store {
     }
 
     /// Makes sure that one key signs and one is announced. Any number of processes that start at once make one of each.
-    pub async fn assertion_keys_ensure(&self, now: Timestamp, chance: &Chance) -> Result<(), StoreError> {
-        let active =
-            AssertionKey { state: KeyState::Active, activated_at: Some(now), ..AssertionKey::draw(chance, now) };
-        let next = AssertionKey::draw(chance, now);
+    pub async fn assertion_keys_ensure(&self, now: Timestamp, rng: &Rng) -> Result<(), StoreError> {
+        let active = AssertionKey { state: KeyState::Active, activated_at: Some(now), ..AssertionKey::draw(rng, now) };
+        let next = AssertionKey::draw(rng, now);
         in_transaction!(&self.pool, |tx| {
             for key in [&active, &next] {
                 key_insert!(tx, key).await?;
@@ -113,11 +112,11 @@ impl Store {
 
     /// Retires the key that signs, lets the announced one sign and announces a new one. `None`: another process is doing
     /// just that, or there are no keys yet. Gives the id of the key that signs now.
-    pub async fn assertion_keys_rotate(&self, now: Timestamp, chance: &Chance) -> Result<Option<String>, StoreError> {
+    pub async fn assertion_keys_rotate(&self, now: Timestamp, rng: &Rng) -> Result<Option<String>, StoreError> {
         const RETIRE: &str = "UPDATE assertion_keys SET state = 'retired', retired_at = $1 WHERE state = 'active'";
         const ACTIVATE: &str =
             "UPDATE assertion_keys SET state = 'active', activated_at = $1 WHERE state = 'next' RETURNING kid";
-        let next = AssertionKey::draw(chance, now);
+        let next = AssertionKey::draw(rng, now);
         in_transaction!(
             &self.pool,
             |tx| {

@@ -13,7 +13,7 @@ const COMPUTERS: &str = "/api/v1/account/computers";
 
 /// Runs a statement that no server would ever run.
 async fn tamper(world: &World, sql: &'static str) {
-    let pool = world.server.house.store.pool();
+    let pool = world.server.app.store.pool();
     store::on_writer!(pool, |db| async { sqlx::raw_sql(sql).execute(db).await.map(drop) }).unwrap();
 }
 
@@ -126,7 +126,7 @@ both! {
         let still = last_seen(&world, &person.cookie, &silent).await;
         world.advance(Duration::from_secs(30));
         world.activity(&machine, "").await.expect(200);
-        world.server.house.presence.settle().await.unwrap();
+        world.server.app.presence.settle().await.unwrap();
         assert_eq!(last_seen(&world, &person.cookie, &machine).await, first);
 
         world.advance(Duration::from_secs(31));
@@ -138,7 +138,7 @@ both! {
         .await;
         assert!(moved > first);
         world.activity(&machine, "").await.expect(200);
-        world.server.house.presence.settle().await.unwrap();
+        world.server.app.presence.settle().await.unwrap();
         assert_eq!(last_seen(&world, &person.cookie, &machine).await, moved);
         assert_eq!(last_seen(&world, &person.cookie, &silent).await, still);
 
@@ -156,7 +156,7 @@ async fn a_section_that_takes_too_long_is_left_out_and_named() {
     let Some(world) = World::on_postgres().await else { return };
     let world = world.restart_with(|settings| settings.account.section_deadline = Duration::from_millis(500)).await;
     let person = world.person("ada@example.com").await;
-    let Pool::Postgres(pool) = world.server.house.store.pool() else { unreachable!() };
+    let Pool::Postgres(pool) = world.server.app.store.pool() else { unreachable!() };
     let mut lock = pool.begin().await.unwrap();
     sqlx::raw_sql("LOCK TABLE machines IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
     let summary = world.get(SUMMARY, &person.cookie).await.expect(200);

@@ -205,7 +205,7 @@ both! {
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         // No claim begins any more, but the one that began counts: the link and its code are still shown to the person.
         world.claim(json!({ "claim_token": claim_token })).await.refused(400, "expired_token");
-        world.server.house.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
+        world.server.app.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
         let person = world.person("ada@example.com").await;
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
         let world = world.restart().await;
@@ -241,7 +241,7 @@ both! {
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
         let claim = &registered["claim"];
         world.complete(&first.token, &attempt_of(claim), text(claim, "user_code")).await.expect(200);
-        let agents = world.server.house.store.agents(10).await.unwrap();
+        let agents = world.server.app.store.agents(10).await.unwrap();
         let mut via: Vec<_> = agents.iter().map(|agent| agent.claimed_via.clone().unwrap()).collect();
         via.sort();
         assert_eq!(via, ["account", "session"]);
@@ -287,7 +287,7 @@ both! {
         world.token_by_claim(&agent.claim_token).await.refused(400, "invalid_grant");
         world.claim(json!({ "claim_token": agent.claim_token })).await.refused(400, "invalid_request");
         world.delete(&path, &person.cookie).await.refused(404, "not_found");
-        let listed = world.server.house.store.agents_of_account(&person.account, 10).await.unwrap();
+        let listed = world.server.app.store.agents_of_account(&person.account, 10).await.unwrap();
         assert!(listed[0].revoked_at.is_some());
     }
 
@@ -397,14 +397,14 @@ both! {
     async fn signing_keys_rotate_under_living_assertions(world: World) {
         let person = world.person("ada@example.com").await;
         let agent = world.agent_of(&person).await;
-        let house = &world.server.house;
+        let app = &world.server.app;
         let kids = async || {
             let jwks = world.get("/.well-known/jwks.json", &Credential::None).await.expect(200);
             jwks["keys"].as_array().unwrap().iter().map(|key| text(key, "kid").to_owned()).collect::<Vec<_>>()
         };
         let before = kids().await;
         assert_eq!(before.len(), 2, "one signs, the next is known");
-        house.store.assertion_keys_rotate(world.clock().now(), world.chance()).await.unwrap();
+        app.store.assertion_keys_rotate(world.clock().now(), world.rng()).await.unwrap();
         world.eventually("the server sees the rotation", async || (kids().await.len() == 3).then_some(())).await;
         assert!(kids().await.iter().any(|kid| *kid == before[0]), "the old key still verifies");
         let tokens = world.token_by_assertion(&agent.assertion).await.expect(200);
@@ -417,7 +417,7 @@ both! {
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         // As an operator's command, or another node, would.
         let id = text(&registered, "registration_id").parse().unwrap();
-        assert!(world.server.house.store.registration_revoke(id, None, world.clock().now()).await.unwrap());
+        assert!(world.server.app.store.registration_revoke(id, None, world.clock().now()).await.unwrap());
         world.eventually("the revocation is seen", async || {
             (world.token_by_claim(claim_token).await.json()["error"] == "invalid_grant").then_some(())
         }).await;

@@ -58,7 +58,7 @@ both! {
         let browser = Browser::of(&world, &person);
         let page = browser.get("/account/access").await;
         assert!(page.page(200).contains("Sign in again to make a key") && !page.page(200).contains("Make the key"));
-        let id = world.chance().uuid_v7(world.clock().now()).to_string();
+        let id = world.rng().uuid_v7(world.clock().now()).to_string();
         let form = |days: &'static str| [("id", id.clone()), ("name", "x".into()), ("search", "1".into()), ("days", days.to_owned())];
         let sent = async |browser: &Browser<'_>, days| {
             let form = form(days);

@@ -118,7 +118,7 @@ both! {
             Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "unproven"),
             other => panic!("{other:?}"),
         }
-        let stranger = statistics::checkpoint::SignerKey::draw(key.name(), &domain::Chance::system()).unwrap();
+        let stranger = statistics::checkpoint::SignerKey::draw(key.name(), &domain::Rng::system()).unwrap();
         match client.observe(&mut witness, stranger.verifier()).await {
             Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "other_key"),
             other => panic!("{other:?}"),

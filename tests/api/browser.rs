@@ -36,7 +36,7 @@ impl<'w> Browser<'w> {
     /// Sends a form as one of our own pages does.
     pub async fn submit(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
         let headers =
-            [("origin", self.world.server.house.origin().to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
+            [("origin", self.world.server.app.origin().to_owned()), ("sec-fetch-site", "same-origin".to_owned())];
         self.send(Method::POST, path, &headers, Some(pairs)).await
     }
 
@@ -137,7 +137,7 @@ impl World {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "eml"));
         paths.sort();
         let letters = paths.iter().map(|path| std::fs::read_to_string(path).unwrap());
-        letters.filter(|letter| letter.contains(&format!("\r\nTo: {email}\r\n"))).collect()
+        letters.filter(|mail| mail.contains(&format!("\r\nTo: {email}\r\n"))).collect()
     }
 
     /// The letter after so many others.
@@ -152,9 +152,9 @@ impl World {
 }
 
 /// The eight digits in a letter.
-pub fn code_in(letter: &str) -> String {
-    let line = letter.lines().find(|line| line.starts_with("    ") && line.trim().len() == 9);
-    line.unwrap_or_else(|| panic!("no code in {letter}")).replace(' ', "").trim().to_owned()
+pub fn code_in(mail: &str) -> String {
+    let line = mail.lines().find(|line| line.starts_with("    ") && line.trim().len() == 9);
+    line.unwrap_or_else(|| panic!("no code in {mail}")).replace(' ', "").trim().to_owned()
 }
 
 /// A code that is another one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::held::HoldReason;
 use domain::ids::MachineUuid;
 use serde_json::{Value, json};
-use statistics::contract::Scope;
+use statistics::contract::RecordScope;
 
 use crate::event::{Chain, Machine};
 use crate::world::{Answer, Credential, World, both};
@@ -128,7 +128,7 @@ both! {
         }
         // An event that is already held needs no quota, and discarding one frees quota.
         world.event(&flood, &large(0)).await.held("malformed_envelope");
-        let store = &world.server.house.store;
+        let store = &world.server.app.store;
         let filter = store::held::HeldFilter { sender: Some(store::held::Sender::Machine(uuid_of(&flood))), ..Default::default() };
         let entry = store.held_list(&filter, 1).await.unwrap().remove(0);
         assert!(store.held_discard(entry.id, world.clock().now()).await.unwrap());
@@ -149,24 +149,24 @@ both! {
         world.post("/api/v1/consent", &Credential::from(&idle), &json!({ "level": "full" })).await.expect(200);
         let code = world.device_code(&active).await.expect(200);
         let code = code["user_code"].as_str().unwrap().to_owned();
-        let house = &world.server.house;
-        let purge = async || house.store.purge(world.clock().now(), &house.settings.janitor.purge).await.unwrap().machines;
+        let app = &world.server.app;
+        let purge = async || app.store.purge(world.clock().now(), &app.settings.janitor.purge).await.unwrap().machines;
 
         world.advance(DAY * 29);
         let present = [(uuid_of(&active), world.clock().now())];
-        house.store.machines_touch(&present, chrono::TimeDelta::zero()).await.unwrap();
+        app.store.machines_touch(&present, chrono::TimeDelta::zero()).await.unwrap();
         assert_eq!(purge().await, 0);
-        let bytes = house.store.held_bytes().await.unwrap();
+        let bytes = app.store.held_bytes().await.unwrap();
         world.advance(DAY * 2);
         assert_eq!(purge().await, 1);
         world.activity(&idle, "").await.refused(401, "machine_unknown");
-        assert_eq!(house.store.held_bytes().await.unwrap(), bytes / 2, "what it held is gone, and nothing else");
-        assert!(house.store.machine_facts(uuid_of(&attached)).await.unwrap().is_some(), "whose computer it is decides");
-        assert_eq!(house.store.consent_rules(&idle.user_cuid.parse().unwrap()).await.unwrap(), []);
+        assert_eq!(app.store.held_bytes().await.unwrap(), bytes / 2, "what it held is gone, and nothing else");
+        assert!(app.store.machine_facts(uuid_of(&attached)).await.unwrap().is_some(), "whose computer it is decides");
+        assert_eq!(app.store.consent_rules(&idle.user_cuid.parse().unwrap()).await.unwrap(), []);
 
         // Its events stay in the log, and cannot be read with its id.
-        let log = Scope { shown: recorders_of(&idle), ..Scope::default() };
-        assert_eq!(house.upstream.proof(&log, recorded).await.unwrap().status, 200);
+        let log = RecordScope { shown: recorders_of(&idle), ..RecordScope::default() };
+        assert_eq!(app.upstream.proof(&log, recorded).await.unwrap().status, 200);
         let body = json!({ "user_cuid": idle.user_cuid, "machine_uuid": idle.uuid });
         world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
 

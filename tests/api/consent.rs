@@ -216,7 +216,7 @@ both! {
             assert_ne!(event["machine_uuid"], json!(machine.uuid));
             world.included(person.cookie.clone(), event["event_id"].as_str().unwrap()).await;
         }
-        assert!(world.server.house.store.outbox_identities(10).await.unwrap().is_empty());
+        assert!(world.server.app.store.outbox_identities(10).await.unwrap().is_empty());
     }
 
     async fn what_a_person_did_not_allow_is_held_without_its_content(world: World) {
@@ -285,7 +285,7 @@ async fn a_change_that_cannot_be_reported_stays_and_is_reported_later() {
     world.eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;
     world
         .eventually("the outbox is empty", async || {
-            world.server.house.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
+            world.server.app.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
         })
         .await;
     assert_eq!(
@@ -305,7 +305,7 @@ async fn a_report_that_the_service_took_before_is_not_sent_for_ever() {
     let taken = json!({ "error": "event_id_conflict" });
     upstream.next(UpstreamAnswer::reply(Reply::json(409, &taken)));
     assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
-    let store = &world.server.house.store;
+    let store = &world.server.app.store;
     assert_eq!(store.outbox_identities(10).await.unwrap(), []);
     assert_eq!(upstream.requests().len(), 1);
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
+use attache::app::Urls;
 use attache::config::Settings;
-use attache::house::Urls;
 use attache::http::openapi::Description;
 use jsonschema::Validator;
 use reqwest::Method;

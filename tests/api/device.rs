@@ -38,14 +38,14 @@ async fn asking_anew(world: &World) -> (String, String) {
 /// The account that a computer is attached to.
 async fn attached_to(world: &World, machine: &Machine) -> Option<String> {
     let uuid = machine.uuid.parse().unwrap();
-    let known = world.server.house.store.machine_facts(uuid).await.unwrap().unwrap();
+    let known = world.server.app.store.machine_facts(uuid).await.unwrap().unwrap();
     known.facts.account.map(|account| account.as_str().to_owned())
 }
 
 /// An account of an identity that nobody owns yet.
 async fn provisioned(world: &World, machine: &Machine) -> String {
-    let (house, cuid) = (&world.server.house, machine.user_cuid.parse().unwrap());
-    match house.store.account_provision(Some(&cuid), None, None, world.clock().now(), &house.chance).await.unwrap() {
+    let (app, cuid) = (&world.server.app, machine.user_cuid.parse().unwrap());
+    match app.store.account_provision(Some(&cuid), None, None, world.clock().now(), &app.rng).await.unwrap() {
         Provision::Created(account) => account.as_str().to_owned(),
         refused => panic!("{refused:?}"),
     }
@@ -196,7 +196,7 @@ both! {
 
         let machine = world.machine().await;
         let (_, user_code) = asking(&world, &machine).await;
-        assert!(world.server.house.store.machine_remove(machine.uuid.parse().unwrap()).await.unwrap());
+        assert!(world.server.app.store.machine_remove(machine.uuid.parse().unwrap()).await.unwrap());
         world.device_approve(&ada.cookie, &user_code).await.refused(409, "machine_not_registered");
 
         let machine = world.attached_machine(&bob).await;
@@ -230,9 +230,9 @@ both! {
         let Credential::Cookie(pair) = &person.cookie else { unreachable!() };
         let browser = Browser::new(&world);
         browser.put("attache.session_token", pair.split_once('=').unwrap().1);
-        let uuid = world.chance().uuid_v7(world.clock().now()).to_string();
+        let uuid = world.rng().uuid_v7(world.clock().now()).to_string();
         let name = "laptop\u{202e}gnp.exe\u{200b}!";
-        let body = json!({ "user_cuid": world.chance().cuid2(), "machine_uuid": uuid, "name": name });
+        let body = json!({ "user_cuid": world.rng().cuid2(), "machine_uuid": uuid, "name": name });
         let answer = world.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
         let machine = Machine { user_cuid: text(&body, "user_cuid").into(), uuid, secret: text(&answer, "machine_secret").into() };
         let (device_code, user_code) = asking(&world, &machine).await;
@@ -362,7 +362,7 @@ both! {
             |code| code.to_lowercase(),
             |code| code.replace('-', ""),
             |code| format!(" {} ", code.replace('-', " – ")),
-            |code| code.chars().flat_map(|letter| [letter, '.']).collect::<String>().to_lowercase(),
+            |code| code.chars().flat_map(|mail| [mail, '.']).collect::<String>().to_lowercase(),
         ];
         for written in ways {
             let (device_code, user_code) = asking_anew(&world).await;

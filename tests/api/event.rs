@@ -1,6 +1,6 @@
 //! Hash-chained events as an honest sender makes them, and a way to make dishonest ones.
 
-use domain::{Chance, Clock, Digest, canonical};
+use domain::{Clock, Digest, Rng, canonical};
 use serde_json::{Value, json};
 
 /// A computer and its secret.
@@ -19,7 +19,7 @@ pub struct Chain {
     pub epoch: u64,
     pub seq: u64,
     pub prev: String,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Chain {
@@ -30,7 +30,7 @@ impl Chain {
             epoch: 0,
             seq: 0,
             prev: "GENESIS".into(),
-            chance: Chance::system(),
+            rng: Rng::system(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Chain {
         let now = Clock::system().now();
         let mut event = json!({
             "schema_version": "v1",
-            "event_id": self.chance.uuid_v7(now).to_string(),
+            "event_id": self.rng.uuid_v7(now).to_string(),
             "event_type": "memory.stored",
             "lane": "memory",
             "ts_edge_ms": now.timestamp_millis(),

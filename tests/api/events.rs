@@ -157,7 +157,7 @@ both! {
         assert!(world.event(&machine, &forged).await.held("hash_mismatch").contains("/hash_chain/self"));
         let rule = ConsentRule { machine: None, lane: Some(Lane::Memory), level: ConsentLevel::MetadataOnly, set_by: Author::Person };
         let cuid = machine.user_cuid.parse().unwrap();
-        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.chance()).await.unwrap();
+        world.server.app.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.rng()).await.unwrap();
         assert!(world.event(&machine, &peek(|_| {})).await.held("consent_exceeded").contains("/consent_level"));
         // Another lane is not meant, and a lower level is fine.
         let metadata = peek(|event| { event["consent_level"] = json!("metadata-only"); event["payload"] = json!({ "memory_id": "m" }); });
@@ -208,7 +208,7 @@ both! {
         let event = chain.next_with(|event| event["scope"]["user_account_id"] = json!(account));
         world.event(&machine, &event).await.held("identity_mismatch");
         let uuid = machine.uuid.parse().unwrap();
-        world.server.house.store.machine_attach(uuid, &person.account, world.clock().now()).await.unwrap().unwrap();
+        world.server.app.store.machine_attach(uuid, &person.account, world.clock().now()).await.unwrap().unwrap();
         world.event(&machine, &event).await.receipt();
         assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
     }
@@ -217,14 +217,14 @@ both! {
         let machine = world.machine().await;
         let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: Author::Person };
         let cuid = machine.user_cuid.parse().unwrap();
-        world.server.house.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.chance()).await.unwrap();
+        world.server.app.store.consent_set(&[cuid], &rule, None, world.clock().now(), world.rng()).await.unwrap();
         let canary = "canary-that-nobody-may-keep";
         let event = Chain::new(&machine).peek_with(|event| event["payload"]["content"] = json!(canary));
         world.event(&machine, &event).await.held("consent_exceeded");
         let entry = &world.activity(&machine, "").await.expect(200)["unclassified"][0];
         assert_eq!(entry["event_id"], event["event_id"]);
-        let held = world.server.house.store.held_list(&store::held::HeldFilter::default(), 10).await.unwrap();
-        let (entry, body) = world.server.house.store.held_show(held[0].id).await.unwrap().unwrap();
+        let held = world.server.app.store.held_list(&store::held::HeldFilter::default(), 10).await.unwrap();
+        let (entry, body) = world.server.app.store.held_show(held[0].id).await.unwrap().unwrap();
         assert_eq!(body, None);
         assert_eq!(entry.seal.unwrap().to_string(), event["hash_chain"]["self"].as_str().unwrap());
         for file in files(&world.dir.path().join("data")) {
@@ -252,7 +252,7 @@ both! {
             fault(&mut event);
             event
         });
-        let store = &world.server.house.store;
+        let store = &world.server.app.store;
         let bodies = async || {
             let mut found = Vec::new();
             for entry in store.held_list(&store::held::HeldFilter::default(), 100).await.unwrap() {

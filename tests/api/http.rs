@@ -213,7 +213,7 @@ async fn run(pool: &Pool, sql: &'static str) {
 
 both! {
     async fn a_server_that_cannot_read_is_unready_and_names_the_part(world: World) {
-        let pool = world.server.house.store.pool();
+        let pool = world.server.app.store.pool();
         assert_eq!(readiness(&world).await.0, 200);
         // Writes still work: their probe needs another table.
         run(pool, "ALTER TABLE machines RENAME TO gone").await;
@@ -231,7 +231,7 @@ both! {
             .eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
 
-        let Upstream::Embedded { log, .. } = &world.server.house.upstream else { panic!("an external service") };
+        let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
         run(log.pool(), "ALTER TABLE tree RENAME TO gone").await;
         let body = world
             .eventually("it is unready", async || {
@@ -247,7 +247,7 @@ both! {
     }
 
     async fn an_append_that_failed_degrades_the_server_only_for_a_while(world: World) {
-        let Upstream::Embedded { log, .. } = &world.server.house.upstream else { panic!("an external service") };
+        let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
         let machine = world.machine().await;
         run(log.pool(), "ALTER TABLE events RENAME TO gone").await;
         world.event(&machine, &Chain::new(&machine).next()).await.refused(424, "temporarily_unavailable");
@@ -280,7 +280,7 @@ both! {
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);
         // With SQLite, every request looks its credential up itself.
-        assert_eq!(tree.contains("\"lookup\""), world.server.house.store.pool().is_postgres(), "{tree}");
+        assert_eq!(tree.contains("\"lookup\""), world.server.app.store.pool().is_postgres(), "{tree}");
         for kind in ["append", "sequence", "anchor", "hold", "mail", "claims", "devices", "intake", "batches", "drift", "backfill", "outbox", "watch", "meter", "presence", "budget", "janitor"] {
             assert!(tree.contains(&format!("\"{kind}\"")), "{kind} in {tree}");
         }

@@ -4,7 +4,7 @@ use domain::ids::MachineUuid;
 use domain::recorder::{Recorder, Recorders};
 use harness::upstream::{Answer as Said, Reply, TOKEN, Upstream};
 use serde_json::{Value, json};
-use statistics::contract::{ActivityQuery, Scope};
+use statistics::contract::{ActivityQuery, RecordScope};
 use store::account::Provision;
 
 use crate::browser::Browser;
@@ -131,7 +131,7 @@ both! {
         world.proof(ada.cookie.clone(), &recorded).await.expect(200);
 
         // An operator removes it, and a stranger registers in its place.
-        let store = &world.server.house.store;
+        let store = &world.server.app.store;
         assert!(store.machine_remove(uuid_of(&own)).await.unwrap());
         let again = async |user_cuid: &str| {
             let body = json!({ "user_cuid": user_cuid, "machine_uuid": own.uuid });
@@ -142,7 +142,7 @@ both! {
         assert_eq!(shown(&world, &stranger).await, Vec::<String>::new());
         world.proof(&stranger, &recorded).await.refused(404, "event_not_found");
         store.machine_remove(uuid_of(&own)).await.unwrap();
-        let stranger = again(&world.chance().cuid2()).await;
+        let stranger = again(&world.rng().cuid2()).await;
         assert_eq!(shown(&world, &stranger).await, Vec::<String>::new());
         world.proof(&stranger, &recorded).await.refused(404, "event_not_found");
         assert_eq!(shown(&world, ada.cookie.clone()).await, [recorded]);
@@ -172,7 +172,7 @@ both! {
     }
 
     async fn an_operator_attaches_any_computer_of_an_identity_that_belongs_to_nobody(world: World) {
-        let (ada, store) = (world.person("ada@example.com").await, &world.server.house.store);
+        let (ada, store) = (world.person("ada@example.com").await, &world.server.app.store);
         let first = world.machine().await;
         let second = world.machine_of(&first.user_cuid).await;
         let (planted, recorded) = (record(&world, &first).await, record(&world, &second).await);
@@ -184,9 +184,9 @@ both! {
 
     async fn an_account_that_waits_for_its_owner_is_taken_by_the_first_computer(world: World) {
         let visitor = world.visitor("ada@example.com").await;
-        let (first, house) = (world.machine().await, &world.server.house);
+        let (first, app) = (world.machine().await, &world.server.app);
         let identity = first.user_cuid.parse().unwrap();
-        let made = house.store.account_provision(Some(&identity), None, None, world.clock().now(), &house.chance).await;
+        let made = app.store.account_provision(Some(&identity), None, None, world.clock().now(), &app.rng).await;
         assert!(matches!(made.unwrap(), Provision::Created(_)));
         let second = world.machine_of(&first.user_cuid).await;
         approve(&world, &visitor, &second).await.refused(409, "cuid_already_claimed");
@@ -197,11 +197,11 @@ both! {
 
 /// The event in which the service reports a change of this computer's consent.
 async fn report_about(world: &World, person: &Person, machine: &Machine) -> String {
-    let (store, upstream) = (&world.server.house.store, &world.server.house.upstream);
+    let (store, upstream) = (&world.server.app.store, &world.server.app.upstream);
     let service = store.recorders_of_account(&person.account).await.unwrap().service;
     let identity = machine.user_cuid.parse().unwrap();
     let computers = vec![Recorder { machine: uuid_of(machine), identity }];
-    let scope = Scope { shown: Recorders { computers, service }, ..Scope::default() };
+    let scope = RecordScope { shown: Recorders { computers, service }, ..RecordScope::default() };
     let page = upstream.activity(&scope, &ActivityQuery::default()).await.unwrap();
     let page: Value = serde_json::from_slice(&page.body).unwrap();
     let reports = page["events"].as_array().unwrap().iter().filter(|event| event["event_type"] == "consent.changed");

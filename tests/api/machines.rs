@@ -16,7 +16,7 @@ both! {
         assert!(made["machine_secret"].as_str().unwrap().starts_with("msk_"));
         assert!(made["first_seen_at"].as_str().unwrap().parse::<domain::Timestamp>().is_ok());
         world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
-        let machines = world.server.house.store.machines(10).await.unwrap();
+        let machines = world.server.app.store.machines(10).await.unwrap();
         assert_eq!(machines[0].name.as_deref(), Some("Ada's laptop"));
     }
 

@@ -46,13 +46,10 @@ async fn a_code_comes_through_a_mail_server() {
     let world = World::with(over(server.url())).await;
     let browser = Browser::new(&world);
     browser.submit("/signin", &[("email", ADA)]).await.goes_to("/signin/code");
-    let letter = first(&world, &server).await;
-    assert_eq!(
-        (letter.from.as_str(), &letter.to[..], letter.user),
-        ("attache@example.org", &[ADA.to_owned()][..], None)
-    );
-    assert!(letter.data.contains("From: attache <attache@example.org>"), "{}", letter.data);
-    let code = code_in(&letter.data);
+    let mail = first(&world, &server).await;
+    assert_eq!((mail.from.as_str(), &mail.to[..], mail.user), ("attache@example.org", &[ADA.to_owned()][..], None));
+    assert!(mail.data.contains("From: attache <attache@example.org>"), "{}", mail.data);
+    let code = code_in(&mail.data);
     browser.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
     assert!(world.letters_to(ADA).is_empty(), "no files");
 }
@@ -88,7 +85,7 @@ async fn while_the_mail_server_is_away_letters_wait_and_then_leave() {
     let Some(server) = MailServer::start(Setup { port, ..Setup::default() }) else { return };
     world.eventually("both letters left", async || (server.letters().len() >= 2).then_some(())).await;
     let letters = server.letters();
-    let to = |email: &str| letters.iter().find(|letter| letter.to == [email]).unwrap();
+    let to = |email: &str| letters.iter().find(|mail| mail.to == [email]).unwrap();
     assert!(to("bob@example.com").data.contains(&agent.id.to_string()));
     browser.submit("/signin/code", &[("code", &code_in(&to(ADA).data))]).await.goes_to("/account");
     world.eventually("both are counted", async || (counted(&world, "sent").await == 2).then_some(())).await;
@@ -124,6 +121,6 @@ async fn a_letter_that_is_put_off_is_tried_again_and_one_that_is_refused_is_not(
     world.agent_of(&person).await;
     world.eventually("so is the notice", async || (counted(&world, "given_up").await == 2).then_some(())).await;
     let far = world.clock().now() + chrono::TimeDelta::days(30);
-    assert_eq!(world.server.house.store.mails_claim_due(far, far, 10).await.unwrap(), []);
+    assert_eq!(world.server.app.store.mails_claim_due(far, far, 10).await.unwrap(), []);
     assert_eq!(server.letters().len(), 1);
 }

@@ -259,7 +259,7 @@ async fn only_an_address_that_the_provider_verified_counts() {
         let returned = provider.sign_in(&begin(&browser, "").await, "mo").await;
         assert!(back(&browser, &returned).await.page(403).contains("not confirmed there"));
         assert_eq!(browser.cookie(SESSION), None);
-        assert_eq!(world.server.house.store.persons(10).await.unwrap(), []);
+        assert_eq!(world.server.app.store.persons(10).await.unwrap(), []);
     }
 }
 

@@ -20,7 +20,7 @@ const NEVER: Duration = Duration::from_mins(10);
 async fn more_requests_than_fit_are_refused_at_once() {
     let world = World::with(|settings| settings.http.requests_max = 1).await;
     let other = Connection::new(world.server.address);
-    let place = other.enter(&world.server.house.gate).unwrap();
+    let place = other.enter(&world.server.app.gate).unwrap();
     let refused = world.get("/nothing", &Credential::None).await;
     assert_eq!(refused.refused(424, "temporarily_unavailable")["reason"], "overloaded");
     assert_eq!(refused.header("retry-after"), Some("1"));
@@ -200,7 +200,7 @@ async fn a_body_that_says_to_be_too_large_is_refused_before_it_comes() {
     }
     let (_, key) = world.librarian("ada@example.com").await;
     let Credential::Bearer(key) = key else { panic!("no key") };
-    let most = world.server.house.settings.knowledge.batch.body_bytes_max;
+    let most = world.server.app.settings.knowledge.batch.body_bytes_max;
     let head = format!(
         "POST /v1/batch-add HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {}\r\n\r\n",
         most + 1

@@ -26,10 +26,10 @@ both! {
         let text = page.page(200);
         assert!(text.contains(ADA) && text.contains("inputmode=\"numeric\"") && text.contains("one-time-code"), "{text}");
 
-        let letter = world.letter_to(ADA, 0).await;
-        assert!(letter.contains("Subject: Your code to sign in\r\n"), "{letter}");
-        assert!(letter.contains(&format!("{}/signin", world.url)), "{letter}");
-        let code = crate::browser::code_in(&letter);
+        let mail = world.letter_to(ADA, 0).await;
+        assert!(mail.contains("Subject: Your code to sign in\r\n"), "{mail}");
+        assert!(mail.contains(&format!("{}/signin", world.url)), "{mail}");
+        let code = crate::browser::code_in(&mail);
         let ticket = browser.cookie(TICKET).unwrap();
         let spaced = format!(" {} {} ", &code[..4], &code[4..]);
         let entered = browser.submit("/signin/code", &[("code", &spaced)]).await;
@@ -174,13 +174,13 @@ both! {
     async fn a_claimed_agent_is_told_by_mail(world: World) {
         let person = world.person(ADA).await;
         let agent = world.agent_of(&person).await;
-        let letter = world.letter_to(ADA, 0).await;
+        let mail = world.letter_to(ADA, 0).await;
         let parts = [&agent.id.to_string(), "An agent acts for your account", &format!("{}/account", world.url)];
         for part in parts {
-            assert!(letter.contains(part), "{part} in {letter}");
+            assert!(mail.contains(part), "{part} in {mail}");
         }
         // Sent once, and no secret in it.
-        let store = &world.server.house.store;
+        let store = &world.server.app.store;
         let far = world.clock().now() + chrono::TimeDelta::days(1);
         world.eventually("it is noted as sent", async || {
             store.mails_claim_due(far, far, 10).await.unwrap().is_empty().then_some(())
@@ -188,7 +188,7 @@ both! {
         assert_eq!(world.letters_to(ADA).len(), 1);
         let registration = store.registration_by_id(agent.id).await.unwrap().unwrap().0;
         assert_eq!(registration.registration_type, RegistrationType::Anonymous);
-        assert!(!letter.contains(&agent.claim_token) && !letter.contains("cat_"), "{letter}");
+        assert!(!mail.contains(&agent.claim_token) && !mail.contains("cat_"), "{mail}");
     }
 }
 
@@ -223,8 +223,8 @@ async fn a_form_of_another_site_does_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_learns_who_has_an_account() {
     let world = World::with(|settings| settings.signin.create_account = false).await;
-    let house = &world.server.house;
-    house.store.person_sign_in(&ADA.parse().unwrap(), true, world.clock().now(), &house.chance).await.unwrap();
+    let app = &world.server.app;
+    app.store.person_sign_in(&ADA.parse().unwrap(), true, world.clock().now(), &app.rng).await.unwrap();
     let mut seen = Vec::new();
     for email in [ADA, "bob@example.com"] {
         let browser = Browser::new(&world);
@@ -233,8 +233,8 @@ async fn nobody_learns_who_has_an_account() {
         let names: Vec<String> = asked.headers.keys().map(ToString::to_string).collect();
         let shown = browser.get("/signin/code").await.page(200).replace(email, "…");
         let shown: Vec<String> = shown.lines().filter(|line| !line.contains("<time")).map(str::to_owned).collect();
-        let letter = world.letter_to(email, 0).await;
-        let subject = letter.lines().find(|line| line.starts_with("Subject")).unwrap().to_owned();
+        let mail = world.letter_to(email, 0).await;
+        let subject = mail.lines().find(|line| line.starts_with("Subject")).unwrap().to_owned();
         seen.push((names, shown, subject));
     }
     assert_eq!(seen[0], seen[1]);
@@ -245,11 +245,11 @@ async fn where_accounts_are_made_by_operators_a_person_signs_in_without_one() {
     let world = World::with(|settings| settings.signin.create_account = false).await;
     let browser = Browser::new(&world);
     browser.sign_in(ADA).await;
-    let (house, email) = (&world.server.house, ADA.parse().unwrap());
-    let person = house.store.person_sign_in(&email, false, world.clock().now(), world.chance()).await.unwrap();
+    let (app, email) = (&world.server.app, ADA.parse().unwrap());
+    let person = app.store.person_sign_in(&email, false, world.clock().now(), world.rng()).await.unwrap();
     assert_eq!(person.account, None);
     world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
-    let agent = format!("/api/v1/agents/{}", world.chance().uuid_v7(world.clock().now()));
+    let agent = format!("/api/v1/agents/{}", world.rng().uuid_v7(world.clock().now()));
     world.delete(&agent, &browser.credential()).await.refused(403, "account_required");
 }
 
@@ -323,9 +323,9 @@ async fn over_https_cookies_are_secure() {
     assert_eq!(asked.header("strict-transport-security"), Some("max-age=31536000"));
     let line = asked.cookie_line("__Host-attache.signin").unwrap();
     assert!(line.ends_with("; Secure"), "{line}");
-    let letter = world.letter_to(ADA, 0).await;
-    assert!(letter.contains("https://attache.example.com/below/signin"), "{letter}");
-    let entered = browser.submit("/signin/code", &[("code", &crate::browser::code_in(&letter))]).await;
+    let mail = world.letter_to(ADA, 0).await;
+    assert!(mail.contains("https://attache.example.com/below/signin"), "{mail}");
+    let entered = browser.submit("/signin/code", &[("code", &crate::browser::code_in(&mail))]).await;
     entered.goes_to("/below/account");
     assert!(entered.cookie_line("__Secure-attache.session_token").unwrap().ends_with("; Secure"));
     world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
@@ -446,12 +446,12 @@ async fn codes_are_nowhere_but_in_their_letters() {
     let mut searched = 0;
     for file in files(&world.dir.path().join("data")) {
         let bytes = std::fs::read(&file).unwrap();
-        let letter = file.extension().is_some_and(|extension| extension == "eml");
+        let mail = file.extension().is_some_and(|extension| extension == "eml");
         for secret in [&code, &ticket, &session] {
-            assert!(letter || !found(&bytes, secret), "{}", file.display());
+            assert!(mail || !found(&bytes, secret), "{}", file.display());
         }
         assert!(!found(&bytes, &ticket) && !found(&bytes, &session));
-        searched += usize::from(!letter);
+        searched += usize::from(!mail);
     }
     assert!(searched >= 2, "{searched}");
 }

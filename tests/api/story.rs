@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::{ActivityQuery, Client, Credential as Shown, Settings};
-use domain::Chance;
+use domain::Rng;
 use domain::consent::ConsentLevel;
 use domain::secret::Secret;
 use futures_util::StreamExt;
@@ -54,10 +54,10 @@ both! {
 
     async fn a_computer_is_attached_and_its_events_are_proved(world: World) {
         let (attache, ada) = (attache(&world), person(&world).await);
-        let chance = Chance::system();
+        let rng = Rng::system();
         let request = MachineRequest {
-            user_cuid: chance.cuid2().parse().unwrap(),
-            machine_uuid: chance.uuid_v7(world.clock().now()).into(),
+            user_cuid: rng.cuid2().parse().unwrap(),
+            machine_uuid: rng.uuid_v7(world.clock().now()).into(),
             name: Some("a laptop".into()),
         };
         let registered = attache.machine_register(&request).await.unwrap();

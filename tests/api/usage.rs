@@ -48,7 +48,7 @@ fn midnight(world: &World, days_from_today: i64) -> String {
 
 /// Waits until the meter has counted every event that has a place.
 async fn counted(world: &World, leaves: u64) {
-    let store = &world.server.house.store;
+    let store = &world.server.app.store;
     world
         .eventually("the meter has counted", async || (store.usage_counted().await.unwrap() == leaves).then_some(()))
         .await;
@@ -115,9 +115,9 @@ both! {
             "balance_cents": 0,
             "top_up_url": format!("{}/account", world.url),
         }));
-        let house = &world.server.house;
-        house.store.account_plan_set(&person.account, Plan::Plus).await.unwrap();
-        house.store.balance_add(&person.account, 250, "bought", world.clock().now(), &house.chance).await.unwrap();
+        let app = &world.server.app;
+        app.store.account_plan_set(&person.account, Plan::Plus).await.unwrap();
+        app.store.balance_add(&person.account, 250, "bought", world.clock().now(), &app.rng).await.unwrap();
         let paid = bar(&world, person.cookie.clone()).await.expect(200);
         assert_eq!((&paid["plan"], &paid["balance_cents"]), (&json!("PLUS"), &json!(250)));
         assert_eq!(paid["memory"]["reset_at"], midnight(&world, 7));
@@ -155,7 +155,7 @@ both! {
         assert_eq!((&answer["plan"], &answer["balance_cents"]), (&json!("FREE"), &json!(0)));
         // On attachment the computer's usage moves to the account; usage of others with the same identity does not.
         let person = world.person("ada@example.com").await;
-        world.server.house.store
+        world.server.app.store
             .machine_attach(machine.uuid.parse().unwrap(), &person.account, world.clock().now()).await.unwrap().unwrap();
         assert_eq!(left(&world, person.cookie.clone()).await, (83.3, 100.0));
     }

@@ -11,7 +11,7 @@ use chrono::TimeDelta;
 use domain::ids::{RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
 use domain::signin::Via;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use harness::postgres::TestDatabase;
 use knowledge::index::database::Pgvector;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap};
@@ -180,7 +180,7 @@ impl World {
         settings.log.checkpoint_every = Duration::from_millis(50);
         change(&mut settings);
         let ahead = Arc::new(AtomicI64::new(0));
-        let server = Server::start(settings, clock(&ahead), Chance::system()).await.unwrap();
+        let server = Server::start(settings, clock(&ahead), Rng::system()).await.unwrap();
         Self { url: format!("http://{}", server.address), server, client: client(), ahead, dir, database }
     }
 
@@ -192,10 +192,10 @@ impl World {
     /// The same with other settings.
     pub async fn restart_with(self, change: impl FnOnce(&mut Settings)) -> Self {
         let Self { server, client, ahead, dir, database, .. } = self;
-        let mut settings = server.house.settings.clone();
+        let mut settings = server.app.settings.clone();
         change(&mut settings);
         server.stop().await;
-        let server = Server::start(settings, clock(&ahead), Chance::system()).await.unwrap();
+        let server = Server::start(settings, clock(&ahead), Rng::system()).await.unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
@@ -203,9 +203,9 @@ impl World {
     pub async fn beside(&self) -> Self {
         assert!(self.database.is_some(), "a database file belongs to one server");
         let dir = tempfile::tempdir().unwrap();
-        let mut settings = self.server.house.settings.clone();
+        let mut settings = self.server.app.settings.clone();
         settings.data.dir = dir.path().join("data");
-        let server = Server::start(settings, clock(&self.ahead), Chance::system()).await.unwrap();
+        let server = Server::start(settings, clock(&self.ahead), Rng::system()).await.unwrap();
         let (client, ahead) = (client(), Arc::clone(&self.ahead));
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
     }
@@ -224,7 +224,7 @@ impl World {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let answer = Answer { status, headers, body: response.bytes().await.unwrap() };
         // The knowledge API may have a listener of its own, and then its paths are nothing here.
-        if self.server.house.settings.knowledge.bind.is_none() || !path.starts_with("/v1/") {
+        if self.server.app.settings.knowledge.bind.is_none() || !path.starts_with("/v1/") {
             contract::judge(&method, &path, &answer);
         }
         answer
@@ -328,12 +328,12 @@ impl World {
 
     /// A new computer with an identity of its own.
     pub async fn machine(&self) -> Machine {
-        self.machine_of(&self.chance().cuid2()).await
+        self.machine_of(&self.rng().cuid2()).await
     }
 
     /// A new computer of an identity.
     pub async fn machine_of(&self, user_cuid: &str) -> Machine {
-        let uuid = self.chance().uuid_v7(self.clock().now()).to_string();
+        let uuid = self.rng().uuid_v7(self.clock().now()).to_string();
         let body = json!({ "user_cuid": user_cuid, "machine_uuid": uuid });
         let answer = self.post("/api/v1/machines", &Credential::None, &body).await.expect(201);
         Machine { user_cuid: user_cuid.into(), uuid, secret: answer["machine_secret"].as_str().unwrap().into() }
@@ -362,21 +362,21 @@ impl World {
 
     /// A signed-in person, with an account if it is wanted.
     pub async fn signed_in(&self, email: &str, create_account: bool) -> (store::account::Person, Credential) {
-        let house = &self.server.house;
+        let app = &self.server.app;
         let (now, email) = (self.clock().now(), email.parse().unwrap());
-        let person = house.store.person_sign_in(&email, create_account, now, &house.chance).await.unwrap();
-        let secret = Secret::mint(SecretKind::Session, &house.chance);
+        let person = app.store.person_sign_in(&email, create_account, now, &app.rng).await.unwrap();
+        let secret = Secret::mint(SecretKind::Session, &app.rng);
         let new = NewSession {
             token: secret.hash(),
-            id: house.chance.uuid_v7(now).into(),
+            id: app.rng.uuid_v7(now).into(),
             person: person.id,
             via: Via::Operator,
             address: None,
             user_agent: None,
             expires_at: now + TimeDelta::days(7),
         };
-        house.store.session_create(&new, None, now).await.unwrap();
-        let prefix = if house.base_url.starts_with("https://") { "__Secure-" } else { "" };
+        app.store.session_create(&new, None, now).await.unwrap();
+        let prefix = if app.base_url.starts_with("https://") { "__Secure-" } else { "" };
         (person, Credential::Cookie(format!("{prefix}attache.session_token={}", secret.expose())))
     }
 
@@ -429,11 +429,11 @@ impl World {
     }
 
     pub fn clock(&self) -> &Clock {
-        &self.server.house.clock
+        &self.server.app.clock
     }
 
-    pub fn chance(&self) -> &Chance {
-        &self.server.house.chance
+    pub fn rng(&self) -> &Rng {
+        &self.server.app.rng
     }
 }
 

@@ -83,7 +83,7 @@ pages! {
         let asking = Asking::to_be_attached(world, &machine).await;
         browser.signed_in(&jo).await;
         browser.visit(&asking.link).await;
-        let attached = world.server.house.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now());
+        let attached = world.server.app.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now());
         assert_eq!(attached.await.unwrap(), Ok(()));
         browser.press("Approve").await;
         browser.sees("It is attached to another account already").await;

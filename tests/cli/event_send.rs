@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use domain::Chance;
+use domain::Rng;
 use harness::upstream::{Answer as Script, Reply, TOKEN, Upstream};
 use serde_json::{Value, json};
 
@@ -188,7 +188,7 @@ async fn while_the_server_is_down_nothing_is_lost_and_the_same_command_goes_on()
 #[tokio::test(flavor = "multi_thread")]
 async fn however_often_the_sender_is_killed_every_line_is_sent_once() {
     let seed = std::env::var("ATTACHE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(11);
-    let chance = Chance::seeded(seed);
+    let rng = Rng::seeded(seed);
     let home = Home::new();
     let (server, machine) = computer(&home).await;
     let lines = 60;
@@ -197,7 +197,7 @@ async fn however_often_the_sender_is_killed_every_line_is_sent_once() {
     let mut kills = 0;
     loop {
         let mut sender = home.start(&["event", "send", &name, "--json"]);
-        let patience = usize::try_from(chance.below(9)).unwrap();
+        let patience = usize::try_from(rng.below(9)).unwrap();
         let is_alive = patience == 0 || sender.stdout.reach(patience).await;
         if is_alive && kills < 12 {
             sender.kill();

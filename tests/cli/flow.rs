@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use domain::secret::Secret;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
@@ -65,12 +65,12 @@ pub fn text(value: &Value, name: &str) -> String {
 
 /// A fresh `machine_uuid`.
 pub fn uuid() -> String {
-    Chance::system().uuid_v7(Clock::system().now()).to_string()
+    Rng::system().uuid_v7(Clock::system().now()).to_string()
 }
 
 /// A computer that an operator registered, and that the living server knows.
 pub async fn machine(home: &Home, server: &Server) -> Machine {
-    let (user_cuid, uuid) = (Chance::system().cuid2(), uuid());
+    let (user_cuid, uuid) = (Rng::system().cuid2(), uuid());
     let added = home.run(&["admin", "machine", "add", "--user-cuid", &user_cuid, "--machine-uuid", &uuid]);
     let machine = Machine { user_cuid, uuid, secret: added.said().to_owned() };
     Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await.expect(200);

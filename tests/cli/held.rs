@@ -163,7 +163,7 @@ async fn what_a_person_does_not_allow_cannot_be_released_because_it_is_not_there
     let store = Store::open(&DatabaseSettings::default(), &home.data().join("attache.db")).await.unwrap();
     let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly, set_by: Author::Person };
     let identity = machine.user_cuid.parse().unwrap();
-    store.consent_set(&[identity], &rule, None, Clock::system().now(), &domain::Chance::system()).await.unwrap();
+    store.consent_set(&[identity], &rule, None, Clock::system().now(), &domain::Rng::system()).await.unwrap();
     store.close().await;
 
     let event = Chain::new(&machine).next_with(|event| event["payload"]["content"] = json!("nobody may read this"));

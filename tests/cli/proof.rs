@@ -52,7 +52,7 @@ async fn a_key_that_changed_is_explained_and_taken_only_when_somebody_says_so() 
     let home = Home::new();
     let (server, _, id) = received(&home).await;
     let vkey = flow::vkey(&server).await;
-    let other = statistics::checkpoint::SignerKey::draw("attache/log", &domain::Chance::system()).unwrap();
+    let other = statistics::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
     let other = other.verifier().to_string();
     flow::edit_profile(&home, |profile| drop(profile.insert("log_key".into(), other.clone().into())));
     let refused = home.run(&["verify", &id, "--out", "proof.json"]);

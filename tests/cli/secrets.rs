@@ -226,8 +226,8 @@ impl Tour {
         let outbox = self.home.data().join("outbox");
         let code = eventually("the letter came", async || {
             let letters = if outbox.exists() { files(&outbox) } else { Vec::new() };
-            let letter = letters.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
-            let text = std::fs::read_to_string(letter).unwrap();
+            let mail = letters.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
+            let text = std::fs::read_to_string(mail).unwrap();
             let line = text.lines().find(|line| line.starts_with("    ") && line.trim().len() == 9)?;
             Some(line.replace(' ', ""))
         })

@@ -1,6 +1,6 @@
 //! `attache verify`: a proof, a pinned key, and nothing else. It is run in an empty folder, with no server and no data.
 
-use domain::Chance;
+use domain::Rng;
 use serde_json::Value;
 use statistics::checkpoint::SignerKey;
 
@@ -105,7 +105,7 @@ async fn a_proof_that_was_touched_names_the_member() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_not_the_logs_shows_nothing() {
     let ([proof, _], vkey) = proofs().await;
-    let stranger = SignerKey::draw("attache/log", &Chance::system()).unwrap().verifier().to_string();
+    let stranger = SignerKey::draw("attache/log", &Rng::system()).unwrap().verifier().to_string();
     verify(&proof, &stranger).refused(1, &["vkey: "]);
     // A forger would write the stranger's key into the proof too; the signature tells.
     let mut forged = proof.clone();
@@ -119,7 +119,7 @@ async fn a_key_that_is_not_the_logs_shows_nothing() {
 #[test]
 fn what_is_no_proof_at_all_is_refused() {
     let home = Home::new();
-    let vkey = SignerKey::draw("attache/log", &Chance::system()).unwrap().verifier().to_string();
+    let vkey = SignerKey::draw("attache/log", &Rng::system()).unwrap().verifier().to_string();
     home.run(&["verify", "nowhere.json", "--vkey", &vkey]).refused(1, &["nowhere.json: "]);
     for text in [&b""[..], b"{}", b"[]", b"null", b"\xff\xfe", b"{\"schema\":\"audit-proof/v1\"} x"] {
         home.run_with_input(&["verify", "-", "--vkey", &vkey], text).refused(1, &["attache: "]);

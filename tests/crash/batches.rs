@@ -1,6 +1,6 @@
 //! A batch survives its client and its server: kill −9 in its middle, again and again, and every item ends once.
 
-use domain::Chance;
+use domain::Rng;
 
 use crate::library::{asking, assert_kept, library, notes, rejoin};
 use crate::stream::Stream;
@@ -10,7 +10,7 @@ const NOTES: usize = 60;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_ends_once_for_every_item_however_often_the_server_dies() {
     let seed = std::env::var("ATTACHE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
-    let chance = Chance::seeded(seed);
+    let rng = Rng::seeded(seed);
     let (home, key) = library();
     let mut server = home.serve().await;
     let add = asking(&server, &key, reqwest::Method::POST, "/v1/batch-add").json(&notes(NOTES));
@@ -19,7 +19,7 @@ async fn a_batch_ends_once_for_every_item_however_often_the_server_dies() {
     let (mut told, mut last, mut deaths) = (Vec::new(), None, 0);
     loop {
         // How much is heard before the next death.
-        let patience = 1 + u32::from(chance.bytes::<1>()[0] % 30);
+        let patience = 1 + u32::from(rng.bytes::<1>()[0] % 30);
         for _ in 0..patience {
             match stream.heard().await {
                 Some(message) => told.push(message),

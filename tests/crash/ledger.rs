@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Chance, Digest};
+use domain::{Digest, Rng};
 use serde_json::Value;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::merkle::verify_consistency;
@@ -124,12 +124,12 @@ pub fn compare_held(oracle: &Oracle, home: &Home) -> usize {
 }
 
 /// At most `sample` of the events with receipts have proofs that hold under the pinned key, and link up along their chains.
-pub async fn compare_proofs(world: &World, witness: &Witness, sample: usize, chance: &Chance) {
+pub async fn compare_proofs(world: &World, witness: &Witness, sample: usize, rng: &Rng) {
     let url = world.url.borrow().clone();
     let mut taken: Vec<(String, Sent)> =
         world.oracle.all().into_iter().filter(|(_, event)| event.receipt.is_some()).collect();
     while taken.len() > sample {
-        taken.swap_remove(usize::try_from(chance.below(taken.len() as u64)).unwrap());
+        taken.swap_remove(usize::try_from(rng.below(taken.len() as u64)).unwrap());
     }
     let mut seals = BTreeMap::new();
     let mut links = Vec::new();

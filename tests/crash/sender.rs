@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::Chance;
+use domain::Rng;
 use harness::upstream::{Answer as Script, Upstream};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -50,7 +50,7 @@ const REMEMBERED: usize = 32;
 const RESEND_PAUSE: Duration = Duration::from_millis(5);
 
 /// Sends on `chains` until told to stop, and then until everything is answered.
-pub async fn send(world: Arc<World>, chains: Vec<(usize, Chain)>, chance: Chance) {
+pub async fn send(world: Arc<World>, chains: Vec<(usize, Chain)>, rng: Rng) {
     let mut lines: Vec<Line> =
         chains.into_iter().map(|(machine, chain)| Line { machine, chain, pending: None, forgot: false }).collect();
     let mut answered: Vec<(usize, Outgoing)> = Vec::new();
@@ -59,29 +59,29 @@ pub async fn send(world: Arc<World>, chains: Vec<(usize, Chain)>, chance: Chance
         if stopping && lines.iter().all(|line| line.pending.is_none()) {
             return;
         }
-        let at = index(&chance, lines.len());
+        let at = index(&rng, lines.len());
         let line = &mut lines[at];
         if line.pending.is_none() {
             if stopping {
                 continue;
             }
-            if let Some((machine, old)) = answered.get(index(&chance, 10 * REMEMBERED)) {
+            if let Some((machine, old)) = answered.get(index(&rng, 10 * REMEMBERED)) {
                 resend(&world, *machine, old).await;
             }
-            line.draw(&world, &chance);
+            line.draw(&world, &rng);
         }
-        if let Some(done) = line.advance(&world, &chance).await {
+        if let Some(done) = line.advance(&world, &rng).await {
             answered.push((line.machine, done));
             if answered.len() > REMEMBERED {
-                answered.swap_remove(index(&chance, REMEMBERED));
+                answered.swap_remove(index(&rng, REMEMBERED));
             }
         }
     }
 }
 
 /// A place in something of this length.
-fn index(chance: &Chance, length: usize) -> usize {
-    usize::try_from(chance.below(length as u64)).unwrap()
+fn index(rng: &Rng, length: usize) -> usize {
+    usize::try_from(rng.below(length as u64)).unwrap()
 }
 
 /// Asks once more for what was answered already; the oracle compares.
@@ -95,32 +95,32 @@ async fn resend(world: &World, machine: usize, old: &Outgoing) {
 
 impl Line {
     /// Writes the next event.
-    fn draw(&mut self, world: &World, chance: &Chance) {
-        if chance.below(80) == 0 {
+    fn draw(&mut self, world: &World, rng: &Rng) {
+        if rng.below(80) == 0 {
             self.chain.begin_epoch();
         }
-        let hopeless = chance.below(12) == 0;
+        let hopeless = rng.below(12) == 0;
         let mut then = self.chain.clone();
         let event = if hopeless {
             self.chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"))
         } else {
-            then.next_with(|event| event["payload"]["content"] = json!("x".repeat(index(chance, 600))))
+            then.next_with(|event| event["payload"]["content"] = json!("x".repeat(index(rng, 600))))
         };
         let outgoing = world.oracle.sends(&event, self.machine);
         if !hopeless && let Some(upstream) = &world.upstream {
-            misbehave(upstream, &outgoing.id, chance);
+            misbehave(upstream, &outgoing.id, rng);
         }
         self.pending = Some(Pending { outgoing, then, hopeless });
     }
 
     /// Sends what is pending, once in some manner; gives it back when it is answered for good.
-    async fn advance(&mut self, world: &World, chance: &Chance) -> Option<Outgoing> {
+    async fn advance(&mut self, world: &World, rng: &Rng) -> Option<Outgoing> {
         let pending = self.pending.as_ref()?;
         let body = pending.outgoing.body.clone();
-        let mut answers = match chance.below(10) {
+        let mut answers = match rng.below(10) {
             // Hangs up somewhere between the first byte out and the last byte in.
             0 => {
-                let patience = Duration::from_micros(chance.below(4000));
+                let patience = Duration::from_micros(rng.below(4000));
                 [tokio::time::timeout(patience, world.post(self.machine, body)).await.ok().flatten(), None]
             }
             1 => {
@@ -149,7 +149,7 @@ impl Line {
             return Some(outgoing);
         }
         // One who crashes goes on from what was answered last. Where nobody judges positions, nothing would be shown by it.
-        if world.upstream.is_none() && !*world.stop.borrow() && !pending.hopeless && chance.below(25) == 0 {
+        if world.upstream.is_none() && !*world.stop.borrow() && !pending.hopeless && rng.below(25) == 0 {
             (self.pending, self.forgot) = (None, true);
         }
         if heard {
@@ -204,11 +204,11 @@ impl World {
 
 /// Most events go through at once; the others meet some of the ways in which a peer can fail. What is scripted after a failure that
 /// stored the event never says that it did not: such a service would not be idempotent.
-fn misbehave(upstream: &Upstream, event_id: &str, chance: &Chance) {
-    while chance.below(8) == 0 {
+fn misbehave(upstream: &Upstream, event_id: &str, rng: &Rng) {
+    while rng.below(8) == 0 {
         upstream.for_event(
             event_id,
-            match chance.below(5) {
+            match rng.below(5) {
                 0 => Script::reset(),
                 1 => Script::hang(),
                 2 => Script::broken(503),
@@ -218,10 +218,10 @@ fn misbehave(upstream: &Upstream, event_id: &str, chance: &Chance) {
             },
         );
     }
-    while chance.below(8) == 0 {
+    while rng.below(8) == 0 {
         upstream.for_event(
             event_id,
-            match chance.below(4) {
+            match rng.below(4) {
                 0 => Script::reset().having_stored(),
                 1 => Script::hang().having_stored(),
                 2 => Script::broken(500).having_stored(),
@@ -229,10 +229,10 @@ fn misbehave(upstream: &Upstream, event_id: &str, chance: &Chance) {
             },
         );
     }
-    let last = match chance.below(16) {
+    let last = match rng.below(16) {
         0 => Some(Script::twice()),
         // Before the client's deadline, or after it.
-        1 => Some(Script::late(Duration::from_millis(chance.below(600)))),
+        1 => Some(Script::late(Duration::from_millis(rng.below(600)))),
         _ => None,
     };
     if let Some(last) = last {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use harness::upstream::{TOKEN, Upstream};
 use sqlx::{Connection, PgConnection};
 use tokio::sync::watch;
@@ -39,11 +39,11 @@ impl Scale {
 }
 
 /// The choices of this run; the seed is printed, so that a failure shows it.
-fn chance() -> Chance {
+fn rng() -> Rng {
     let given = std::env::var("ATTACHE_SEED").ok().map(|seed| seed.parse().unwrap());
-    let seed = given.unwrap_or_else(|| Chance::system().below(u64::from(u32::MAX)));
+    let seed = given.unwrap_or_else(|| Rng::system().below(u64::from(u32::MAX)));
     eprintln!("ATTACHE_SEED={seed}");
-    Chance::seeded(seed)
+    Rng::seeded(seed)
 }
 
 /// A server, its senders, and the hand that kills it.
@@ -52,18 +52,18 @@ struct Soak {
     server: Server,
     world: Arc<World>,
     senders: JoinSet<()>,
-    chance: Chance,
+    rng: Rng,
     scale: Scale,
 }
 
 impl Soak {
     async fn begin(home: Home, upstream: Option<Arc<Upstream>>) -> Self {
-        let (scale, chance, client) = (Scale::chosen(), chance(), Client::new());
+        let (scale, rng, client) = (Scale::chosen(), rng(), Client::new());
         let server = home.serve().await;
         let mut machines: Vec<Machine> = Vec::new();
         for _ in 0..scale.chains.div_ceil(AGENTS.len()) {
-            let uuid = chance.uuid_v7(Clock::system().now()).to_string();
-            machines.push(client.machine(&server.url, &chance.cuid2(), &uuid).await);
+            let uuid = rng.uuid_v7(Clock::system().now()).to_string();
+            machines.push(client.machine(&server.url, &rng.cuid2(), &uuid).await);
         }
         let mut shares: Vec<Vec<(usize, Chain)>> = vec![Vec::new(); scale.senders];
         for number in 0..scale.chains {
@@ -75,14 +75,14 @@ impl Soak {
         let world = Arc::new(World { oracle: Oracle::new(), client, machines, url, stop, upstream });
         let mut senders = JoinSet::new();
         for share in shares {
-            senders.spawn(send(Arc::clone(&world), share, Chance::seeded(chance.below(u64::MAX))));
+            senders.spawn(send(Arc::clone(&world), share, Rng::seeded(rng.below(u64::MAX))));
         }
-        Self { home, server, world, senders, chance, scale }
+        Self { home, server, world, senders, rng, scale }
     }
 
     /// Lets the senders work until a random number of requests was answered. The kill then falls among those that are on their way.
     async fn traffic(&mut self, answers_max: u64) {
-        let more = 1 + self.chance.below(answers_max);
+        let more = 1 + self.rng.below(answers_max);
         tokio::select! {
             () = self.world.oracle.wait_for_answers(more) => {}
             Some(ended) = self.senders.join_next() => {
@@ -95,9 +95,9 @@ impl Soak {
     /// `kill -9`, now and then once more while the next one starts, and a start on the same data.
     async fn kill_and_restart(&mut self) {
         self.server.process.kill();
-        if self.chance.below(3) == 0 {
+        if self.rng.below(3) == 0 {
             let loud = self.home.spawn_loud();
-            let lines = 1 + usize::try_from(self.chance.below(30)).unwrap();
+            let lines = 1 + usize::try_from(self.rng.below(30)).unwrap();
             loud.logged_or_ready(lines).await;
         }
         self.server = self.home.serve().await;
@@ -132,20 +132,20 @@ impl Soak {
         witness.look(&self.world.client, &self.server.url).await;
         let events = compare_activity(&self.world).await;
         let held = compare_held(&self.world.oracle, &self.home);
-        compare_proofs(&self.world, &witness, self.scale.proofs, &self.chance).await;
+        compare_proofs(&self.world, &witness, self.scale.proofs, &self.rng).await;
         eprintln!("{events} events taken, {held} held, {} trees seen, {} kills", witness.seen(), self.scale.rounds);
         assert!(events > 0 && held > 0 && witness.seen() > 0, "a run without traffic shows nothing");
     }
 
     /// Ends some of the server's connections to its database, one after the other, with traffic in between.
     async fn terminate_backends(&mut self, database: &str) {
-        for _ in 0..=self.chance.below(3) {
+        for _ in 0..=self.rng.below(3) {
             let mut connection = PgConnection::connect(database).await.unwrap();
             let others =
                 "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
             let pids: Vec<i32> = sqlx::query_scalar(others).fetch_all(&mut connection).await.unwrap();
             for pid in pids {
-                if self.chance.below(2) == 0 {
+                if self.rng.below(2) == 0 {
                     let gone: bool = sqlx::query_scalar("SELECT pg_terminate_backend($1)")
                         .bind(pid)
                         .fetch_one(&mut connection)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use reqwest::Method;
 use reqwest::header::ORIGIN;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub struct Patient {
     world: Arc<World>,
     senders: JoinSet<()>,
     witness: Witness,
-    chance: Chance,
+    rng: Rng,
     key: String,
     /// A chain of the test's own, and its event that is not acknowledged yet.
     own: Chain,
@@ -77,10 +77,10 @@ impl Patient {
         home.run(&["admin", "account", "create", "--email", "ada@example.com"]).said();
         let key = ["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"];
         let key = home.run(&key).said().to_owned();
-        let (server, client, chance) = (home.serve().await, Client::new(), Chance::system());
-        let uuid = || chance.uuid_v7(Clock::system().now()).to_string();
-        let machine = client.machine(&server.url, &chance.cuid2(), &uuid()).await;
-        let own = Chain::new(&client.machine(&server.url, &chance.cuid2(), &uuid()).await);
+        let (server, client, rng) = (home.serve().await, Client::new(), Rng::system());
+        let uuid = || rng.uuid_v7(Clock::system().now()).to_string();
+        let machine = client.machine(&server.url, &rng.cuid2(), &uuid()).await;
+        let own = Chain::new(&client.machine(&server.url, &rng.cuid2(), &uuid()).await);
         let witness = Witness::pin(&client, &server.url).await;
         let machines = vec![machine.clone(), own.machine.clone()];
         let (url, stop) = (watch::Sender::new(server.url.clone()), watch::Sender::new(false));
@@ -88,7 +88,7 @@ impl Patient {
         let mut senders = JoinSet::new();
         for agent in AGENTS {
             let chains = vec![(0, Chain::of_agent(&machine, agent))];
-            senders.spawn(send(Arc::clone(&world), chains, Chance::seeded(chance.below(u64::MAX))));
+            senders.spawn(send(Arc::clone(&world), chains, Rng::seeded(rng.below(u64::MAX))));
         }
         let mut patient = Self {
             home,
@@ -96,7 +96,7 @@ impl Patient {
             world,
             senders,
             witness,
-            chance,
+            rng,
             key,
             own,
             pending: None,
@@ -201,7 +201,7 @@ impl Patient {
     }
 
     async fn registers(&mut self) -> bool {
-        let (uuid, user_cuid) = (self.chance.uuid_v7(Clock::system().now()).to_string(), self.chance.cuid2());
+        let (uuid, user_cuid) = (self.rng.uuid_v7(Clock::system().now()).to_string(), self.rng.cuid2());
         let body = json!({ "user_cuid": user_cuid, "machine_uuid": uuid });
         let answer = self.post("/api/v1/machines").json(&body);
         let Some(answer) = self.world.client.try_send(answer).await else { return false };
@@ -275,7 +275,7 @@ impl Patient {
         self.witness.look(client, url).await;
         let events = compare_activity(&self.world).await;
         compare_held(&self.world.oracle, &self.home);
-        compare_proofs(&self.world, &self.witness, 200, &self.chance).await;
+        compare_proofs(&self.world, &self.witness, 200, &self.rng).await;
         for machine in &self.registered {
             client.get(&format!("{url}/api/v1/activity"), machine).await.expect(200);
         }
@@ -287,8 +287,7 @@ impl Patient {
         let outbox = self.home.data().join("outbox");
         eventually("every letter with a code is there", async || {
             let letters = std::fs::read_dir(&outbox).ok()?;
-            let letters: String =
-                letters.filter_map(|letter| std::fs::read_to_string(letter.ok()?.path()).ok()).collect();
+            let letters: String = letters.filter_map(|mail| std::fs::read_to_string(mail.ok()?.path()).ok()).collect();
             self.addresses.iter().all(|address| letters.contains(address)).then_some(())
         })
         .await;

@@ -77,7 +77,7 @@ fn query_soak() {
         let Ok(uri) = format!("/?{text}").parse::<Uri>() else { return };
         let read = |uri: Uri| {
             let (parts, ()) = Request::builder().uri(uri).body(()).unwrap().into_parts();
-            let _ = attache::http::query::read::<attache::web::signin::Wish>(&parts);
+            let _ = attache::http::query::read::<attache::web::signin::NextQuery>(&parts);
             attache::http::query::read::<Vec<(String, String)>>(&parts)
         };
         let Ok(pairs) = read(uri) else { return };

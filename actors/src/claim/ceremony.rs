@@ -6,17 +6,18 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Claim, ClaimGrant, Registration, UserCode, WRONG_TRIES_MAX};
 use domain::ids::{Email, UserAccountId};
-use domain::letter;
+use domain::mail;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
 use store::claim::AttemptStart;
 use tokio::time::Instant;
 
 use super::{
-    CompleteError, Confirmer, ExchangeError, StartError, StartedClaim, Tokens, Trouble, Wiring, delta, draw_attempt,
+    CompleteError, Confirmer, Dependencies, ExchangeError, InfraError, StartError, StartedClaim, Tokens, delta,
+    draw_attempt,
 };
 use crate::handle::Reply;
-use crate::keyed::{ActorError, KeyedActor, Myself};
+use crate::keyed::{ActorError, KeyedActor, SelfRef};
 use crate::mail::queued;
 
 /// The window of `claims.starts_per_hour`.
@@ -26,7 +27,7 @@ const START_WINDOW: TimeDelta = TimeDelta::hours(1);
 const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// An answer of the law within an answer of the actor.
-type Outcome<T, E> = Result<Result<T, E>, Trouble>;
+type Outcome<T, E> = Result<Result<T, E>, InfraError>;
 
 /// Sent by [`super::Claims`].
 #[derive(Debug)]
@@ -64,7 +65,7 @@ pub enum ClaimMessage {
         /// The only account that may; anyone who asks when absent.
         owner: Option<UserAccountId>,
         /// Whether it was theirs to end.
-        reply: Reply<Result<bool, Trouble>>,
+        reply: Reply<Result<bool, InfraError>>,
     },
     /// The row may have changed elsewhere.
     Refresh,
@@ -73,7 +74,7 @@ pub enum ClaimMessage {
 /// The actor: wiring only.
 #[derive(Debug, Clone)]
 pub struct ClaimCeremony {
-    wiring: Arc<Wiring>,
+    dependencies: Arc<Dependencies>,
 }
 
 /// What is remembered of the row.
@@ -87,8 +88,8 @@ pub struct CeremonyState {
 }
 
 impl ClaimCeremony {
-    pub(super) fn new(wiring: Arc<Wiring>) -> Self {
-        Self { wiring }
+    pub(super) fn new(dependencies: Arc<Dependencies>) -> Self {
+        Self { dependencies }
     }
 }
 
@@ -100,7 +101,7 @@ impl KeyedActor for ClaimCeremony {
 
     async fn start(
         &self,
-        _myself: &Myself<Self>,
+        _myself: &SelfRef<Self>,
         (registration, attempt): (Registration, Option<Attempt>),
     ) -> Result<CeremonyState, ActorError> {
         Ok(CeremonyState { registration, attempt, read_at: Instant::now() })
@@ -108,7 +109,7 @@ impl KeyedActor for ClaimCeremony {
 
     async fn handle(
         &self,
-        _myself: &Myself<Self>,
+        _myself: &SelfRef<Self>,
         message: ClaimMessage,
         state: &mut CeremonyState,
     ) -> Result<(), ActorError> {
@@ -139,7 +140,7 @@ impl KeyedActor for ClaimCeremony {
 impl ClaimCeremony {
     async fn exchange_claim(&self, state: &mut CeremonyState) -> Outcome<Tokens, ExchangeError> {
         domain::failpoint!("claims.exchange");
-        let now = self.wiring.clock.now();
+        let now = self.dependencies.clock.now();
         if state.registration.claim.is_none() && state.read_at.elapsed() >= READ_EVERY {
             // Memory is good enough for another while when the store is away.
             state.read_at = Instant::now();
@@ -154,13 +155,13 @@ impl ClaimCeremony {
     }
 
     async fn begin(&self, email: Option<Email>, state: &mut CeremonyState) -> Outcome<StartedClaim, StartError> {
-        let Wiring { store, clock, chance, codes, settings, .. } = &*self.wiring;
+        let Dependencies { store, clock, rng, codes, settings, .. } = &*self.dependencies;
         let now = clock.now();
         let bound = match state.registration.start(email.as_ref(), now) {
             Ok(bound) => bound,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
-        let (started, attempt) = draw_attempt(&state.registration, bound, chance, codes, now);
+        let (started, attempt) = draw_attempt(&state.registration, bound, rng, codes, now);
         match store.attempt_start(&attempt, settings.starts_per_hour, START_WINDOW, now).await? {
             AttemptStart::Started => {
                 state.attempt = Some(attempt);
@@ -183,7 +184,7 @@ impl ClaimCeremony {
         confirmer: &Confirmer,
         state: &mut CeremonyState,
     ) -> Outcome<(), CompleteError> {
-        let Wiring { store, clock, chance, codes, base_url, .. } = &*self.wiring;
+        let Dependencies { store, clock, rng, codes, base_url, .. } = &*self.dependencies;
         let now = clock.now();
         if state.attempt.as_ref().is_none_or(|attempt| attempt.token != token) {
             // An older link, or one that another node has just made.
@@ -212,14 +213,14 @@ impl ClaimCeremony {
             email: confirmer.email.clone(),
             at: now,
         };
-        let what = letter::Claimed {
+        let what = mail::Claimed {
             agent: state.registration.id,
             address: state.registration.ip_address.as_deref(),
             account: &claim.account,
             via: confirmer.via,
             at: now,
         };
-        let notice = queued(letter::claimed(claim.email.clone(), &what, base_url), chance, now);
+        let notice = queued(mail::claimed(claim.email.clone(), &what, base_url), rng, now);
         domain::failpoint!("claims.complete");
         let won = store.attempt_complete(&token, &claim, confirmer.via, Some(&notice), now).await?;
         domain::failpoint!("claims.completed");
@@ -232,9 +233,9 @@ impl ClaimCeremony {
 
     /// Issues an access token. The insert is guarded by the state of the row, so a cache that is behind cannot give too much.
     async fn issue(&self, scope: TokenScope, state: &mut CeremonyState) -> Outcome<Tokens, ExchangeError> {
-        let Wiring { store, clock, chance, keyring, settings, .. } = &*self.wiring;
+        let Dependencies { store, clock, rng, keyring, settings, .. } = &*self.dependencies;
         let now = clock.now();
-        let access_token = Secret::mint(SecretKind::AccessToken, chance);
+        let access_token = Secret::mint(SecretKind::AccessToken, rng);
         let expires = now + delta(settings.access_token_valid_for);
         if !store.token_issue(&access_token.hash(), state.registration.id, scope, now, expires).await? {
             self.reload(state).await?;
@@ -242,14 +243,14 @@ impl ClaimCeremony {
         }
         let assertion = match scope {
             TokenScope::Events => None,
-            TokenScope::Account => Some(keyring.assert(&state.registration, settings, chance, now)?),
+            TokenScope::Account => Some(keyring.assert(&state.registration, settings, rng, now)?),
         };
         let expires_in = settings.access_token_valid_for.as_secs();
         Ok(Ok(Tokens { access_token, expires_in, scope, assertion }))
     }
 
-    async fn revoke(&self, owner: Option<UserAccountId>, state: &mut CeremonyState) -> Result<bool, Trouble> {
-        let Wiring { store, clock, .. } = &*self.wiring;
+    async fn revoke(&self, owner: Option<UserAccountId>, state: &mut CeremonyState) -> Result<bool, InfraError> {
+        let Dependencies { store, clock, .. } = &*self.dependencies;
         let revoked = store.registration_revoke(state.registration.id, owner.as_ref(), clock.now()).await?;
         self.reload(state).await?;
         if revoked {
@@ -264,8 +265,9 @@ impl ClaimCeremony {
         }
     }
 
-    async fn reload(&self, state: &mut CeremonyState) -> Result<(), Trouble> {
-        if let Some((registration, attempt)) = self.wiring.store.registration_by_id(state.registration.id).await? {
+    async fn reload(&self, state: &mut CeremonyState) -> Result<(), InfraError> {
+        if let Some((registration, attempt)) = self.dependencies.store.registration_by_id(state.registration.id).await?
+        {
             *state = CeremonyState { registration, attempt, read_at: Instant::now() };
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use domain::claim::Registration;
 use domain::token::{AssertionClaims, AssertionKey, AssertionKeys, KeyError};
-use domain::{Chance, Timestamp};
+use domain::{Rng, Timestamp};
 
-use super::{ClaimSettings, Trouble, delta};
+use super::{ClaimSettings, InfraError, delta};
 
 /// The keys; replaced as a whole when the store holds others.
 #[derive(Debug, Clone)]
@@ -36,9 +36,9 @@ impl Keyring {
         &self,
         registration: &Registration,
         settings: &ClaimSettings,
-        chance: &Chance,
+        rng: &Rng,
         now: Timestamp,
-    ) -> Result<(String, Timestamp), Trouble> {
+    ) -> Result<(String, Timestamp), InfraError> {
         let keys = self.0.load();
         let expires = match &registration.claim {
             Some(_) => now + delta(settings.assertion_claimed_valid_for),
@@ -51,12 +51,12 @@ impl Keyring {
             sub: registration.id,
             iat: now.timestamp(),
             exp: expires.timestamp(),
-            jti: chance.uuid_v7(now).to_string(),
+            jti: rng.uuid_v7(now).to_string(),
             registration_type: registration.registration_type,
             email_verified: email.is_some().then_some(true),
             email,
         };
-        let signed = keys.sign(&claims).map_err(|error| Trouble::Internal(error.to_string()))?;
+        let signed = keys.sign(&claims).map_err(|error| InfraError::Internal(error.to_string()))?;
         Ok((signed, expires))
     }
 }

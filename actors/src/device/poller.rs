@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Timestamp;
-use domain::device::{DeviceCode, DeviceState, Pacing, Standing};
-use domain::letter;
+use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
+use domain::mail;
 use domain::secret::SecretHash;
 use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice};
 use tokio::time::Instant;
 
-use super::{Poll, Wiring};
+use super::{Dependencies, Poll};
 use crate::handle::Reply;
-use crate::keyed::{ActorError, KeyedActor, Myself};
+use crate::infra_error::InfraError;
+use crate::keyed::{ActorError, KeyedActor, SelfRef};
 use crate::mail::queued;
-use crate::trouble::Trouble;
 
 /// Sent by [`super::DeviceCodes`].
 #[derive(Debug)]
@@ -22,21 +22,21 @@ pub enum DeviceMessage {
     /// The computer asks whether a person has answered.
     Poll {
         /// Where the code stands.
-        reply: Reply<Result<Poll, Trouble>>,
+        reply: Reply<Result<Poll, InfraError>>,
     },
     /// A person approves.
     Approve {
         /// Who.
         approver: Approver,
         /// What became of it.
-        reply: Reply<Result<Approval, Trouble>>,
+        reply: Reply<Result<Approval, InfraError>>,
     },
     /// A person denies.
     Deny {
         /// Who.
         denier: Approver,
         /// Whether there was anything to deny.
-        reply: Reply<Result<bool, Trouble>>,
+        reply: Reply<Result<bool, InfraError>>,
     },
     /// The row may have changed elsewhere.
     Refresh,
@@ -48,7 +48,7 @@ const READ_EVERY: Duration = Duration::from_secs(30);
 /// The actor: wiring only.
 #[derive(Debug, Clone)]
 pub struct DevicePoller {
-    wiring: Arc<Wiring>,
+    dependencies: Arc<Dependencies>,
 }
 
 /// What is remembered of the row, and how the computer polls.
@@ -63,8 +63,8 @@ pub struct PollerState {
 }
 
 impl DevicePoller {
-    pub(super) fn new(wiring: Arc<Wiring>) -> Self {
-        Self { wiring }
+    pub(super) fn new(dependencies: Arc<Dependencies>) -> Self {
+        Self { dependencies }
     }
 }
 
@@ -74,13 +74,13 @@ impl KeyedActor for DevicePoller {
     type Arguments = DeviceCode;
     type State = PollerState;
 
-    async fn start(&self, _myself: &Myself<Self>, code: DeviceCode) -> Result<PollerState, ActorError> {
+    async fn start(&self, _myself: &SelfRef<Self>, code: DeviceCode) -> Result<PollerState, ActorError> {
         Ok(PollerState { code, read_at: Instant::now(), pacing: Pacing::default(), accepted_at: None })
     }
 
     async fn handle(
         &self,
-        _myself: &Myself<Self>,
+        _myself: &SelfRef<Self>,
         message: DeviceMessage,
         state: &mut PollerState,
     ) -> Result<(), ActorError> {
@@ -114,41 +114,41 @@ impl PollerState {
 
 // What asks the store is boxed: nearly every message is a poll, and the turn of a poll is as large as the largest thing that it may wait for.
 impl DevicePoller {
-    async fn on_poll(&self, reply: Reply<Result<Poll, Trouble>>, state: &mut PollerState) {
+    async fn on_poll(&self, reply: Reply<Result<Poll, InfraError>>, state: &mut PollerState) {
         domain::failpoint!("devices.poll");
-        let now = self.wiring.clock.now();
+        let now = self.dependencies.clock.now();
         if state.code.state == DeviceState::Pending && state.read_at.elapsed() >= READ_EVERY {
             // Memory is good enough for another while when the store is away.
             state.read_at = Instant::now();
             Box::pin(self.refresh(state)).await;
         }
         if state.code.state == DeviceState::Pending
-            && state.code.standing(now) == Standing::Expired
-            && let Err(trouble) = Box::pin(self.expire(state, now)).await
+            && state.code.standing(now) == PollState::Expired
+            && let Err(infra_error) = Box::pin(self.expire(state, now)).await
         {
-            reply.send(Err(trouble));
+            reply.send(Err(infra_error));
             return;
         }
         reply.send(Ok(match state.code.standing(now) {
-            Standing::Pending => state.pace(Instant::now()),
-            Standing::Claimed(account) => Poll::Claimed(account),
-            Standing::Denied => Poll::Denied,
-            Standing::Expired => Poll::Expired,
+            PollState::Pending => state.pace(Instant::now()),
+            PollState::Claimed(account) => Poll::Claimed(account),
+            PollState::Denied => Poll::Denied,
+            PollState::Expired => Poll::Expired,
         }));
     }
 
-    async fn approve(&self, approver: &Approver, state: &mut PollerState) -> Result<Approval, Trouble> {
-        let Wiring { store, clock, chance, base_url, .. } = &*self.wiring;
+    async fn approve(&self, approver: &Approver, state: &mut PollerState) -> Result<Approval, InfraError> {
+        let Dependencies { store, clock, rng, base_url, .. } = &*self.dependencies;
         let now = clock.now();
         let notice = |device: &AttachedDevice| {
-            let what = letter::Attached {
+            let what = mail::Attached {
                 machine: device.machine,
                 name: device.name.as_deref(),
                 address: device.ip_address.as_deref(),
                 account: &device.account,
                 at: now,
             };
-            queued(letter::attached(device.owner.clone(), &what, base_url), chance, now)
+            queued(mail::attached(device.owner.clone(), &what, base_url), rng, now)
         };
         domain::failpoint!("devices.approve");
         let approval = store.device_approve(&state.code.code, state.code.machine, approver, notice, now).await?;
@@ -165,8 +165,8 @@ impl DevicePoller {
         Ok(approval)
     }
 
-    async fn deny(&self, denier: &Approver, state: &mut PollerState) -> Result<bool, Trouble> {
-        let Wiring { store, clock, .. } = &*self.wiring;
+    async fn deny(&self, denier: &Approver, state: &mut PollerState) -> Result<bool, InfraError> {
+        let Dependencies { store, clock, .. } = &*self.dependencies;
         let done = store.device_deny(&state.code.code, denier, clock.now()).await?;
         if done {
             state.code.state = DeviceState::Denied;
@@ -178,8 +178,8 @@ impl DevicePoller {
     }
 
     /// The one thing that a poll writes, once for each code that nobody answered: another node may be in the midst of an approval.
-    async fn expire(&self, state: &mut PollerState, now: Timestamp) -> Result<(), Trouble> {
-        if self.wiring.store.device_expire(&state.code.code, now).await? {
+    async fn expire(&self, state: &mut PollerState, now: Timestamp) -> Result<(), InfraError> {
+        if self.dependencies.store.device_expire(&state.code.code, now).await? {
             state.code.state = DeviceState::Expired;
             return Ok(());
         }
@@ -192,8 +192,8 @@ impl DevicePoller {
         }
     }
 
-    async fn reload(&self, state: &mut PollerState) -> Result<(), Trouble> {
-        if let Some(code) = self.wiring.store.device_by_code(&state.code.code).await? {
+    async fn reload(&self, state: &mut PollerState) -> Result<(), InfraError> {
+        if let Some(code) = self.dependencies.store.device_by_code(&state.code.code).await? {
             state.code = code;
             state.read_at = Instant::now();
         }

@@ -1,6 +1,6 @@
 //! One actor as the directory keeps it: its state while it is idle, its inbox while it is not.
 //!
-//! 1. A message that finds the state at home takes it out and begins a [`Turn`]: the handler runs at once, in the turn of the sender. If it
+//! 1. A message that finds the state at home takes it out and begins a [`StateGuard`]: the handler runs at once, in the turn of the sender. If it
 //!    has to wait, a task of its own goes on with it.
 //! 2. Messages that arrive during a turn wait in the inbox. The turn takes them one by one, and when none is left the state goes home.
 //! 3. An actor ends when it is told to leave and its inbox is empty, when a handler fails or panics, or when it is killed. Its state and what
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use crate::handle::{Kind, Meter, Permit, Unavailable};
-use crate::keyed::{KeyedActor, Myself};
+use crate::keyed::{KeyedActor, SelfRef};
 
 /// The actor of one key.
 pub(crate) struct Entry<A: KeyedActor> {
@@ -32,10 +32,10 @@ pub(crate) struct Entry<A: KeyedActor> {
     actor: A,
     directory: Weak<Shared<A>>,
     meter: Arc<Meter>,
-    desk: Mutex<Desk<A>>,
+    desk: Mutex<EntryQueue<A>>,
 }
 
-struct Desk<A: KeyedActor> {
+struct EntryQueue<A: KeyedActor> {
     /// Here while the actor is idle, and then the inbox is empty. Boxed, because every turn moves it twice.
     state: Option<Box<A::State>>,
     inbox: VecDeque<A::Message>,
@@ -69,11 +69,11 @@ impl<A: KeyedActor> Entry<A> {
         arguments: A::Arguments,
         directory: &Arc<Shared<A>>,
         deadline: Duration,
-    ) -> Option<Turn<A>> {
-        let desk = Desk { state: None, inbox: VecDeque::new(), phase: Phase::Open, task: None, end: None };
+    ) -> Option<StateGuard<A>> {
+        let desk = EntryQueue { state: None, inbox: VecDeque::new(), phase: Phase::Open, task: None, end: None };
         let (meter, directory) = (Meter::new(&directory.kind), Arc::downgrade(directory));
         let entry = Arc::new(Self { key, actor, directory, meter, desk: Mutex::new(desk) });
-        let mut turn = Turn::of(&entry, None);
+        let mut turn = StateGuard::of(&entry, None);
         let starting = AssertUnwindSafe(entry.actor.start(&turn.myself, arguments)).catch_unwind();
         let failure = match tokio::time::timeout(deadline, starting).await {
             Ok(Ok(Ok(state))) => {
@@ -89,7 +89,7 @@ impl<A: KeyedActor> Entry<A> {
     }
 
     /// The end of the start: the state goes home, or on to what the actor sent itself.
-    pub(crate) fn settle(mut turn: Turn<A>) {
+    pub(crate) fn settle(mut turn: StateGuard<A>) {
         if let Some(message) = turn.next() {
             let entry = Arc::clone(&turn.myself.0);
             entry.run_apart(Box::pin(work(turn, message)));
@@ -149,7 +149,7 @@ impl<A: KeyedActor> Entry<A> {
             return Ok(None);
         }
         drop(desk);
-        Ok(Some(Box::pin(work(Turn::of(self, state), message))))
+        Ok(Some(Box::pin(work(StateGuard::of(self, state), message))))
     }
 
     /// Goes on with a turn in a task of its own.
@@ -221,7 +221,7 @@ impl<A: KeyedActor> Entry<A> {
             let idle = desk.state.take();
             drop(desk);
             if idle.is_some() {
-                drop(Turn::of(self, idle));
+                drop(StateGuard::of(self, idle));
             }
         }
     }
@@ -234,7 +234,7 @@ impl<A: KeyedActor> Entry<A> {
             let (idle, task) = (desk.state.take(), desk.task.take());
             drop(desk);
             if idle.is_some() {
-                drop(Turn::of(self, idle));
+                drop(StateGuard::of(self, idle));
             }
             if let Some(task) = task {
                 task.abort();
@@ -301,13 +301,13 @@ impl<A: KeyedActor> Entry<A> {
         drop(end);
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk<A>> {
+    fn desk(&self) -> MutexGuard<'_, EntryQueue<A>> {
         // Every update is a few assignments: a panic in between leaves nothing half done.
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<A: KeyedActor> Desk<A> {
+impl<A: KeyedActor> EntryQueue<A> {
     /// The channel that closes when the actor ends; `None` after that.
     fn end(&mut self) -> Option<&watch::Sender<()>> {
         (self.phase != Phase::Ended).then(|| &*self.end.get_or_insert_with(|| watch::Sender::new(())))
@@ -315,8 +315,8 @@ impl<A: KeyedActor> Desk<A> {
 }
 
 /// The state away from home. When this is dropped before the state went home, as by a crash or with a task that was ended, the actor ends.
-pub(crate) struct Turn<A: KeyedActor> {
-    myself: Myself<A>,
+pub(crate) struct StateGuard<A: KeyedActor> {
+    myself: SelfRef<A>,
     /// Absent before the actor has started, and after the state went home.
     state: Option<Box<A::State>>,
     is_over: bool,
@@ -324,9 +324,9 @@ pub(crate) struct Turn<A: KeyedActor> {
     crash: Option<String>,
 }
 
-impl<A: KeyedActor> Turn<A> {
+impl<A: KeyedActor> StateGuard<A> {
     fn of(entry: &Arc<Entry<A>>, state: Option<Box<A::State>>) -> Self {
-        Self { myself: Myself(Arc::clone(entry)), state, is_over: false, crash: None }
+        Self { myself: SelfRef(Arc::clone(entry)), state, is_over: false, crash: None }
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry<A>> {
@@ -351,7 +351,7 @@ impl<A: KeyedActor> Turn<A> {
     }
 }
 
-impl<A: KeyedActor> Drop for Turn<A> {
+impl<A: KeyedActor> Drop for StateGuard<A> {
     fn drop(&mut self) {
         if !self.is_over {
             self.myself.0.end(self.state.take(), self.crash.as_deref());
@@ -360,10 +360,10 @@ impl<A: KeyedActor> Drop for Turn<A> {
 }
 
 /// Handles this message and those that arrive meanwhile.
-async fn work<A: KeyedActor>(mut turn: Turn<A>, message: A::Message) {
+async fn work<A: KeyedActor>(mut turn: StateGuard<A>, message: A::Message) {
     let mut message = message;
     loop {
-        let Turn { myself, state: Some(state), .. } = &mut turn else { return };
+        let StateGuard { myself, state: Some(state), .. } = &mut turn else { return };
         let handled = AssertUnwindSafe(myself.0.actor.handle(myself, message, state)).catch_unwind().await;
         turn.crash = match handled {
             Ok(Ok(())) => None,

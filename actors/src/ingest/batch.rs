@@ -8,24 +8,24 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::batch::{End, Item, Journal, Outcome};
+use domain::batch::{End, Item, ItemOutcome, Journal};
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use futures_util::FutureExt;
 use knowledge::Prepared;
-use knowledge::prepare::Place;
+use knowledge::prepare::ItemPosition;
 use store::StoreError;
 use store::batch::{Batch, Lease};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Wiring;
+use super::Dependencies;
 use crate::handle::Reply;
-use crate::keyed::{ActorError, KeyedActor, Myself};
+use crate::keyed::{ActorError, KeyedActor, SelfRef};
 
 /// The journal of a batch, as it grows.
-pub type Told = watch::Receiver<Journal>;
+pub type JournalReceiver = watch::Receiver<Journal>;
 
 /// How often a follower reads what the leader committed.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub enum BatchMessage {
     /// Somebody wants to hear.
     Join {
         /// What is told.
-        reply: Reply<Told>,
+        reply: Reply<JournalReceiver>,
     },
     /// Somebody does not want it any more.
     Cancel {
@@ -62,7 +62,7 @@ pub enum BatchMessage {
 /// The actor: wiring only.
 #[derive(Debug, Clone)]
 pub struct BatchAdd {
-    wiring: Arc<Wiring>,
+    dependencies: Arc<Dependencies>,
 }
 
 /// What is remembered of the rows, and what is being done.
@@ -81,8 +81,8 @@ pub struct BatchState {
 }
 
 impl BatchAdd {
-    pub(super) fn new(wiring: Arc<Wiring>) -> Self {
-        Self { wiring }
+    pub(super) fn new(dependencies: Arc<Dependencies>) -> Self {
+        Self { dependencies }
     }
 }
 
@@ -92,7 +92,7 @@ impl KeyedActor for BatchAdd {
     type Arguments = Batch;
     type State = BatchState;
 
-    async fn start(&self, myself: &Myself<Self>, batch: Batch) -> Result<BatchState, ActorError> {
+    async fn start(&self, myself: &SelfRef<Self>, batch: Batch) -> Result<BatchState, ActorError> {
         myself.send(BatchMessage::Tick);
         let told = watch::Sender::new(batch.journal.clone());
         let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
@@ -101,7 +101,7 @@ impl KeyedActor for BatchAdd {
 
     async fn handle(
         &self,
-        myself: &Myself<Self>,
+        myself: &SelfRef<Self>,
         message: BatchMessage,
         state: &mut BatchState,
     ) -> Result<(), ActorError> {
@@ -126,16 +126,16 @@ impl KeyedActor for BatchAdd {
 }
 
 impl BatchAdd {
-    async fn on_tick(&self, myself: &Myself<Self>, state: &mut BatchState) {
+    async fn on_tick(&self, myself: &SelfRef<Self>, state: &mut BatchState) {
         let kept = self.keep(myself, state).await;
         Self::settle(myself, kept, state);
-        let pause = if state.leads() { self.wiring.settings.lease / 3 } else { FOLLOW_EVERY };
+        let pause = if state.leads() { self.dependencies.settings.lease / 3 } else { FOLLOW_EVERY };
         myself.send_after(pause, || BatchMessage::Tick);
     }
 
     async fn on_ready(
         &self,
-        myself: &Myself<Self>,
+        myself: &SelfRef<Self>,
         index: usize,
         prepared: Option<Box<Prepared>>,
         state: &mut BatchState,
@@ -165,7 +165,7 @@ impl BatchAdd {
     }
 
     /// Ends the actor with its batch, and tells of trouble.
-    fn settle(myself: &Myself<Self>, done: Result<(), StoreError>, state: &BatchState) {
+    fn settle(myself: &SelfRef<Self>, done: Result<(), StoreError>, state: &BatchState) {
         if let Err(error) = done {
             tracing::warn!(batch.id = %state.batch.id, error = domain::reasons(&error), "a batch will be tried again");
         }
@@ -175,8 +175,8 @@ impl BatchAdd {
     }
 
     /// Takes the lease or keeps it, and works; without it, reads what others do.
-    async fn keep(&self, myself: &Myself<Self>, state: &mut BatchState) -> Result<(), StoreError> {
-        let Wiring { store, clock, settings, runner, .. } = &*self.wiring;
+    async fn keep(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
+        let Dependencies { store, clock, settings, runner, .. } = &*self.dependencies;
         let now = clock.now();
         let lease = store.batch_lease(state.batch.id, runner, now + settings.lease, now).await?;
         let Lease::Held { is_cancelled } = lease else {
@@ -194,9 +194,9 @@ impl BatchAdd {
 
     /// Has as many items prepared as may be at once; of one host only half as many, since hosts are asked one thing at a time and the
     /// others should not wait for that. Ends the batch when nothing is left.
-    async fn fill(&self, myself: &Myself<Self>, state: &mut BatchState) -> Result<(), StoreError> {
+    async fn fill(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
-        let at_once = self.wiring.settings.items_at_once;
+        let at_once = self.dependencies.settings.items_at_once;
         while state.working.len() < at_once {
             let busy = |host: &str| state.working.iter().filter(|(_, other)| other.as_deref() == Some(host)).count();
             let may_start = |(_, host): &(usize, Option<String>)| {
@@ -204,13 +204,13 @@ impl BatchAdd {
             };
             let Some(at) = state.waiting.iter().position(may_start) else { break };
             let Some(entry) = state.waiting.remove(at) else { break };
-            let (wiring, myself) = (Arc::clone(&self.wiring), myself.clone());
+            let (dependencies, myself) = (Arc::clone(&self.dependencies), myself.clone());
             let (id, index, filter) = (state.batch.id, entry.0, Arc::clone(&filter));
             let account = state.batch.account.clone();
             state.working.push(entry);
             state.tasks.spawn(async move {
-                let prepared = match wiring.store.batch_item(id, index).await {
-                    Ok(Some(item)) => Some(prepare(&wiring, &account, &item, &filter).await),
+                let prepared = match dependencies.store.batch_item(id, index).await {
+                    Ok(Some(item)) => Some(prepare(&dependencies, &account, &item, &filter).await),
                     Ok(None) => None,
                     Err(error) => {
                         tracing::warn!(batch.id = %id, error = domain::reasons(&error), "an item of a batch could not be read");
@@ -226,31 +226,31 @@ impl BatchAdd {
 
     /// Commits what was made of an item; `false` when its outcome turned out to be written already, by another leader.
     async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
-        let Wiring { store, clock, chance, rag_url, memories_max, .. } = &*self.wiring;
+        let Dependencies { store, clock, rng, rag_url, memories_max, .. } = &*self.dependencies;
         let now = clock.now();
         let outcome = match prepared {
             Prepared::Memory(draft) => {
-                let id = chance.uuid_v7(now).into();
+                let id = rng.uuid_v7(now).into();
                 let Batch { account, spaces, key_spaces, .. } = &state.batch;
-                let place = Place { account, spaces, key_spaces: key_spaces.as_deref() };
+                let place = ItemPosition { account, spaces, key_spaces: key_spaces.as_deref() };
                 let put = draft.put(store, id, place, *memories_max, now).await?;
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {
-                    let id = chance.uuid_v7(now);
+                    let id = rng.uuid_v7(now);
                     store.verdict_add(id, &state.batch.account, state.batch.id, draft.subject(), verdict, now).await?;
                 }
                 match put {
                     Some(id) => {
                         let url = draft.url.clone().unwrap_or_else(|| format!("{rag_url}/v1/memories/{id}"));
-                        Outcome::Success { id, url }
+                        ItemOutcome::Success { id, url }
                     }
                     None => draft
                         .refused(Fault::QuotaExceeded, "the account keeps as much as it may: delete something first"),
                 }
             }
-            Prepared::Left(outcome) => outcome,
+            Prepared::NotStored(outcome) => outcome,
             Prepared::Dropped { outcome, verdict, subject } => {
-                let id = chance.uuid_v7(now);
+                let id = rng.uuid_v7(now);
                 store.verdict_add(id, &state.batch.account, state.batch.id, &subject, &verdict, now).await?;
                 outcome
             }
@@ -271,20 +271,20 @@ impl BatchAdd {
         state.tasks.abort_all();
         let urls: HashMap<usize, &Option<String>> =
             state.batch.pending.iter().map(|(index, url)| (*index, url)).collect();
-        let mut titles = self.wiring.store.batch_titles(state.batch.id).await?;
-        let rest: Vec<(usize, Outcome)> = left
+        let mut titles = self.dependencies.store.batch_titles(state.batch.id).await?;
+        let rest: Vec<(usize, ItemOutcome)> = left
             .into_iter()
             .map(|index| {
                 let url = urls.get(&index).and_then(|url| (*url).clone());
                 let message = "the batch was cancelled before this was added".to_owned();
-                (index, Outcome::Error { url, title: titles.remove(&index), error: Fault::Cancelled, message })
+                (index, ItemOutcome::Error { url, title: titles.remove(&index), error: Fault::Cancelled, message })
             })
             .collect();
         self.end(&rest, state).await
     }
 
-    async fn end(&self, rest: &[(usize, Outcome)], state: &mut BatchState) -> Result<(), StoreError> {
-        let Wiring { store, clock, .. } = &*self.wiring;
+    async fn end(&self, rest: &[(usize, ItemOutcome)], state: &mut BatchState) -> Result<(), StoreError> {
+        let Dependencies { store, clock, .. } = &*self.dependencies;
         let begun = state.told.borrow().processed() + 1;
         let finished: Vec<_> =
             rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, begun + nth, outcome)).collect();
@@ -305,7 +305,7 @@ impl BatchAdd {
 
     /// Reads what was committed, and tells what is new.
     async fn reload(&self, state: &mut BatchState) -> Result<(), StoreError> {
-        let Some(batch) = self.wiring.store.batch_by_id(state.batch.id, None).await? else {
+        let Some(batch) = self.dependencies.store.batch_by_id(state.batch.id, None).await? else {
             // The account is gone, and the batch with it.
             state.told.send_modify(|journal| journal.end(End::Failed("the batch does not exist any more".to_owned())));
             return Ok(());
@@ -336,11 +336,16 @@ impl BatchState {
 }
 
 /// An item that makes its code panic is left out; the others must not wait for it for ever.
-async fn prepare(wiring: &Wiring, account: &UserAccountId, item: &Item, filter: &FilterSettings) -> Prepared {
-    let prepared = AssertUnwindSafe(wiring.pipeline.prepare(account, item, filter)).catch_unwind().await;
+async fn prepare(
+    dependencies: &Dependencies,
+    account: &UserAccountId,
+    item: &Item,
+    filter: &FilterSettings,
+) -> Prepared {
+    let prepared = AssertUnwindSafe(dependencies.pipeline.prepare(account, item, filter)).catch_unwind().await;
     prepared.unwrap_or_else(|_panic| {
         tracing::error!("preparing an item panicked");
-        Prepared::Left(Outcome::error(item, Fault::ExtractFailed, "its content could not be read"))
+        Prepared::NotStored(ItemOutcome::error(item, Fault::ExtractFailed, "its content could not be read"))
     })
 }
 

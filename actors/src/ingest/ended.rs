@@ -9,14 +9,14 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio::sync::watch;
 
-use super::batch::Told;
+use super::batch::JournalReceiver;
 
 /// A guess at the size of a journal, for a start.
 const JOURNAL_BYTES: u64 = 64 * 1024;
 
 /// The journals that were asked for last.
 #[derive(Debug)]
-pub(super) struct Ended(Cache<BatchId, Told, Bytes>);
+pub(super) struct Ended(Cache<BatchId, JournalReceiver, Bytes>);
 
 /// Counts bytes.
 #[derive(Debug, Clone)]
@@ -34,13 +34,13 @@ impl Ended {
         &self,
         id: BatchId,
         read: impl Future<Output = Result<Journal, E>>,
-    ) -> Result<Told, E> {
+    ) -> Result<JournalReceiver, E> {
         self.0.get_or_insert_async(&id, async { Ok(watch::channel(read.await?).1) }).await
     }
 }
 
-impl Weighter<BatchId, Told> for Bytes {
-    fn weight(&self, _: &BatchId, told: &Told) -> u64 {
+impl Weighter<BatchId, JournalReceiver> for Bytes {
+    fn weight(&self, _: &BatchId, told: &JournalReceiver) -> u64 {
         told.borrow().bytes() as u64
     }
 }

@@ -4,21 +4,21 @@ use domain::batch::{Journal, Message, MessageId};
 use domain::ids::BatchId;
 
 use super::Ingestion;
-use super::batch::Told;
-use crate::trouble::Trouble;
+use super::batch::JournalReceiver;
+use crate::infra_error::InfraError;
 
 /// What is still to be told of a batch. Nothing is kept for it: it reads the journal when its reader is ready for more.
 #[derive(Debug)]
-pub struct Feed {
+pub struct BatchStreamReader {
     /// Where the journal is found again when the actor behind it is gone.
     ingestion: Ingestion,
     batch: BatchId,
     next: u32,
-    told: Told,
+    told: JournalReceiver,
 }
 
-impl Feed {
-    pub(super) fn new(ingestion: Ingestion, batch: BatchId, next: u32, told: Told) -> Self {
+impl BatchStreamReader {
+    pub(super) fn new(ingestion: Ingestion, batch: BatchId, next: u32, told: JournalReceiver) -> Self {
         Self { ingestion, batch, next, told }
     }
 
@@ -28,7 +28,7 @@ impl Feed {
     }
 
     /// The next message, with its id; `None` after the last one. An error means that the reader should join again later.
-    pub async fn next(&mut self) -> Result<Option<(MessageId, String)>, Trouble> {
+    pub async fn next(&mut self) -> Result<Option<(MessageId, String)>, InfraError> {
         self.next_with(|_, message| message.data()).await
     }
 
@@ -36,7 +36,7 @@ impl Feed {
     pub async fn next_with<T>(
         &mut self,
         tell: impl Fn(&Journal, &Message<'_>) -> T,
-    ) -> Result<Option<(MessageId, T)>, Trouble> {
+    ) -> Result<Option<(MessageId, T)>, InfraError> {
         loop {
             if let Some(message) = self.ready_with(&tell) {
                 return Ok(Some(message));

@@ -7,14 +7,14 @@ use crate::commit::{CommitError, Ledger};
 
 /// The list of held events.
 #[derive(Debug, Clone)]
-pub struct HeldLedger {
+pub struct HeldBatch {
     /// The rows.
     pub store: Store,
     /// How much may be held.
     pub quotas: HeldQuotas,
 }
 
-impl Ledger for HeldLedger {
+impl Ledger for HeldBatch {
     type Item = NewHeld;
     type Outcome = HeldOutcome;
 

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// Items that wait for their turn, and the keys that have one.
 #[derive(Debug)]
-pub struct Turns<K, T> {
+pub struct PerKeyQueue<K, T> {
     /// Keys that have a turn or wait for one, with the items behind their first.
     keys: HashMap<K, VecDeque<T>>,
     /// First items that wait for a place among the running.
@@ -14,7 +14,7 @@ pub struct Turns<K, T> {
     running_max: usize,
 }
 
-impl<K: Copy + Eq + Hash, T> Turns<K, T> {
+impl<K: Copy + Eq + Hash, T> PerKeyQueue<K, T> {
     /// At most `running_max` keys have a turn at once, and at least one.
     pub fn new(running_max: usize) -> Self {
         Self { keys: HashMap::new(), ready: VecDeque::new(), running: 0, running_max: running_max.max(1) }
@@ -67,7 +67,7 @@ mod tests {
         fn every_item_has_its_turn_in_the_order_of_its_key_and_no_more_run_than_may(
             arrivals in prop::collection::vec(0_u8..5, 0..60), running_max in 1_usize..4, ends: Vec<bool>,
         ) {
-            let mut turns = Turns::new(running_max);
+            let mut turns = PerKeyQueue::new(running_max);
             let (mut running, mut begun): (Vec<u8>, BTreeMap<u8, Vec<usize>>) = (Vec::new(), BTreeMap::new());
             let mut ends = ends.into_iter();
             let mut begin = |running: &mut Vec<u8>, key: u8, item: usize| {

@@ -9,7 +9,7 @@ use lettre::message::header::{ContentType, Header, HeaderName, HeaderValue};
 use lettre::message::{Mailbox, Message};
 use lettre::transport::smtp::{self, AsyncSmtpTransport};
 use lettre::{Address, AsyncTransport, Tokio1Executor};
-use store::mail::QueuedLetter;
+use store::mail::QueuedMail;
 
 use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
 
@@ -17,11 +17,11 @@ use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
 #[derive(Clone)]
 pub struct Transport {
     from: Mailbox,
-    way: Way,
+    way: Backend,
 }
 
 #[derive(Clone)]
-enum Way {
+enum Backend {
     Files(PathBuf),
     Smtp(AsyncSmtpTransport<Tokio1Executor>),
 }
@@ -29,8 +29,8 @@ enum Way {
 impl std::fmt::Debug for Transport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self.way {
-            Way::Files(_) => "Transport(files)",
-            Way::Smtp(_) => "Transport(smtp)",
+            Backend::Files(_) => "Transport(files)",
+            Backend::Smtp(_) => "Transport(smtp)",
         })
     }
 }
@@ -65,18 +65,18 @@ impl Transport {
         let from = settings.from.as_deref().unwrap_or("attache <attache@localhost>");
         let from = from.parse().map_err(|error| format!("mail.from: {error}"))?;
         let way = match settings.transport {
-            TransportKind::Files => Way::Files(outbox),
-            TransportKind::Smtp => Way::Smtp(smtp_transport(&settings.smtp).ok_or("mail.smtp.url cannot be used")?),
+            TransportKind::Files => Backend::Files(outbox),
+            TransportKind::Smtp => Backend::Smtp(smtp_transport(&settings.smtp).ok_or("mail.smtp.url cannot be used")?),
         };
         Ok(Self { from, way })
     }
 
     /// Sends a letter, or writes it down.
-    pub async fn deliver(&self, mail: &QueuedLetter, now: Timestamp) -> Result<(), Undelivered> {
+    pub async fn deliver(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), Undelivered> {
         let message = self.compose(mail, now)?;
         match &self.way {
-            Way::Smtp(server) => server.send(message).await.map(drop).map_err(|error| smtp_trouble(&error)),
-            Way::Files(folder) => {
+            Backend::Smtp(server) => server.send(message).await.map(drop).map_err(|error| smtp_trouble(&error)),
+            Backend::Files(folder) => {
                 let name = format!("{}_{}", now.format("%Y%m%dT%H%M%S%.3fZ"), mail.id);
                 let (folder, bytes) = (folder.clone(), message.formatted());
                 let written = tokio::task::spawn_blocking(move || write(&folder, &name, &bytes)).await;
@@ -89,18 +89,18 @@ impl Transport {
         }
     }
 
-    fn compose(&self, mail: &QueuedLetter, now: Timestamp) -> Result<Message, Undelivered> {
+    fn compose(&self, mail: &QueuedMail, now: Timestamp) -> Result<Message, Undelivered> {
         let unusable = |what: &str| Undelivered::for_good(format!("{what} cannot be used"));
-        let to: Address = mail.letter.to.as_str().parse().map_err(|_| unusable("the recipient's address"))?;
+        let to: Address = mail.mail.to.as_str().parse().map_err(|_| unusable("the recipient's address"))?;
         Message::builder()
             .from(self.from.clone())
             .to(Mailbox::new(None, to))
-            .subject(&mail.letter.subject)
+            .subject(&mail.mail.subject)
             .date(now.into())
             .message_id(Some(format!("<{}@{}>", mail.id, self.from.email.domain())))
             .header(AutoSubmitted)
             .header(ContentType::TEXT_PLAIN)
-            .body(mail.letter.text.clone())
+            .body(mail.mail.text.clone())
             .map_err(|_| unusable("the letter"))
     }
 }
@@ -167,15 +167,15 @@ impl Header for AutoSubmitted {
 
 #[cfg(test)]
 mod tests {
-    use domain::Chance;
-    use domain::letter::Letter;
+    use domain::Rng;
+    use domain::mail::OutgoingMail;
 
     use super::*;
 
-    fn mail(to: &str, subject: &str) -> QueuedLetter {
-        let id = Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
-        let letter = Letter { to: to.parse().unwrap(), subject: subject.into(), text: "Zoë's text.\n".into() };
-        QueuedLetter { id, letter }
+    fn mail(to: &str, subject: &str) -> QueuedMail {
+        let id = Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
+        let mail = OutgoingMail { to: to.parse().unwrap(), subject: subject.into(), text: "Zoë's text.\n".into() };
+        QueuedMail { id, mail }
     }
 
     #[tokio::test]

@@ -134,12 +134,12 @@ pub(crate) trait Address: Send + Sync + 'static {
         self.kind().close();
     }
 
-    fn census(&self) -> Census;
+    fn census(&self) -> ActorCounts;
 }
 
 /// How much lives behind an address.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Census {
+pub(crate) struct ActorCounts {
     pub(crate) live: u64,
     pub(crate) queued: u64,
     pub(crate) quarantined: u64,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Chance;
+use domain::Rng;
 use ractor::{ActorCell, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::child::{ChildSpec, Role};
 use super::tree::{LastFailure, Node, Status};
-use super::{Outcome, Progress, RootSettings};
+use super::{Progress, RootSettings, TreeExit};
 use crate::periodic::Passes;
 use crate::restart::{Decision, RestartPolicy};
 
@@ -40,7 +40,7 @@ pub(crate) enum RootMessage {
 
 pub(crate) struct Supervisor {
     pub(super) settings: RootSettings,
-    pub(super) chance: Chance,
+    pub(super) rng: Rng,
     pub(super) progress: watch::Sender<Progress>,
 }
 
@@ -56,7 +56,7 @@ enum Phase {
     },
     Up,
     Ending {
-        outcome: Outcome,
+        outcome: TreeExit,
         killed: bool,
     },
 }
@@ -64,14 +64,14 @@ enum Phase {
 struct Child {
     spec: ChildSpec,
     policy: RestartPolicy,
-    life: Life,
+    life: ChildState,
     /// Tells the results of older attempts to start it from the present one's.
     attempt: u64,
     restarts: u64,
     last_failure: Option<(Instant, String)>,
 }
 
-enum Life {
+enum ChildState {
     Waiting,
     Starting(AbortHandle),
     Running(ActorCell),
@@ -106,7 +106,7 @@ impl Supervisor {
     #[ractor::message(RootMessage::Restart { child })]
     fn restart(&self, myself: ActorRef<RootMessage>, child: usize, state: &mut SupervisorState) {
         let child_state = &mut state.children[child];
-        if matches!(child_state.life, Life::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
+        if matches!(child_state.life, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
             child_state.restarts += 1;
             child_state.spec.address.kind().restarts.increment(1);
             self.start(&myself, child, child_state);
@@ -132,7 +132,7 @@ impl Supervisor {
                 self.failed(&myself, child, "it ended as soon as it was started", state);
             }
             Ok(actor) if matches!(state.phase, Phase::Ending { .. }) => {
-                child_state.life = Life::Running(actor);
+                child_state.life = ChildState::Running(actor);
                 self.end_next(&myself, state);
             }
             Ok(actor) => {
@@ -140,7 +140,7 @@ impl Supervisor {
                 tracing::info!(actor.name = child_state.spec.name, actor.kind = kind, "actor started");
                 child_state.spec.address.point_at(actor.clone());
                 child_state.policy.on_started(Instant::now());
-                child_state.life = Life::Running(actor);
+                child_state.life = ChildState::Running(actor);
                 child_state.show_life();
                 self.rise(&myself, state);
             }
@@ -150,23 +150,23 @@ impl Supervisor {
 
     #[ractor::message(RootMessage::Drain(deadline))]
     fn drain(&self, myself: ActorRef<RootMessage>, deadline: Duration, state: &mut SupervisorState) {
-        self.end(&myself, Outcome::Drained, deadline, state);
+        self.end(&myself, TreeExit::Drained, deadline, state);
     }
 
     #[ractor::message(RootMessage::KillNow)]
     fn kill_now(&self, myself: ActorRef<RootMessage>, state: &mut SupervisorState) {
-        self.kill(&myself, Outcome::Killed, state);
+        self.kill(&myself, TreeExit::Killed, state);
     }
 
     #[ractor::message(RootMessage::DeadlineHit)]
     fn deadline_hit(&self, myself: ActorRef<RootMessage>, state: &mut SupervisorState) {
-        self.kill(&myself, Outcome::DeadlineHit, state);
+        self.kill(&myself, TreeExit::DeadlineHit, state);
     }
 
     #[ractor::message(RootMessage::Abandon)]
     fn abandon(&self, myself: ActorRef<RootMessage>, state: &SupervisorState) {
         for child in &state.children {
-            if let Life::Stopping(_) | Life::Starting(_) = child.life {
+            if let ChildState::Stopping(_) | ChildState::Starting(_) = child.life {
                 tracing::error!(actor.name = child.spec.name, "leaving an actor behind that cannot be killed");
             }
         }
@@ -222,12 +222,14 @@ impl Supervisor {
     /// Starts the next child of the list, if the one before it is up.
     fn rise(&self, myself: &ActorRef<RootMessage>, state: &mut SupervisorState) {
         let Phase::Rising { next } = &mut state.phase else { return };
-        while state.children.get(*next).is_some_and(|child| matches!(child.life, Life::Running(_))) {
+        while state.children.get(*next).is_some_and(|child| matches!(child.life, ChildState::Running(_))) {
             *next += 1;
         }
         let next = *next;
         match state.children.get_mut(next) {
-            Some(child) if matches!(child.life, Life::Waiting) && child.attempt == 0 => self.start(myself, next, child),
+            Some(child) if matches!(child.life, ChildState::Waiting) && child.attempt == 0 => {
+                self.start(myself, next, child);
+            }
             Some(_) => {}
             None => {
                 state.phase = Phase::Up;
@@ -242,7 +244,7 @@ impl Supervisor {
         let (attempt, start, deadline) = (child.attempt, Arc::clone(&child.spec.start), self.settings.start_deadline);
         let root = myself.get_cell();
         let starting = tokio::spawn(async move { tokio::time::timeout(deadline, start(root)).await });
-        child.life = Life::Starting(starting.abort_handle());
+        child.life = ChildState::Starting(starting.abort_handle());
         let myself = myself.clone();
         tokio::spawn(async move {
             let result = match starting.await {
@@ -259,7 +261,7 @@ impl Supervisor {
     fn failed(&self, myself: &ActorRef<RootMessage>, index: usize, error: &str, state: &mut SupervisorState) {
         let child = &mut state.children[index];
         if matches!(state.phase, Phase::Ending { .. }) {
-            child.life = Life::Stopped;
+            child.life = ChildState::Stopped;
             child.show_life();
             return self.end_next(myself, state);
         }
@@ -267,8 +269,8 @@ impl Supervisor {
         let kind = child.spec.address.kind();
         kind.crashes.increment(1);
         child.last_failure = Some((now, error.chars().take(ERROR_CHARACTERS_MAX).collect()));
-        child.life = Life::Waiting;
-        match child.policy.on_failure(now, self.chance.fraction()) {
+        child.life = ChildState::Waiting;
+        match child.policy.on_failure(now, self.rng.fraction()) {
             Decision::Restart { after } => {
                 tracing::error!(
                     actor.name = child.spec.name,
@@ -288,14 +290,14 @@ impl Supervisor {
                     error,
                     "actor used up its restarts, giving up"
                 );
-                let outcome = Outcome::GaveUp { child: child.spec.name.clone() };
+                let outcome = TreeExit::GaveUp { child: child.spec.name.clone() };
                 self.end(myself, outcome, self.settings.give_up_deadline, state);
             }
         }
     }
 
     /// Closes every address and begins to stop the children.
-    fn end(&self, myself: &ActorRef<RootMessage>, outcome: Outcome, deadline: Duration, state: &mut SupervisorState) {
+    fn end(&self, myself: &ActorRef<RootMessage>, outcome: TreeExit, deadline: Duration, state: &mut SupervisorState) {
         if matches!(state.phase, Phase::Ending { .. }) {
             return;
         }
@@ -303,9 +305,9 @@ impl Supervisor {
         for child in &mut state.children {
             child.spec.address.close();
             match &child.life {
-                Life::Waiting => child.life = Life::Stopped,
-                Life::Starting(task) => task.abort(),
-                Life::Running(_) | Life::Stopping(_) | Life::Stopped => {}
+                ChildState::Waiting => child.life = ChildState::Stopped,
+                ChildState::Starting(task) => task.abort(),
+                ChildState::Running(_) | ChildState::Stopping(_) | ChildState::Stopped => {}
             }
         }
         myself.send_after(deadline, || RootMessage::DeadlineHit);
@@ -317,37 +319,37 @@ impl Supervisor {
         let Phase::Ending { killed, .. } = state.phase else { return };
         for child in state.children.iter_mut().rev() {
             match &child.life {
-                Life::Stopped => {}
-                Life::Running(actor) => {
+                ChildState::Stopped => {}
+                ChildState::Running(actor) => {
                     let actor = actor.clone();
                     if killed {
                         actor.kill();
                     } else {
                         (child.spec.stop)(&actor);
                     }
-                    child.life = Life::Stopping(actor);
+                    child.life = ChildState::Stopping(actor);
                     return;
                 }
-                Life::Waiting | Life::Starting(_) | Life::Stopping(_) => return,
+                ChildState::Waiting | ChildState::Starting(_) | ChildState::Stopping(_) => return,
             }
         }
         self.finish(myself, state);
     }
 
-    fn kill(&self, myself: &ActorRef<RootMessage>, outcome: Outcome, state: &mut SupervisorState) {
+    fn kill(&self, myself: &ActorRef<RootMessage>, outcome: TreeExit, state: &mut SupervisorState) {
         self.end(myself, outcome.clone(), self.settings.give_up_deadline, state);
         let Phase::Ending { outcome: planned, killed } = &mut state.phase else { return };
         if std::mem::replace(killed, true) {
             return;
         }
-        if *planned == Outcome::Drained {
+        if *planned == TreeExit::Drained {
             *planned = outcome;
         }
         for child in &mut state.children {
-            if let Life::Running(actor) | Life::Stopping(actor) = &child.life {
+            if let ChildState::Running(actor) | ChildState::Stopping(actor) = &child.life {
                 tracing::warn!(actor.name = child.spec.name, "killing an actor that has not finished");
                 actor.kill();
-                child.life = Life::Stopping(actor.clone());
+                child.life = ChildState::Stopping(actor.clone());
             }
         }
         myself.send_after(self.settings.kill_grace, || RootMessage::Abandon);
@@ -366,17 +368,17 @@ impl Supervisor {
 impl Child {
     fn new(spec: ChildSpec) -> Self {
         let policy = RestartPolicy::new(spec.address.kind().settings.restart.clone());
-        Self { spec, policy, life: Life::Waiting, attempt: 0, restarts: 0, last_failure: None }
+        Self { spec, policy, life: ChildState::Waiting, attempt: 0, restarts: 0, last_failure: None }
     }
 
     fn is(&self, actor: &ActorCell) -> bool {
-        matches!(&self.life, Life::Running(mine) | Life::Stopping(mine) if mine == actor)
+        matches!(&self.life, ChildState::Running(mine) | ChildState::Stopping(mine) if mine == actor)
     }
 
     /// The gauge of living actors; a family counts its own members.
     fn show_life(&self) {
         if self.spec.role != Role::Family {
-            let running = matches!(self.life, Life::Running(_) | Life::Stopping(_));
+            let running = matches!(self.life, ChildState::Running(_) | ChildState::Stopping(_));
             self.spec.address.kind().live.set(f64::from(u8::from(running)));
         }
     }
@@ -388,11 +390,11 @@ impl Child {
             kind: self.spec.address.kind().name,
             role: self.spec.role,
             status: match self.life {
-                Life::Waiting => Status::Waiting,
-                Life::Starting(_) => Status::Starting,
-                Life::Running(_) => Status::Running,
-                Life::Stopping(_) => Status::Stopping,
-                Life::Stopped => Status::Stopped,
+                ChildState::Waiting => Status::Waiting,
+                ChildState::Starting(_) => Status::Starting,
+                ChildState::Running(_) => Status::Running,
+                ChildState::Stopping(_) => Status::Stopping,
+                ChildState::Stopped => Status::Stopped,
             },
             restarts: self.restarts,
             last_failure: self

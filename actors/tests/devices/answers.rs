@@ -12,7 +12,7 @@ use actors::device::{AnswerError, Poll};
 use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, DeviceState};
 use domain::ids::UserAccountId;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use harness::postgres::TestDatabase;
 use store::account::Person;
 use store::device::Approver;
@@ -54,7 +54,7 @@ struct Lane {
     number: u64,
     nodes: [Arc<Node>; 2],
     store: Store,
-    chance: Chance,
+    rng: Rng,
     leapt: Arc<AtomicI64>,
     clock: Clock,
     people: Vec<Person>,
@@ -83,33 +83,33 @@ enum Deed {
 
 impl Lane {
     async fn new(number: u64, stores: [Store; 2], seed: u64) -> Self {
-        let chance = Chance::seeded(seed);
+        let rng = Rng::seeded(seed);
         let leapt = Arc::new(AtomicI64::new(0));
         let clock = {
             let leapt = Arc::clone(&leapt);
             Clock::from_fn(move || beginning() + TimeDelta::milliseconds(leapt.load(Ordering::SeqCst)))
         };
-        let key = stores[0].code_key(&chance).await.unwrap();
+        let key = stores[0].code_key(&rng).await.unwrap();
         let mut people = Vec::new();
         for name in ["ada", "bob", "cyd", "dan"] {
             let address = format!("{name}{number}@example.com").parse().unwrap();
-            people.push(stores[0].person_sign_in(&address, true, beginning(), &chance).await.unwrap());
+            people.push(stores[0].person_sign_in(&address, true, beginning(), &rng).await.unwrap());
         }
         let store = stores[0].clone();
         let [one, two] = stores;
         let nodes = [
-            Arc::new(Node::start(one, clock.clone(), chance.clone(), key.clone()).await),
-            Arc::new(Node::start(two, clock.clone(), chance.clone(), key).await),
+            Arc::new(Node::start(one, clock.clone(), rng.clone(), key.clone()).await),
+            Arc::new(Node::start(two, clock.clone(), rng.clone(), key).await),
         ];
-        Self { number, nodes, store, chance, leapt, clock, people }
+        Self { number, nodes, store, rng, leapt, clock, people }
     }
 
     fn deeds(&self) -> Vec<Deed> {
-        let below = |bound| usize::try_from(self.chance.below(bound)).unwrap();
+        let below = |bound| usize::try_from(self.rng.below(bound)).unwrap();
         let person = || below(self.people.len() as u64);
         let mut deeds: Vec<_> = (0..2 + below(3)).map(|_| Deed::Approve { person: person() }).collect();
         deeds.extend((0..below(3)).map(|_| Deed::Deny { person: person() }));
-        deeds.extend((0..2 + below(3)).map(|_| Deed::Poll { times: 1 + self.chance.below(4) }));
+        deeds.extend((0..2 + below(3)).map(|_| Deed::Poll { times: 1 + self.rng.below(4) }));
         deeds.extend((0..below(2)).map(|_| Deed::Expire));
         deeds.extend((0..below(4) / 3).map(|_| Deed::AskAgain));
         deeds
@@ -117,13 +117,13 @@ impl Lane {
 
     /// One round.
     async fn play(&self) {
-        let machine = machine(&self.store, &self.chance, self.clock.now()).await;
+        let machine = machine(&self.store, &self.rng, self.clock.now()).await;
         let started = Arc::new(self.nodes[0].code(&machine).await);
         let deeds = self.deeds();
         let mut doing = JoinSet::new();
         for deed in deeds.iter().copied() {
-            let node = Arc::clone(&self.nodes[usize::try_from(self.chance.below(2)).unwrap()]);
-            let (turns, started, machine) = (self.chance.below(12), Arc::clone(&started), machine.clone());
+            let node = Arc::clone(&self.nodes[usize::try_from(self.rng.below(2)).unwrap()]);
+            let (turns, started, machine) = (self.rng.below(12), Arc::clone(&started), machine.clone());
             let (leapt, people) = (Arc::clone(&self.leapt), self.people.clone());
             doing.spawn(async move {
                 turns_pass(turns).await;

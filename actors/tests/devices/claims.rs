@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use actors::claim::{Ceremonies, ClaimSettings, Claims, ExchangeError, Keyring, Wiring};
-use actors::{ActorSettings, ChildSpec, Outcome, Root, RootSettings};
+use actors::claim::{Ceremonies, ClaimSettings, Claims, Dependencies, ExchangeError, Keyring};
+use actors::{ActorSettings, ChildSpec, Root, RootSettings, TreeExit};
 use domain::token::{AssertionKey, KeyState};
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use store::{DatabaseSettings, Store};
 
 use crate::node::beginning;
@@ -16,22 +16,22 @@ async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
     store.migrate().await.unwrap();
-    let (chance, clock) = (Chance::seeded(1), Clock::from_fn(beginning));
-    let key = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&chance, beginning()) };
-    let wiring = Wiring {
+    let (rng, clock) = (Rng::seeded(1), Clock::from_fn(beginning));
+    let key = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&rng, beginning()) };
+    let dependencies = Dependencies {
         store: store.clone(),
         clock,
-        chance: chance.clone(),
-        codes: store.code_key(&chance).await.unwrap(),
+        rng: rng.clone(),
+        codes: store.code_key(&rng).await.unwrap(),
         keyring: Keyring::new("http://attache.test".into(), &[key]).unwrap(),
         settings: ClaimSettings::default(),
         base_url: "http://attache.test".into(),
     };
     let settings = ActorSettings { idle_after: Duration::from_mins(2), ..ActorSettings::default() };
-    let claims = Claims::new(wiring, &settings);
+    let claims = Claims::new(dependencies, &settings);
     let ceremonies: &Ceremonies = claims.ceremonies();
     let children = vec![ChildSpec::family(ceremonies, claims.prototype())];
-    let root = Root::start(RootSettings::default(), chance, children).await.unwrap();
+    let root = Root::start(RootSettings::default(), rng, children).await.unwrap();
     root.up().await.unwrap();
     let registered = claims.register(Some("ada@example.com".parse().unwrap()), None).await.unwrap();
     let poll = async || claims.exchange_claim(&registered.claim_token).await.unwrap().unwrap_err();
@@ -46,5 +46,5 @@ async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(standing_still(poll()).await, ExchangeError::Invalid);
     tokio::time::resume();
-    assert_eq!(root.drain(Duration::from_secs(10)).await, Outcome::Drained);
+    assert_eq!(root.drain(Duration::from_secs(10)).await, TreeExit::Drained);
 }

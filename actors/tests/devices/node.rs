@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use actors::device::{DeviceCodes, DeviceSettings, StartedDevice, Wiring};
-use actors::{ActorSettings, ChildSpec, Outcome, Root, RootSettings};
+use actors::device::{Dependencies, DeviceCodes, DeviceSettings, StartedDevice};
+use actors::{ActorSettings, ChildSpec, Root, RootSettings, TreeExit};
 use domain::held::MachineFacts;
 use domain::secret::CodeKey;
-use domain::{Chance, Clock, Timestamp};
+use domain::{Clock, Rng, Timestamp};
 use store::Store;
 use store::machine::{NewMachine, Register};
 
@@ -17,19 +17,19 @@ pub struct Node {
 
 impl Node {
     /// All nodes of one database have one key of short codes.
-    pub async fn start(store: Store, clock: Clock, chance: Chance, codes: CodeKey) -> Self {
+    pub async fn start(store: Store, clock: Clock, rng: Rng, codes: CodeKey) -> Self {
         let settings = ActorSettings { idle_after: Duration::from_mins(2), ..ActorSettings::default() };
-        let wiring = Wiring {
+        let dependencies = Dependencies {
             store,
             clock,
-            chance: chance.clone(),
+            rng: rng.clone(),
             codes,
             settings: DeviceSettings::default(),
             base_url: "http://attache.test".into(),
         };
-        let devices = DeviceCodes::new(wiring, &settings);
+        let devices = DeviceCodes::new(dependencies, &settings);
         let children = vec![ChildSpec::family(devices.pollers(), devices.prototype())];
-        let root = Root::start(RootSettings::default(), chance, children).await.unwrap();
+        let root = Root::start(RootSettings::default(), rng, children).await.unwrap();
         root.up().await.unwrap();
         Self { devices, root }
     }
@@ -40,14 +40,14 @@ impl Node {
     }
 
     pub async fn end(self) {
-        assert_eq!(self.root.drain(Duration::from_secs(10)).await, Outcome::Drained);
+        assert_eq!(self.root.drain(Duration::from_secs(10)).await, TreeExit::Drained);
     }
 }
 
 /// A computer that nobody has.
-pub async fn machine(store: &Store, chance: &Chance, now: Timestamp) -> MachineFacts {
-    let (machine_uuid, user_cuid) = (chance.uuid_v7(now).into(), chance.cuid2().parse().unwrap());
-    let secret = domain::Digest::of(&chance.bytes::<32>()).into();
+pub async fn machine(store: &Store, rng: &Rng, now: Timestamp) -> MachineFacts {
+    let (machine_uuid, user_cuid) = (rng.uuid_v7(now).into(), rng.cuid2().parse().unwrap());
+    let secret = domain::Digest::of(&rng.bytes::<32>()).into();
     let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
     assert_eq!(store.machine_register(&new, now).await.unwrap(), Register::Registered);
     store.machine_facts(machine_uuid).await.unwrap().unwrap().facts

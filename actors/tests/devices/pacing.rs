@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actors::device::{Poll, StartedDevice};
 use chrono::TimeDelta;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use store::device::Approver;
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
-        let chance = Chance::seeded(1);
+        let rng = Rng::seeded(1);
         // The database lives outside of paused time: while it is waited for, no time may pass.
         let begun = Instant::now();
         let frozen = std::sync::Arc::new(std::sync::OnceLock::<Instant>::new());
@@ -40,11 +40,11 @@ impl World {
                 beginning() + TimeDelta::from_std(passed).unwrap()
             })
         };
-        let key = store.code_key(&chance).await.unwrap();
-        let node = Node::start(store.clone(), clock, chance.clone(), key).await;
+        let key = store.code_key(&rng).await.unwrap();
+        let node = Node::start(store.clone(), clock, rng.clone(), key).await;
         let mut world = Self { node, store, begun, codes: Vec::new(), _folder: folder };
         for _ in 0..codes {
-            let machine = machine(&world.store, &chance, beginning()).await;
+            let machine = machine(&world.store, &rng, beginning()).await;
             world.codes.push(world.node.code(&machine).await);
         }
         // A poll that is answered at once leaves its poller alive.
@@ -87,8 +87,8 @@ pub async fn standing_still<T>(poll: impl Future<Output = T>) -> T {
 }
 
 /// 5 s with a timer and a network that are up to 0.9 s off.
-fn honest(chance: &Chance, interval: u64) -> Duration {
-    Duration::from_millis(interval * 1000 - 900 + chance.below(1801))
+fn honest(rng: &Rng, interval: u64) -> Duration {
+    Duration::from_millis(interval * 1000 - 900 + rng.below(1801))
 }
 
 #[tokio::test]
@@ -98,9 +98,9 @@ async fn an_honest_computer_is_never_slowed_down_in_half_an_hour() {
     let computers = (0..COMPUTERS).map(|computer| {
         let world = &world;
         async move {
-            let chance = Chance::seeded(computer as u64);
+            let rng = Rng::seeded(computer as u64);
             let mut polls = 1;
-            while let Some(poll) = world.poll_after(computer, honest(&chance, 5)).await {
+            while let Some(poll) = world.poll_after(computer, honest(&rng, 5)).await {
                 assert_eq!(poll, Poll::Pending, "poll {polls} of computer {computer}");
                 polls += 1;
             }
@@ -114,10 +114,10 @@ async fn an_honest_computer_is_never_slowed_down_in_half_an_hour() {
 #[tokio::test]
 async fn a_fast_computer_is_slowed_once_and_recovers() {
     let world = World::with(1).await;
-    let chance = Chance::seeded(1);
+    let rng = Rng::seeded(1);
     assert_eq!(world.poll_after(0, Duration::from_secs(3)).await, Some(Poll::SlowDown { interval: 10 }));
     let mut accepted = 0;
-    while let Some(poll) = world.poll_after(0, honest(&chance, 10)).await {
+    while let Some(poll) = world.poll_after(0, honest(&rng, 10)).await {
         assert_eq!(poll, Poll::Pending);
         accepted += 1;
     }
@@ -156,7 +156,7 @@ async fn a_change_of_which_nobody_told_is_learned_within_half_a_minute() {
     let world = World::with(1).await;
     tokio::time::resume();
     let email = "ada@example.com".parse().unwrap();
-    let person = world.store.person_sign_in(&email, true, beginning(), &Chance::seeded(2)).await.unwrap();
+    let person = world.store.person_sign_in(&email, true, beginning(), &Rng::seeded(2)).await.unwrap();
     let denier = Approver { person: person.id, via: ConfirmedVia::Session };
     assert!(world.store.device_deny(&world.codes[0].device_code.hash(), &denier, beginning()).await.unwrap());
     tokio::time::pause();

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use actors::claim::{Ceremonies, ClaimMessage, ClaimSettings, Claims, ExchangeError, Keyring};
 use actors::device::{DeviceCodes, DeviceMessage, DeviceSettings, Poll, Pollers};
-use actors::{ActorSettings, AskError, ChildSpec, Outcome, Root, RootSettings, claim, device};
+use actors::{ActorSettings, AskError, ChildSpec, Root, RootSettings, TreeExit, claim, device};
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Registration, RegistrationType};
 use domain::device::{DeviceCode, DeviceState};
 use domain::secret::SecretHash;
 use domain::token::{AssertionKey, KeyState};
-use domain::{Chance, Clock, Digest, Timestamp};
+use domain::{Clock, Digest, Rng, Timestamp};
 use store::{DatabaseSettings, Store, StoreError};
 
 const IDLE: u64 = 25_000;
@@ -37,12 +37,12 @@ fn resident() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok().map(|kib: u64| kib * 1024)
 }
 
-async fn poll_device(pollers: &Pollers, chance: &Chance, number: u64) {
+async fn poll_device(pollers: &Pollers, rng: &Rng, number: u64) {
     let load = async || {
         Ok::<_, AskError<StoreError>>(Some(DeviceCode {
             code: key(number),
-            machine: chance.uuid_v7(beginning()).into(),
-            identity: chance.cuid2().parse().unwrap(),
+            machine: rng.uuid_v7(beginning()).into(),
+            identity: rng.cuid2().parse().unwrap(),
             created_at: beginning(),
             expires_at: beginning() + TimeDelta::minutes(30),
             state: DeviceState::Pending,
@@ -52,10 +52,10 @@ async fn poll_device(pollers: &Pollers, chance: &Chance, number: u64) {
     assert_eq!(asked.unwrap().unwrap(), Poll::Pending);
 }
 
-async fn poll_claim(ceremonies: &Ceremonies, chance: &Chance, number: u64) {
+async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
     let load = async || {
         let registration = Registration {
-            id: chance.uuid_v7(beginning()).into(),
+            id: rng.uuid_v7(beginning()).into(),
             registration_type: RegistrationType::ServiceAuth,
             login_hint: Some(format!("person{number}@example.com").parse().unwrap()),
             claim_token: key(number),
@@ -69,7 +69,7 @@ async fn poll_claim(ceremonies: &Ceremonies, chance: &Chance, number: u64) {
         let attempt = Attempt {
             token: key(!number),
             registration: registration.id,
-            sealed_code: chance.bytes(),
+            sealed_code: rng.bytes(),
             email: registration.login_hint.clone(),
             expires_at: beginning() + TimeDelta::minutes(30),
             wrong_tries: 0,
@@ -98,18 +98,18 @@ async fn an_idle_actor_costs_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
     store.migrate().await.unwrap();
-    let (chance, clock) = (Chance::seeded(1), Clock::from_fn(beginning));
-    let codes = store.code_key(&chance).await.unwrap();
-    let signing = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&chance, beginning()) };
+    let (rng, clock) = (Rng::seeded(1), Clock::from_fn(beginning));
+    let codes = store.code_key(&rng).await.unwrap();
+    let signing = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&rng, beginning()) };
     let base_url = "http://attache.test".to_owned();
     // They stay for as long as the test lasts.
     let settings =
         ActorSettings { live_max: 1_000_000, idle_after: Duration::from_hours(1), ..ActorSettings::default() };
     let devices = DeviceCodes::new(
-        device::Wiring {
+        device::Dependencies {
             store: store.clone(),
             clock: clock.clone(),
-            chance: chance.clone(),
+            rng: rng.clone(),
             codes: codes.clone(),
             settings: DeviceSettings::default(),
             base_url: base_url.clone(),
@@ -117,10 +117,10 @@ async fn an_idle_actor_costs_bytes() {
         &settings,
     );
     let claims = Claims::new(
-        claim::Wiring {
+        claim::Dependencies {
             store,
             clock,
-            chance: chance.clone(),
+            rng: rng.clone(),
             codes,
             keyring: Keyring::new(base_url.clone(), &[signing]).unwrap(),
             settings: ClaimSettings::default(),
@@ -131,11 +131,11 @@ async fn an_idle_actor_costs_bytes() {
     let (pollers, ceremonies) = (devices.pollers(), claims.ceremonies());
     let children =
         vec![ChildSpec::family(pollers, devices.prototype()), ChildSpec::family(ceremonies, claims.prototype())];
-    let root = Root::start(RootSettings::default(), chance.clone(), children).await.unwrap();
+    let root = Root::start(RootSettings::default(), rng.clone(), children).await.unwrap();
     root.up().await.unwrap();
 
-    let each_code = bytes_each(async |number| poll_device(pollers, &chance, number).await).await;
-    let each_claim = bytes_each(async |number| poll_claim(ceremonies, &chance, number).await).await;
+    let each_code = bytes_each(async |number| poll_device(pollers, &rng, number).await).await;
+    let each_claim = bytes_each(async |number| poll_claim(ceremonies, &rng, number).await).await;
     let living = WARM + IDLE;
     let tree = root.tree(DEADLINE).await.unwrap();
     assert_eq!(tree.children.iter().map(|family| family.live).collect::<Vec<_>>(), [living, living]);
@@ -147,5 +147,5 @@ async fn an_idle_actor_costs_bytes() {
         }
         _ => eprintln!("SKIPPED: without /proc/self/status memory is not measured"),
     }
-    assert_eq!(root.drain(DEADLINE).await, Outcome::Drained);
+    assert_eq!(root.drain(DEADLINE).await, TreeExit::Drained);
 }

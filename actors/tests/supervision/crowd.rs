@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use actors::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Myself, Reply};
+use actors::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Reply, SelfRef};
 
 use crate::world::{Alive, Census, PATIENCE, World};
 
@@ -118,7 +118,11 @@ impl KeyedActor for Teller {
     type Arguments = (Account, u64);
     type State = TellerState;
 
-    async fn start(&self, _myself: &Myself<Self>, (account, count): (Account, u64)) -> Result<TellerState, ActorError> {
+    async fn start(
+        &self,
+        _myself: &SelfRef<Self>,
+        (account, count): (Account, u64),
+    ) -> Result<TellerState, ActorError> {
         self.starts.fetch_add(1, Ordering::SeqCst);
         match account {
             UNSTARTABLE => panic!("told to panic at its start"),
@@ -128,7 +132,7 @@ impl KeyedActor for Teller {
         Ok(TellerState { account, count, _alive: self.census.born() })
     }
 
-    async fn handle(&self, myself: &Myself<Self>, message: Tell, state: &mut TellerState) -> Result<(), ActorError> {
+    async fn handle(&self, myself: &SelfRef<Self>, message: Tell, state: &mut TellerState) -> Result<(), ActorError> {
         match message {
             Tell::Add(reply) => {
                 reply.send(self.add(state).await);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use actors::{ActorSettings, AskError, Outcome, RestartSettings, Unavailable};
+use actors::{ActorSettings, AskError, RestartSettings, TreeExit, Unavailable};
 use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -396,7 +396,7 @@ async fn draining_lets_every_key_finish_and_refuses_new_messages() {
         tokio::time::sleep(SECOND / 2).await;
         bank.ask(0, Tell::Add).await
     });
-    assert_eq!(outcome, Outcome::Drained);
+    assert_eq!(outcome, TreeExit::Drained);
     assert_eq!(refused, Err(AskError::Unavailable(Unavailable::Draining)));
     assert_eq!(start.elapsed(), SECOND);
     assert!(asks.join_all().await.into_iter().all(|answer| answer == Ok(1)));
@@ -413,7 +413,7 @@ async fn draining_kills_keys_that_do_not_finish_by_the_deadline() {
         tokio::time::sleep(SECOND).await;
         root.drain(10 * SECOND).await
     });
-    assert_eq!((hung, outcome), (Err(AskError::Unavailable(Unavailable::Draining)), Outcome::DeadlineHit));
+    assert_eq!((hung, outcome), (Err(AskError::Unavailable(Unavailable::Draining)), TreeExit::DeadlineHit));
     assert_eq!(start.elapsed(), 11 * SECOND);
     world.deserted().await;
 }
@@ -440,10 +440,10 @@ async fn passivation_and_crashes_lose_nothing_under_a_hammer() {
     for client in 0..CLIENTS {
         let (bank, crashed) = (bank.clone(), Arc::clone(&crashed));
         clients.spawn(async move {
-            let chance = domain::Chance::seeded(client);
+            let rng = domain::Rng::seeded(client);
             for _ in 0..ASKS {
-                let account = chance.below(ACCOUNTS);
-                let answer = match chance.below(20) {
+                let account = rng.below(ACCOUNTS);
+                let answer = match rng.below(20) {
                     0 => bank.ask(account, Tell::Panic).await,
                     1..8 => bank.ask(account, Tell::AddAndLeave).await,
                     8 => {

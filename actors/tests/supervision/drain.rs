@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use actors::root::{Role, Status};
-use actors::{ChildSpec, Handle, Outcome, Root, RootSettings, Unavailable};
-use domain::Chance;
+use actors::{ChildSpec, Handle, Root, RootSettings, TreeExit, Unavailable};
+use domain::Rng;
 use tokio::time::Instant;
 
 use crate::world::{Do, PATIENCE, Probe, World, eventually, settings};
@@ -30,7 +30,7 @@ async fn draining_refuses_new_work_and_finishes_what_was_accepted() {
             handle.ask(Do::Count, PATIENCE).await
         }
     );
-    assert_eq!((first, second, outcome), (Ok(()), Ok(()), Outcome::Drained));
+    assert_eq!((first, second, outcome), (Ok(()), Ok(()), TreeExit::Drained));
     assert_eq!(refused, Err(Unavailable::Draining));
     assert_eq!(start.elapsed(), 4 * SECOND);
     world.deserted().await;
@@ -43,7 +43,7 @@ async fn draining_waits_for_its_deadline_and_then_kills() {
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     let start = Instant::now();
     let (hung, outcome) = tokio::join!(handle.ask(Do::Hang, PATIENCE), root.drain(10 * SECOND));
-    assert_eq!((hung, outcome), (Err(Unavailable::Draining), Outcome::DeadlineHit));
+    assert_eq!((hung, outcome), (Err(Unavailable::Draining), TreeExit::DeadlineHit));
     assert_eq!(start.elapsed(), 10 * SECOND);
     world.deserted().await;
 }
@@ -59,7 +59,7 @@ async fn a_second_signal_kills_at_once() {
         tokio::time::sleep(SECOND).await;
         root.kill_now();
     });
-    assert_eq!(outcome, Outcome::Killed);
+    assert_eq!(outcome, TreeExit::Killed);
     assert_eq!(start.elapsed(), SECOND);
     world.deserted().await;
 }
@@ -82,7 +82,7 @@ async fn children_end_from_the_bottom_to_the_top_one_after_the_other() {
         alive
     };
     let (outcome, alive) = tokio::join!(root.drain(10 * SECOND), seen);
-    assert_eq!(outcome, Outcome::Drained);
+    assert_eq!(outcome, TreeExit::Drained);
     assert_eq!(start.elapsed(), SECOND * 9 / 2);
     assert_eq!(alive, [(2, Some(Status::Running)), (1, Some(Status::Stopping)), (0, None)]);
     world.deserted().await;
@@ -95,7 +95,7 @@ async fn a_child_that_waits_for_its_restart_is_not_started_again() {
     let probe = Probe::new(&world);
     let root = world.root(vec![probe.child(&handle)]).await;
     assert_eq!(handle.ask(Do::Panic, PATIENCE).await, Err(Unavailable::Crashed));
-    assert_eq!(root.drain(10 * SECOND).await, Outcome::Drained);
+    assert_eq!(root.drain(10 * SECOND).await, TreeExit::Drained);
     tokio::time::sleep(PATIENCE).await;
     assert_eq!(probe.starts(), 1);
     world.deserted().await;
@@ -108,10 +108,10 @@ async fn a_root_that_is_still_starting_can_be_drained() {
     let never = ChildSpec::started_by(Role::Singleton, &hanging, |_| std::future::pending());
     let probe = Probe::new(&world);
     let children = vec![probe.child(&up), never];
-    let root = Root::start(RootSettings::default(), Chance::seeded(1), children).await.unwrap();
+    let root = Root::start(RootSettings::default(), Rng::seeded(1), children).await.unwrap();
     eventually("the first is up", || probe.starts() == 1).await;
     let (outcome, risen) = tokio::join!(root.drain(10 * SECOND), root.up());
-    assert_eq!((outcome, risen), (Outcome::Drained, Err(Outcome::Drained)));
+    assert_eq!((outcome, risen), (TreeExit::Drained, Err(TreeExit::Drained)));
     world.deserted().await;
 }
 
@@ -122,6 +122,6 @@ async fn a_crash_while_draining_does_not_hold_up_the_end() {
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     handle.tell(|reply| Do::Work(SECOND, reply)).unwrap();
     handle.tell(Do::Panic).unwrap();
-    assert_eq!(root.drain(10 * SECOND).await, Outcome::Drained);
+    assert_eq!(root.drain(10 * SECOND).await, TreeExit::Drained);
     world.deserted().await;
 }

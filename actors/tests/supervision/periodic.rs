@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use actors::periodic::{FailingPasses, Next, Pass, PassError, Periodic, Rhythm};
+use actors::periodic::{FailingPasses, Next, Pass, PassError, Periodic, Schedule};
 use actors::{ChildSpec, Root};
-use domain::Chance;
+use domain::Rng;
 use metrics::with_local_recorder;
 
 use crate::log::Captured;
@@ -43,8 +43,8 @@ async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_
     let (world, numbers, lines) = (World::new(), Numbers::default(), Captured::begin());
     let work = Work::default();
     let handle = Periodic::<Work>::handle("keeper", &settings());
-    let rhythm = Rhythm { every: Duration::from_secs(1), deadline: Duration::from_mins(1) };
-    let periodic = with_local_recorder(&numbers, || Periodic::new("keeper", work.clone(), rhythm, Chance::seeded(1)));
+    let rhythm = Schedule { every: Duration::from_secs(1), deadline: Duration::from_mins(1) };
+    let periodic = with_local_recorder(&numbers, || Periodic::new("keeper", work.clone(), rhythm, Rng::seeded(1)));
     let root = world.root(vec![ChildSpec::periodic(&handle, periodic)]).await;
     let counted = || numbers.counter("attache_pass_failures_total{name=keeper}");
     let passes = || work.passes.load(Ordering::SeqCst);

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actors::root::{Role, Status};
-use actors::{ActorSettings, ChildSpec, Handle, Outcome, RestartSettings, Root, RootSettings, Unavailable};
-use domain::Chance;
+use actors::{ActorSettings, ChildSpec, Handle, RestartSettings, Root, RootSettings, TreeExit, Unavailable};
+use domain::Rng;
 use tokio::time::Instant;
 
 use crate::world::{Do, PATIENCE, Probe, World, eventually, settings};
@@ -43,7 +43,7 @@ async fn a_restart_storm_gives_up_exactly_at_the_budget() {
         eventually("it is up", || storm.starts() == incarnation).await;
         eventually("it can be told", || stormy.tell(Do::Panic).is_ok()).await;
     }
-    assert_eq!(root.outcome().await, Outcome::GaveUp { child: "stormy".to_owned() });
+    assert_eq!(root.outcome().await, TreeExit::GaveUp { child: "stormy".to_owned() });
     assert_eq!(storm.starts(), 4, "one start and three restarts");
     assert_eq!(quiet.ask(Do::Count, SECOND).await, Err(Unavailable::Draining));
     world.deserted().await;
@@ -86,8 +86,8 @@ async fn a_start_that_fails_counts_as_a_failure() {
     let handle = Handle::new("probe", &settings());
     let probe = Probe::new(&world);
     probe.sick.store(true, Ordering::SeqCst);
-    let root = Root::start(RootSettings::default(), Chance::seeded(1), vec![probe.child(&handle)]).await.unwrap();
-    assert_eq!(root.up().await, Err(Outcome::GaveUp { child: "probe".to_owned() }));
+    let root = Root::start(RootSettings::default(), Rng::seeded(1), vec![probe.child(&handle)]).await.unwrap();
+    assert_eq!(root.up().await, Err(TreeExit::GaveUp { child: "probe".to_owned() }));
     assert_eq!(probe.starts(), 4);
     world.deserted().await;
 }
@@ -99,7 +99,7 @@ async fn a_child_that_heals_in_time_comes_up_and_those_below_it_only_then() {
     let (sick, waiting) = (Probe::new(&world), Probe::new(&world));
     sick.sick.store(true, Ordering::SeqCst);
     let children = vec![sick.child(&above), waiting.child(&below)];
-    let root = Root::start(RootSettings::default(), Chance::seeded(1), children).await.unwrap();
+    let root = Root::start(RootSettings::default(), Rng::seeded(1), children).await.unwrap();
     eventually("it was tried twice", || sick.starts() == 2).await;
     assert_eq!(waiting.starts(), 0);
     sick.sick.store(false, Ordering::SeqCst);
@@ -113,9 +113,9 @@ async fn a_start_that_hangs_fails_at_its_deadline() {
     let world = World::new();
     let handle = Handle::<Do>::new("probe", &settings());
     let hanging = ChildSpec::started_by(Role::Singleton, &handle, |_root| std::future::pending());
-    let root = Root::start(RootSettings::default(), Chance::seeded(1), vec![hanging]).await.unwrap();
+    let root = Root::start(RootSettings::default(), Rng::seeded(1), vec![hanging]).await.unwrap();
     let start = Instant::now();
-    assert_eq!(root.up().await, Err(Outcome::GaveUp { child: "probe".to_owned() }));
+    assert_eq!(root.up().await, Err(TreeExit::GaveUp { child: "probe".to_owned() }));
     assert!(start.elapsed() >= RootSettings::default().start_deadline * 4);
     world.deserted().await;
 }
@@ -125,8 +125,8 @@ async fn a_start_that_panics_fails() {
     let world = World::new();
     let handle = Handle::<Do>::new("probe", &settings());
     let panicking = ChildSpec::started_by(Role::Singleton, &handle, |_root| async { panic!("told to panic") });
-    let root = Root::start(RootSettings::default(), Chance::seeded(1), vec![panicking]).await.unwrap();
-    assert_eq!(root.up().await, Err(Outcome::GaveUp { child: "probe".to_owned() }));
+    let root = Root::start(RootSettings::default(), Rng::seeded(1), vec![panicking]).await.unwrap();
+    assert_eq!(root.up().await, Err(TreeExit::GaveUp { child: "probe".to_owned() }));
     world.deserted().await;
 }
 
@@ -154,7 +154,7 @@ async fn the_tree_shows_who_lives_and_what_happened() {
     });
     assert_eq!(serde_json::to_value(tree).unwrap(), expected);
     root.kill_now();
-    assert_eq!(root.outcome().await, Outcome::Killed);
+    assert_eq!(root.outcome().await, TreeExit::Killed);
     world.deserted().await;
 }
 
@@ -165,6 +165,6 @@ async fn without_a_budget_the_first_crash_ends_everything() {
     let handle = Handle::new("probe", &ActorSettings { restart, ..ActorSettings::default() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     handle.tell(Do::Panic).unwrap();
-    assert_eq!(root.outcome().await, Outcome::GaveUp { child: "probe".to_owned() });
+    assert_eq!(root.outcome().await, TreeExit::GaveUp { child: "probe".to_owned() });
     world.deserted().await;
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actors::{ActorSettings, ChildSpec, Handle, Outcome, Reply, RestartSettings, Root, RootSettings};
-use domain::Chance;
+use actors::{ActorSettings, ChildSpec, Handle, Reply, RestartSettings, Root, RootSettings, TreeExit};
+use domain::Rng;
 use ractor::{ActorProcessingErr, ActorRef};
 
 /// Longer than anything here may take.
@@ -40,14 +40,14 @@ impl World {
 
     /// A root over these children, all of them up.
     pub async fn root(&self, children: Vec<ChildSpec>) -> Root {
-        let root = Root::start(RootSettings::default(), Chance::seeded(1), children).await.unwrap();
+        let root = Root::start(RootSettings::default(), Rng::seeded(1), children).await.unwrap();
         root.up().await.unwrap();
         root
     }
 
     /// Drains the root and checks that nobody is left.
     pub async fn end(self, root: Root) {
-        assert_eq!(root.drain(Duration::from_secs(10)).await, Outcome::Drained);
+        assert_eq!(root.drain(Duration::from_secs(10)).await, TreeExit::Drained);
         self.deserted().await;
     }
 

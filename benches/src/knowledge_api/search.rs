@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use domain::ids::{SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId, note_digest};
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::json;
 use store::memory::{ChunkPut, MemoryPut};
 use store::{DatabaseSettings, Store};
@@ -186,10 +186,10 @@ struct Spaces {
 }
 
 impl Spaces {
-    async fn new(store: &Store, account: &UserAccountId, chance: &Chance, clock: &Clock) -> Result<Self> {
+    async fn new(store: &Store, account: &UserAccountId, rng: &Rng, clock: &Clock) -> Result<Self> {
         let mut made = Vec::new();
         for name in ["old", "scattered", "small"] {
-            let space = SpaceId::from(chance.uuid_v7(clock.now()));
+            let space = SpaceId::from(rng.uuid_v7(clock.now()));
             store.space_create(space, account, &name.parse()?, false, u32::MAX, clock.now()).await?;
             made.push(space);
         }
@@ -213,10 +213,10 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
         // The newest key is the one that searches.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
-        let (words, chance, clock) = (Words::new(seed + 1), Chance::seeded(seed), Clock::system());
+        let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };
-        let space = store.space_default(chance.uuid_v7(clock.now()).into(), &account, clock.now()).await?;
-        let spaces = Spaces::new(&store, &account, &chance, &clock).await?;
+        let space = store.space_default(rng.uuid_v7(clock.now()).into(), &account, clock.now()).await?;
+        let spaces = Spaces::new(&store, &account, &rng, &clock).await?;
         let mut row = 0;
         let mut said = Instant::now();
         while row < chunks {
@@ -230,7 +230,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
                 .collect();
             let content = texts.join("\n\n");
             let put = MemoryPut {
-                id: chance.uuid_v7(clock.now()).into(),
+                id: rng.uuid_v7(clock.now()).into(),
                 account: &account,
                 kind: MemoryType::Note,
                 title: &format!("memory {row}"),

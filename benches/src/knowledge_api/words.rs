@@ -1,6 +1,6 @@
 //! Texts that nobody wrote, with words as common and as rare as in those that somebody did.
 
-use domain::Chance;
+use domain::Rng;
 
 /// The commonest words of English prose, roughly in their order, and some that programmers' texts have more of.
 const COMMON: &str = "the of and to a in is that for it as was with be by on not he are at this from or have an they which one you \
@@ -23,7 +23,7 @@ const WORDS: usize = 20_000;
 #[derive(Debug)]
 pub struct Words {
     words: Vec<String>,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Words {
@@ -35,7 +35,7 @@ impl Words {
         let long: Vec<&str> = common.iter().copied().filter(|word| word.len() > 3).collect();
         let pairs = long.iter().flat_map(|first| long.iter().map(move |second| format!("{first}{second}")));
         words.extend(pairs.take(WORDS.saturating_sub(words.len())));
-        Self { words, chance: Chance::seeded(seed) }
+        Self { words, rng: Rng::seeded(seed) }
     }
 
     /// A text of so many characters, or a few more.
@@ -44,7 +44,7 @@ impl Words {
         let mut text = String::with_capacity(chars + 16);
         while text.len() < chars {
             text.push_str(self.word());
-            text.push_str(if self.chance.below(WORDS_OF_A_SENTENCE) == 0 { ". " } else { " " });
+            text.push_str(if self.rng.below(WORDS_OF_A_SENTENCE) == 0 { ". " } else { " " });
         }
         text.truncate(text.trim_end().len());
         text
@@ -52,16 +52,15 @@ impl Words {
 
     /// Some words to search for.
     pub fn query(&self) -> String {
-        let count = 3 + self.chance.below(4);
+        let count = 3 + self.rng.below(4);
         (0..count).map(|_| self.word()).collect::<Vec<_>>().join(" ")
     }
 
     /// Two or three words that most texts have.
     pub fn common_query(&self) -> String {
         const MOST_COMMON: u64 = 12;
-        let count = 2 + self.chance.below(2);
-        let word =
-            |_| usize::try_from(self.chance.below(MOST_COMMON)).ok().map_or("", |place| self.words[place].as_str());
+        let count = 2 + self.rng.below(2);
+        let word = |_| usize::try_from(self.rng.below(MOST_COMMON)).ok().map_or("", |place| self.words[place].as_str());
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     }
 
@@ -69,7 +68,7 @@ impl Words {
     #[expect(clippy::cast_precision_loss, reason = "20,000 is exact")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 20,000")]
     fn word(&self) -> &str {
-        let rank = (self.words.len() as f64).powf(self.chance.fraction()) as usize;
+        let rank = (self.words.len() as f64).powf(self.rng.fraction()) as usize;
         &self.words[rank.clamp(1, self.words.len()) - 1]
     }
 }

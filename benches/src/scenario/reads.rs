@@ -1,7 +1,7 @@
 //! Reads: proofs, and what a signed-in person sees.
 
 use bytes::Bytes;
-use domain::Chance;
+use domain::Rng;
 use serde_json::json;
 
 use super::Scenario;
@@ -117,9 +117,9 @@ impl Scenario for AuditProof {
         };
         self.reads = stock.known.iter().map(read).collect();
         // In the order of the log one tile would serve 256 proofs in a row.
-        let chance = Chance::seeded(options.seed);
+        let rng = Rng::seeded(options.seed);
         for last in (1..self.reads.len()).rev() {
-            self.reads.swap(last, usize::try_from(chance.below(last as u64 + 1))?);
+            self.reads.swap(last, usize::try_from(rng.below(last as u64 + 1))?);
         }
         Ok(())
     }

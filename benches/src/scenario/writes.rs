@@ -1,6 +1,6 @@
 //! Durable writes of single requests: computers that register, and codes that they ask for.
 
-use domain::Chance;
+use domain::Rng;
 use serde_json::json;
 
 use super::Scenario;
@@ -45,9 +45,9 @@ impl Scenario for Registrations {
     }
 
     fn plan(&mut self, round: u32, options: &Options) -> Result<Plan> {
-        let chance = Chance::seeded(options.seed ^ (u64::from(round) << 32));
+        let rng = Rng::seeded(options.seed ^ (u64::from(round) << 32));
         let register = |_| {
-            let machine = Machine::invent(&chance);
+            let machine = Machine::invent(&rng);
             let body = json!({"user_cuid": machine.user_cuid, "machine_uuid": machine.uuid}).to_string();
             plan::request("POST", "/api/v1/machines", &["Content-Type: application/json"], body.as_bytes())
         };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
-use crate::envelope::{AgentKinds, Written, seal};
+use crate::envelope::{AgentKinds, EncodedEvent, seal};
 use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
 
@@ -28,7 +28,7 @@ impl ConsentChange {
     pub const EVENT_TYPE: &'static str = "consent.changed";
 
     /// The event, at its place in the chain that `control_machine` names.
-    pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> Written {
+    pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> EncodedEvent {
         let mut scope = json!({
             "user_id": self.identity,
             "machine_id": control_machine,
@@ -55,13 +55,13 @@ impl ConsentChange {
                 "reason": self.reason,
             },
         });
-        let Value::Object(members) = members else { return Written { body: Vec::new(), seal: Digest::of(b"") } };
+        let Value::Object(members) = members else { return EncodedEvent { body: Vec::new(), seal: Digest::of(b"") } };
         seal(members, position)
     }
 }
 
 /// Puts an event that nobody has taken yet at another place of its chain; `None` when `body` is no event.
-pub fn moved_to(body: &[u8], position: &Position) -> Option<Written> {
+pub fn moved_to(body: &[u8], position: &Position) -> Option<EncodedEvent> {
     let Ok(Value::Object(members)) = serde_json::from_slice(body) else { return None };
     Some(seal(members, position))
 }
@@ -74,16 +74,16 @@ pub fn after(position: &Position, seal: Digest) -> Position {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Chance;
+    use crate::Rng;
     use crate::consent::Author;
     use crate::envelope::Sealed;
     use crate::registry::Registry;
 
     #[test]
     fn the_event_is_one_that_the_registry_knows_and_the_seal_is_right() {
-        let chance = Chance::seeded(1);
+        let rng = Rng::seeded(1);
         let now = Timestamp::UNIX_EPOCH;
-        let machine = MachineUuid::from(chance.uuid_v7(now));
+        let machine = MachineUuid::from(rng.uuid_v7(now));
         for (account, target, lane, reason) in [
             (None, None, None, None),
             (
@@ -94,14 +94,14 @@ mod tests {
             ),
         ] {
             let report = ConsentChange {
-                identity: chance.cuid2().parse().unwrap(),
+                identity: rng.cuid2().parse().unwrap(),
                 account,
                 rule: ConsentRule { machine: target, lane, level: ConsentLevel::Off, set_by: Author::Computer },
                 previous: Some(ConsentLevel::Full),
                 reason,
             };
             let first = Position::genesis(0);
-            let written = report.event(chance.uuid_v7(now).into(), machine, &first, now);
+            let written = report.event(rng.uuid_v7(now).into(), machine, &first, now);
             let agents = AgentKinds::new([]);
             let sealed = Sealed::open(&written.body, 65_536, &agents).unwrap();
             assert!(sealed.seal_is_right() && sealed.seal == written.seal);

@@ -13,7 +13,7 @@ use serde::de::IntoDeserializer as _;
 use serde::de::value::Error as ValueError;
 use serde_json::{Map, Value};
 
-use super::{AgentKinds, Envelope, HashChain, ProjectId, SchemaVersion, Scope, Sealed};
+use super::{AgentKinds, Envelope, EventScope, HashChain, ProjectId, SchemaVersion, Sealed};
 use crate::Digest;
 use crate::canonical::{DEPTH_MAX, SAFE_INTEGER_MAX};
 
@@ -86,7 +86,7 @@ impl<'t> Reader<'t> {
         self.eat(",\"ts_edge_ms\":")?;
         let ts_edge_ms = self.integer()?;
         self.eat("}")?;
-        let scope = Scope { user_id, machine_id, user_account_id, agent_id, project_id, session_uuid };
+        let scope = EventScope { user_id, machine_id, user_account_id, agent_id, project_id, session_uuid };
         let envelope = Envelope {
             schema_version: SchemaVersion::V1,
             event_id,

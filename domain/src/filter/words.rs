@@ -6,7 +6,7 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{FilterSettings, Verdict, VerdictBy};
+use super::{FilterSettings, FilterVerdict, VerdictBy};
 
 /// Characters beside a find that are looked at to tell whether a word ends there. Longer than any word that anyone looks for.
 const NEIGHBOURHOOD_CHARS: usize = 40;
@@ -34,9 +34,9 @@ impl Rules {
     }
 
     /// What the rules say about a text with this title. Excluding wins; when anything is to be included, one find is enough.
-    pub fn judge(&self, title: &str, text: &str) -> Verdict {
+    pub fn judge(&self, title: &str, text: &str) -> FilterVerdict {
         if self.include.is_empty() && self.exclude.is_empty() {
-            return Verdict::unfiltered("no rules apply");
+            return FilterVerdict::unfiltered("no rules apply");
         }
         // A line end keeps a phrase from being found across the border.
         let texts = [fold(title), fold(text)];
@@ -50,7 +50,7 @@ impl Rules {
             (None, None) if self.include.is_empty() => (true, "contains nothing excluded".to_owned()),
             (None, None) => (false, "contains none of the included items".to_owned()),
         };
-        Verdict { keep, categories: Vec::new(), reason, by: VerdictBy::Rules }
+        FilterVerdict { keep, categories: Vec::new(), reason, by: VerdictBy::Rules }
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
         contains(&fold(text), &fold(phrase))
     }
 
-    fn judge(include: &[&str], exclude: &[&str], title: &str, text: &str) -> Verdict {
+    fn judge(include: &[&str], exclude: &[&str], title: &str, text: &str) -> FilterVerdict {
         let owned = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect();
         let settings = FilterSettings {
             include_items: owned(include),

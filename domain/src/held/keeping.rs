@@ -58,7 +58,7 @@ mod tests {
     }
 
     fn both(level: Option<ConsentLevel>, change: impl Fn(&mut Value)) -> bool {
-        let machine = crate::Chance::seeded(1).uuid_v7(crate::Timestamp::UNIX_EPOCH).into();
+        let machine = crate::Rng::seeded(1).uuid_v7(crate::Timestamp::UNIX_EPOCH).into();
         let (one, other) = (kept(level, None, &change), kept(level, Some(machine), &change));
         assert_eq!(one, other);
         one

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use domain::memory::ModelId;
-use domain::{Chance, Clock, retry_after};
+use domain::{Clock, Rng, retry_after};
 use http::{HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ struct Endpoint {
     model: ModelId,
     content: Semaphore,
     settings: HttpEmbeddingSettings,
-    chance: Chance,
+    rng: Rng,
 }
 
 /// What went wrong at the endpoint.
@@ -94,7 +94,7 @@ struct Entry {
 
 impl Http {
     /// Of settings without problems.
-    pub(super) fn new(settings: &HttpEmbeddingSettings, chance: &Chance) -> reqwest::Result<Self> {
+    pub(super) fn new(settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
         // Fails when the process has chosen one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -111,7 +111,7 @@ impl Http {
             model: ModelId { name, dimensions: settings.dimensions },
             content: Semaphore::new(settings.requests_max),
             settings: settings.clone(),
-            chance: chance.clone(),
+            rng: rng.clone(),
         })))
     }
 
@@ -145,7 +145,7 @@ impl Endpoint {
                 Ok(Err(failed)) => failed,
                 Err(_) => (HttpFailure::Timeout, None),
             };
-            let jittered = pause.min(self.settings.retry_delay_max).mul_f64(0.5 + self.chance.fraction() / 2.0);
+            let jittered = pause.min(self.settings.retry_delay_max).mul_f64(0.5 + self.rng.fraction() / 2.0);
             // Bounded, because an endpoint may ask for more than a clock can show.
             let resume = Instant::now() + asked.unwrap_or(jittered).min(self.settings.deadline);
             if !failure.may_pass() || resume >= deadline {

@@ -13,7 +13,7 @@ use super::FetchError;
 use super::body::Body;
 use super::budget::Budget;
 use super::media_type::{ContentType, MediaType, SNIFFED_BYTES};
-use super::resolver::Refusal;
+use super::resolver::ResolveError;
 use super::settings::FetchSettings;
 
 /// Of a `robots.txt` no more is read (RFC 9309, section 2.5 asks for at least this).
@@ -34,7 +34,7 @@ pub(super) enum Wanted {
 
 /// What an answer brings.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum FetchResponse {
     /// The way to somewhere else.
     Redirect(String),
     /// Content.
@@ -81,7 +81,7 @@ pub(super) async fn exchange(
     settings: &FetchSettings,
     now: impl Fn() -> Timestamp,
     budget: &mut Budget,
-) -> Result<Answer, Failure> {
+) -> Result<FetchResponse, Failure> {
     let request = http.get(url.as_url().clone()).header(header::ACCEPT, ACCEPT).header(header::ACCEPT_ENCODING, "gzip");
     let head_timeout = settings.connect_timeout + settings.stall_timeout;
     let response = budget.spend(head_timeout, request.send()).await?.map_err(|error| Failure::from(&error))?;
@@ -90,7 +90,7 @@ pub(super) async fn exchange(
     }
     let status = response.status();
     if let Some(location) = location(status, response.headers()) {
-        return Ok(Answer::Redirect(location));
+        return Ok(FetchResponse::Redirect(location));
     }
     if !status.is_success() {
         let asked =
@@ -100,7 +100,7 @@ pub(super) async fn exchange(
     if wanted == Wanted::Robots {
         let body = Body::open(response, usize::MAX, settings.stall_timeout)?;
         let body = body.beginning(ROBOTS_BYTES_MAX, budget).await?;
-        return Ok(Answer::Content(Content { media_type: MediaType::Plain, charset: None, body }));
+        return Ok(FetchResponse::Content(Content { media_type: MediaType::Plain, charset: None, body }));
     }
     let named = response
         .headers()
@@ -113,7 +113,7 @@ pub(super) async fn exchange(
         None => MediaType::sniff(body.read(SNIFFED_BYTES, budget).await?).ok_or(FetchError::UnknownType)?,
     };
     let body = body.whole(settings.body_bytes_max, budget).await?;
-    Ok(Answer::Content(Content { media_type, charset, body }))
+    Ok(FetchResponse::Content(Content { media_type, charset, body }))
 }
 
 fn head_bytes(headers: &HeaderMap) -> usize {
@@ -146,10 +146,10 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: D
 impl From<&reqwest::Error> for Failure {
     fn from(error: &reqwest::Error) -> Self {
         let found = causes(error).find_map(|cause| {
-            if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+            if let Some(refusal) = cause.downcast_ref::<ResolveError>() {
                 return Some(match refusal {
-                    Refusal::Unknown => FetchError::NameNotFound,
-                    Refusal::Blocked => FetchError::BlockedAddress,
+                    ResolveError::Unknown => FetchError::NameNotFound,
+                    ResolveError::Blocked => FetchError::BlockedAddress,
                 });
             }
             if cause.is::<rustls::Error>() {

@@ -31,21 +31,21 @@ struct Host {
 
 /// The right to send one request to a host; ends with its drop.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct HostPermit {
     host: Arc<Host>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Pace {
     /// Waits for the turn of this host. Dropping the future gives the place in the queue back.
-    pub(super) async fn turn(&self, name: &str) -> Turn {
+    pub(super) async fn turn(&self, name: &str) -> HostPermit {
         let host = self.host(name);
         // The semaphore is never closed, so there always is a permit.
         let permit = Arc::clone(&host.turn).acquire_owned().await.ok();
         loop {
             let next = *lock(&host.next);
             if next <= Instant::now() {
-                return Turn { host, _permit: permit };
+                return HostPermit { host, _permit: permit };
             }
             tokio::time::sleep_until(next).await;
         }
@@ -88,7 +88,7 @@ impl Host {
     }
 }
 
-impl Turn {
+impl HostPermit {
     /// The request starts now; the next one at least `interval` later.
     pub(super) fn start(&self, interval: Duration) {
         self.host.not_before(Instant::now() + interval);

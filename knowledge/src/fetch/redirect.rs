@@ -6,13 +6,13 @@ use super::FetchError;
 
 /// The addresses of one fetch, in the order of their visits; the last one is where we are.
 #[derive(Debug)]
-pub(super) struct Trail {
+pub(super) struct RedirectChain {
     visited: Vec<WebUrl>,
     here: WebUrl,
     redirects_max: usize,
 }
 
-impl Trail {
+impl RedirectChain {
     pub(super) fn new(start: WebUrl, redirects_max: usize) -> Self {
         Self { visited: Vec::new(), here: start, redirects_max }
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn follow(start: &str, locations: &[&str]) -> Result<String, FetchError> {
-        let mut trail = Trail::new(start.parse().unwrap(), 2);
+        let mut trail = RedirectChain::new(start.parse().unwrap(), 2);
         locations.iter().try_for_each(|location| trail.follow(location))?;
         Ok(trail.here().to_string())
     }

@@ -13,7 +13,7 @@ use super::address::AddressRules;
 
 /// Why a name leads nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum ResolveError {
     /// It has no address, or nobody could say.
     #[error("the name has no address")]
     Unknown,
@@ -32,15 +32,19 @@ impl Resolve for JudgingResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (answer, rules) = (self.inner.resolve(name), Arc::clone(&self.rules));
         Box::pin(async move {
-            let found: Vec<SocketAddr> = answer.await.map_err(|_| Refusal::Unknown)?.collect();
+            let found: Vec<SocketAddr> = answer.await.map_err(|_| ResolveError::Unknown)?.collect();
             if found.is_empty() {
-                return Err(Refusal::Unknown.into());
+                return Err(ResolveError::Unknown.into());
             }
             // The port is the URL's: an answer has no say in it.
             let allowed = found.iter().filter(|address| rules.allow(address.ip()));
             let allowed: Vec<SocketAddr> =
                 allowed.map(|address| SocketAddr::new(address.ip().to_canonical(), 0)).collect();
-            if allowed.is_empty() { Err(Refusal::Blocked.into()) } else { Ok(Box::new(allowed.into_iter()) as Addrs) }
+            if allowed.is_empty() {
+                Err(ResolveError::Blocked.into())
+            } else {
+                Ok(Box::new(allowed.into_iter()) as Addrs)
+            }
         })
     }
 }

@@ -50,13 +50,13 @@ struct Site {
 
 #[derive(Debug, Clone)]
 struct Remembered {
-    known: Known,
+    known: RobotsState,
     until: Instant,
 }
 
 /// What is known of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum RobotsState {
     /// It has no `robots.txt`: everything is allowed.
     NoRules,
     /// It has this one.
@@ -86,12 +86,12 @@ impl Robots {
     }
 
     /// What is known of this site; `ask` is only called when nothing is, and by one of those who wait.
-    pub(super) async fn known(&self, origin: &str, ask: impl Future<Output = Known>) -> Known {
+    pub(super) async fn known(&self, origin: &str, ask: impl Future<Output = RobotsState>) -> RobotsState {
         let cell = self.site(origin);
         let learned = async {
             let known = ask.await;
             let lifetime =
-                if matches!(known, Known::Unreachable(_)) { self.failure_cached_for } else { self.cached_for };
+                if matches!(known, RobotsState::Unreachable(_)) { self.failure_cached_for } else { self.cached_for };
             Remembered { known, until: Instant::now() + lifetime }
         };
         let known = cell.get_or_init(|| learned).await.known.clone();
@@ -154,8 +154,8 @@ impl Site {
     fn bytes(&self) -> usize {
         ENTRY_BYTES
             + self.known.get().map_or(0, |remembered| match &remembered.known {
-                Known::Rules(text) => text.len(),
-                Known::NoRules | Known::Unreachable(_) => 0,
+                RobotsState::Rules(text) => text.len(),
+                RobotsState::NoRules | RobotsState::Unreachable(_) => 0,
             })
     }
 }
@@ -250,23 +250,24 @@ mod tests {
         let settings = FetchSettings::default();
         let robots = robots(&settings);
         let asked = AtomicUsize::new(0);
-        let ask = |known: Known| async {
+        let ask = |known: RobotsState| async {
             asked.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             known
         };
-        let all =
-            futures_util::future::join_all((0..10).map(|_| robots.known("https://a.example", ask(Known::NoRules))))
-                .await;
-        assert_eq!(all, vec![Known::NoRules; 10]);
+        let all = futures_util::future::join_all(
+            (0..10).map(|_| robots.known("https://a.example", ask(RobotsState::NoRules))),
+        )
+        .await;
+        assert_eq!(all, vec![RobotsState::NoRules; 10]);
         tokio::time::advance(settings.robots_cached_for / 2).await;
-        robots.known("https://a.example", ask(Known::NoRules)).await;
+        robots.known("https://a.example", ask(RobotsState::NoRules)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         tokio::time::advance(settings.robots_cached_for / 2).await;
-        robots.known("https://a.example", ask(Known::Unreachable(FetchError::TooSlow))).await;
+        robots.known("https://a.example", ask(RobotsState::Unreachable(FetchError::TooSlow))).await;
         assert_eq!(asked.load(Ordering::Relaxed), 2);
         tokio::time::advance(settings.robots_failure_cached_for).await;
-        robots.known("https://a.example", ask(Known::NoRules)).await;
+        robots.known("https://a.example", ask(RobotsState::NoRules)).await;
         assert_eq!(asked.load(Ordering::Relaxed), 3);
     }
 
@@ -276,7 +277,7 @@ mod tests {
         let gave_up =
             tokio::time::timeout(Duration::ZERO, robots.known("https://a.example", std::future::pending())).await;
         assert!(gave_up.is_err());
-        assert_eq!(robots.known("https://a.example", async { Known::NoRules }).await, Known::NoRules);
+        assert_eq!(robots.known("https://a.example", async { RobotsState::NoRules }).await, RobotsState::NoRules);
     }
 
     #[tokio::test]
@@ -285,17 +286,17 @@ mod tests {
             FetchSettings { robots_cached_max: 16, robots_cached_bytes_max: 10_000, ..FetchSettings::default() };
         let robots = robots(&settings);
         for number in 0..100 {
-            robots.known(&format!("https://{number}.example"), async { Known::NoRules }).await;
-            robots.known("https://busy.example", async { Known::NoRules }).await;
+            robots.known(&format!("https://{number}.example"), async { RobotsState::NoRules }).await;
+            robots.known("https://busy.example", async { RobotsState::NoRules }).await;
         }
         assert!(robots.sites().by_origin.len() <= 16);
         assert!(robots.sites().by_origin.contains_key("https://busy.example"));
         for number in 0..100 {
             let text = Bytes::from(vec![b'#'; 1000]);
-            robots.known(&format!("https://{number}.example"), async { Known::Rules(text) }).await;
+            robots.known(&format!("https://{number}.example"), async { RobotsState::Rules(text) }).await;
             assert!(robots.sites().by_origin.values().map(Site::bytes).sum::<usize>() <= 10_000);
         }
-        robots.known("https://large.example", async { Known::Rules(Bytes::from(vec![b'#'; 20_000])) }).await;
+        robots.known("https://large.example", async { RobotsState::Rules(Bytes::from(vec![b'#'; 20_000])) }).await;
         assert!(robots.sites().by_origin.values().map(Site::bytes).sum::<usize>() <= 10_000);
     }
 }

@@ -1,6 +1,6 @@
 //! What a language model's answer means: a verdict, or nothing.
 
-use domain::filter::{Verdict, VerdictBy};
+use domain::filter::{FilterVerdict, VerdictBy};
 use domain::memory::short_title;
 use serde::Deserialize;
 
@@ -27,12 +27,12 @@ struct Said {
 }
 
 /// The verdict in the body of an answer, with the account's own spelling of its categories and no others.
-pub(super) fn verdict(body: &[u8], categories: &[String]) -> Option<Verdict> {
+pub(super) fn verdict(body: &[u8], categories: &[String]) -> Option<FilterVerdict> {
     let completion: Completion = serde_json::from_slice(body).ok()?;
     let said = said(&completion.choices.first()?.message.content)?;
     let named = said.categories.unwrap_or_default();
     let is_named = |category: &&String| named.iter().any(|name| name.trim().to_lowercase() == category.to_lowercase());
-    Some(Verdict {
+    Some(FilterVerdict {
         keep: said.keep,
         categories: categories.iter().filter(is_named).cloned().collect(),
         // One line of bounded length, like a title: it is shown in lists.
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    fn read(content: &str) -> Option<Verdict> {
+    fn read(content: &str) -> Option<FilterVerdict> {
         let body = json!({"id": "x", "choices": [{"index": 0, "message": {"role": "assistant", "content": content}}]});
         verdict(&serde_json::to_vec(&body).unwrap(), &["News".to_owned(), "Boats".to_owned()])
     }

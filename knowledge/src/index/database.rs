@@ -11,7 +11,7 @@ use domain::memory::ModelId;
 use serde::{Deserialize, Serialize};
 use store::passage::near::DIMENSIONS_MAX;
 use store::passage::near::prepare::Prepared;
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Pool, StoreError};
 
 use super::{Index, best};
@@ -118,7 +118,7 @@ impl Index {
 
     pub(super) async fn nearest_by_database(
         &self,
-        shelves: &[Shelf],
+        shelves: &[AccountStatistics],
         model: &ModelId,
         query: &[f32],
         spaces: Option<&[SpaceId]>,

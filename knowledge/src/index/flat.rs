@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 
 use pulp::Arch;
 
-use super::scan::{Best, Picked, Query, Sketched, Whole};
+use super::scan::{Best, Picked, Sketched, VectorQuery, Whole};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
@@ -25,22 +25,22 @@ pub struct Flat {
 
 /// A row and how near it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Near {
+pub struct Neighbour {
     /// The row.
     pub row: u32,
     /// About its cosine with the query.
     pub cosine: f32,
 }
 
-impl Eq for Near {}
+impl Eq for Neighbour {}
 
-impl Ord for Near {
+impl Ord for Neighbour {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.cosine.total_cmp(&other.cosine).then(other.row.cmp(&self.row))
     }
 }
 
-impl PartialOrd for Near {
+impl PartialOrd for Neighbour {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -98,13 +98,13 @@ impl Flat {
         rows: Option<&[u32]>,
         threads: usize,
         exact_max: usize,
-    ) -> Vec<Near> {
+    ) -> Vec<Neighbour> {
         if query.len() != self.dimensions || count == 0 || self.rows() == 0 {
             return Vec::new();
         }
         let (mut codes, mut sketch) = (Vec::with_capacity(self.dimensions), Vec::new());
         sketched(query, &mut sketch);
-        let query = Query { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
+        let query = VectorQuery { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
         let all = rows.map_or(self.rows(), <[u32]>::len);
         let part = all.div_ceil(threads.max(1)).max(1);
         let parts: Vec<std::ops::Range<usize>> =
@@ -130,7 +130,7 @@ impl Flat {
                 }
             }),
         }
-        let mut found: Vec<Near> = best.heap.into_iter().map(|Reverse(near)| near).collect();
+        let mut found: Vec<Neighbour> = best.heap.into_iter().map(|Reverse(near)| near).collect();
         found.sort_unstable_by_key(|near| Reverse(*near));
         found
     }
@@ -153,17 +153,17 @@ fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
 
 #[cfg(test)]
 mod tests {
-    use domain::Chance;
+    use domain::Rng;
 
     use super::*;
 
     const EXACT: usize = usize::MAX;
 
     fn vectors(count: usize, size: usize) -> Vec<Vec<f32>> {
-        let chance = Chance::seeded(7);
+        let rng = Rng::seeded(7);
         (0..count)
             .map(|_| {
-                let bytes: Vec<[u8; 32]> = (0..size.div_ceil(32)).map(|_| chance.bytes()).collect();
+                let bytes: Vec<[u8; 32]> = (0..size.div_ceil(32)).map(|_| rng.bytes()).collect();
                 let raw: Vec<f32> = bytes.as_flattened()[..size].iter().map(|byte| f32::from(*byte) - 127.5).collect();
                 let length = raw.iter().map(|value| value * value).sum::<f32>().sqrt();
                 raw.iter().map(|value| value / length).collect()
@@ -197,7 +197,7 @@ mod tests {
             }
             let even: Vec<u32> = (0..3_000).step_by(2).collect();
             let some = flat.nearest(query, 20, Some(&even), 2, EXACT);
-            let expected: Vec<Near> = flat
+            let expected: Vec<Neighbour> = flat
                 .nearest(query, 3_000, None, 1, EXACT)
                 .into_iter()
                 .filter(|near| near.row % 2 == 0)

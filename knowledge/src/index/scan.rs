@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use pulp::{Simd, WithSimd};
 
-use super::flat::{Flat, Near};
+use super::flat::{Flat, Neighbour};
 
 /// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
 const BLOCK_ROWS: usize = 512;
@@ -17,7 +17,7 @@ const SKETCHES_PER_ROW: usize = 200;
 const SKETCHED_MIN: usize = 1_000;
 
 /// What is looked for, in the form in which rows are kept.
-pub struct Query<'a> {
+pub struct VectorQuery<'a> {
     /// Its numbers, in 8 bits.
     pub codes: &'a [i8],
     /// By what they were divided.
@@ -31,7 +31,7 @@ pub struct Query<'a> {
 /// The best so far, the worst of them on top.
 pub struct Best {
     /// The rows.
-    pub heap: BinaryHeap<Reverse<Near>>,
+    pub heap: BinaryHeap<Reverse<Neighbour>>,
     count: usize,
     worst: f32,
 }
@@ -43,7 +43,7 @@ impl Best {
     }
 
     /// Takes one in, if it is among the best.
-    pub fn offer(&mut self, near: Near) {
+    pub fn offer(&mut self, near: Neighbour) {
         if self.heap.len() == self.count {
             if self.heap.peek().is_some_and(|Reverse(worst)| near <= *worst) {
                 return;
@@ -62,7 +62,7 @@ pub struct Whole<'a> {
     /// Where.
     pub flat: &'a Flat,
     /// What.
-    pub query: &'a Query<'a>,
+    pub query: &'a VectorQuery<'a>,
     /// The rows.
     pub rows: std::ops::Range<usize>,
 }
@@ -98,7 +98,7 @@ pub struct Sketched<'a> {
     /// Where.
     pub flat: &'a Flat,
     /// What.
-    pub query: &'a Query<'a>,
+    pub query: &'a VectorQuery<'a>,
     /// The rows.
     pub rows: std::ops::Range<usize>,
 }
@@ -146,7 +146,7 @@ pub struct Picked<'a> {
     /// Where.
     pub flat: &'a Flat,
     /// What.
-    pub query: &'a Query<'a>,
+    pub query: &'a VectorQuery<'a>,
     /// The rows.
     pub rows: &'a [u32],
 }
@@ -175,6 +175,6 @@ fn dot(a: &[i8], b: &[i8]) -> f32 {
     a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum::<i32>() as f32
 }
 
-fn near(row: usize, cosine: f32) -> Near {
-    Near { row: u32::try_from(row).unwrap_or(u32::MAX), cosine }
+fn near(row: usize, cosine: f32) -> Neighbour {
+    Neighbour { row: u32::try_from(row).unwrap_or(u32::MAX), cosine }
 }

@@ -11,11 +11,11 @@ use store::passage::vector::unpacked;
 use store::passage::{ChunkId, Wanted};
 
 use super::Settings;
-use super::flat::{Flat, Near};
+use super::flat::{Flat, Neighbour};
 
 /// The vectors of a shelf that one model made.
 #[derive(Debug)]
-pub struct ShelfIndex {
+pub struct AccountIndex {
     model: ModelId,
     /// The last change that is in here.
     upto: i64,
@@ -32,7 +32,7 @@ struct Entry {
     spaces: Vec<SpaceId>,
 }
 
-impl ShelfIndex {
+impl AccountIndex {
     /// Knows nothing yet.
     pub fn new(model: &ModelId) -> Self {
         Self {
@@ -156,8 +156,8 @@ impl ShelfIndex {
         &self,
         spaces: Option<&[SpaceId]>,
         (count, each_max): (usize, usize),
-        near: impl Fn(usize, Option<&[u32]>) -> Vec<Near>,
-    ) -> Vec<Near> {
+        near: impl Fn(usize, Option<&[u32]>) -> Vec<Neighbour>,
+    ) -> Vec<Neighbour> {
         let mut memories: Vec<&MemoryId> = match spaces {
             None => self.memories.keys().collect(),
             Some(spaces) => spaces.iter().filter_map(|space| self.spaces.get(space)).flatten().collect(),
@@ -189,7 +189,7 @@ impl ShelfIndex {
 mod tests {
     use std::collections::BTreeMap;
 
-    use domain::Chance;
+    use domain::Rng;
     use proptest::prelude::*;
     use store::passage::vector::packed;
 
@@ -201,11 +201,11 @@ mod tests {
         fn the_index_is_what_was_last_said_of_each_memory(
             steps in proptest::collection::vec((0_usize..12, 0_usize..5, 0_usize..3), 1..80)
         ) {
-            let chance = Chance::seeded(3);
+            let rng = Rng::seeded(3);
             let at = domain::Timestamp::UNIX_EPOCH;
-            let memories: Vec<MemoryId> = (0..12).map(|_| chance.uuid_v7(at).into()).collect();
-            let spaces: Vec<SpaceId> = (0..2).map(|_| chance.uuid_v7(at).into()).collect();
-            let mut index = ShelfIndex::new(&ModelId { name: "m".into(), dimensions: 32 });
+            let memories: Vec<MemoryId> = (0..12).map(|_| rng.uuid_v7(at).into()).collect();
+            let spaces: Vec<SpaceId> = (0..2).map(|_| rng.uuid_v7(at).into()).collect();
+            let mut index = AccountIndex::new(&ModelId { name: "m".into(), dimensions: 32 });
             let mut truth: BTreeMap<MemoryId, (Vec<ChunkId>, Vec<SpaceId>)> = BTreeMap::new();
             let mut chunk = 0;
             for (step, (memory, chunks, linked)) in (1..).zip(steps) {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use store::passage::Shelf;
+use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 
 /// Fewer entries are counted in microseconds.
@@ -35,7 +35,7 @@ struct Kept {
 
 impl Kept {
     /// The count, if it is still right.
-    fn at(self, on: &Shelf) -> Option<u32> {
+    fn at(self, on: &AccountStatistics) -> Option<u32> {
         let count = i64::from(self.count);
         let changes = (on.changes - self.changes).abs();
         let chunks = (on.chunks - self.chunks).abs();
@@ -45,7 +45,7 @@ impl Kept {
 
 impl Counts {
     /// In how many chunks of a shelf each of the stems is.
-    pub async fn of(&self, store: &Store, on: &Shelf, stems: &[String]) -> Result<Vec<u32>, StoreError> {
+    pub async fn of(&self, store: &Store, on: &AccountStatistics, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             stems.iter().map(|stem| kept.get(&(on.number, stem.clone())).and_then(|kept| kept.at(on))).collect()
@@ -61,7 +61,7 @@ impl Counts {
         Ok(counts.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    fn keep(&self, on: &Shelf, counted: impl Iterator<Item = (String, u32)>) {
+    fn keep(&self, on: &AccountStatistics, counted: impl Iterator<Item = (String, u32)>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for (stem, count) in counted.filter(|(_, count)| *count >= COMMON_MIN) {
             if kept.len() >= KEPT_MAX {
@@ -76,8 +76,8 @@ impl Counts {
 mod tests {
     use super::*;
 
-    fn shelf_at(changes: i64, chunks: i64) -> Shelf {
-        Shelf { number: 1, chunks, words: 0, changes }
+    fn shelf_at(changes: i64, chunks: i64) -> AccountStatistics {
+        AccountStatistics { number: 1, chunks, words: 0, changes }
     }
 
     #[test]

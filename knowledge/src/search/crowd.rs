@@ -8,21 +8,21 @@ use std::collections::{HashMap, HashSet};
 
 use domain::ids::MemoryId;
 use store::StoreError;
-use store::passage::{ChunkId, Passage, Shelf, Wanted};
+use store::passage::{AccountStatistics, Chunk, ChunkId, Wanted};
 
 use super::lexical::Lexical;
 use super::meaning::Meaning;
-use super::{Embed, Query, Search};
+use super::{Embed, Search, SearchQuery};
 
 impl<E: Embed> Search<E> {
     /// The candidates of both legs, each once.
     pub(super) async fn passages(
         &self,
-        shelves: &[Shelf],
+        shelves: &[AccountStatistics],
         lexical: &Lexical,
         meaning: &Meaning,
-        query: &Query,
-    ) -> Result<Vec<Passage>, StoreError> {
+        query: &SearchQuery,
+    ) -> Result<Vec<Chunk>, StoreError> {
         let mut candidates: Vec<ChunkId> = lexical.chunks.iter().chain(&meaning.chunks).copied().collect();
         candidates.sort_unstable();
         candidates.dedup();
@@ -37,7 +37,7 @@ impl<E: Embed> Search<E> {
         Ok(passages)
     }
 
-    async fn read(&self, chunks: &[ChunkId], meaning: &Meaning, query: &Query) -> Result<Vec<Passage>, StoreError> {
+    async fn read(&self, chunks: &[ChunkId], meaning: &Meaning, query: &SearchQuery) -> Result<Vec<Chunk>, StoreError> {
         let model = meaning.vector.as_ref().and_then(|_| self.embedder.model());
         self.store.passages(chunks, &query.scope, model).await
     }
@@ -45,11 +45,11 @@ impl<E: Embed> Search<E> {
     /// What crowded legs propose when they are asked again.
     async fn beside(
         &self,
-        passages: &[Passage],
-        shelves: &[Shelf],
+        passages: &[Chunk],
+        shelves: &[AccountStatistics],
         lexical: &Lexical,
         meaning: &Meaning,
-        query: &Query,
+        query: &SearchQuery,
     ) -> Result<Vec<ChunkId>, StoreError> {
         let memories: HashMap<ChunkId, MemoryId> =
             passages.iter().map(|passage| (passage.chunk, passage.memory)).collect();

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use domain::ids::MemoryId;
 use domain::words::{asked, counts_of};
 use store::passage::common::{ChunkText, Reach};
-use store::passage::words::{Asked, B, K1};
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::words::{B, K1, QueryStem};
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Store, StoreError};
 
 use super::counts::Counts;
-use super::{Query, Settings};
+use super::{SearchQuery, Settings};
 
 /// Candidates of a shelf, however many shelves there are.
 const EACH_MIN: usize = 20;
@@ -30,7 +30,7 @@ pub struct Lexical {
 /// What a shelf was asked that may have more chunks than it could propose.
 #[derive(Debug, Clone, PartialEq)]
 struct Full {
-    shelf: Shelf,
+    shelf: AccountStatistics,
     stems: Chosen,
     most: usize,
     /// The candidates that have common words.
@@ -41,9 +41,9 @@ struct Full {
 #[derive(Debug, Clone, PartialEq)]
 enum Chosen {
     /// Their entries are few: the database ranks all of them.
-    Rare(Vec<Asked>),
+    Rare(Vec<QueryStem>),
     /// All are common, the rarest first: chunks with them are ranked by their texts.
-    Common(Vec<Asked>),
+    Common(Vec<QueryStem>),
 }
 
 /// Candidates that were ranked by their texts, best first.
@@ -59,8 +59,8 @@ impl Lexical {
     pub async fn look_up(
         store: &Store,
         known: &Counts,
-        shelves: &[Shelf],
-        query: &Query,
+        shelves: &[AccountStatistics],
+        query: &SearchQuery,
         settings: &Settings,
     ) -> Result<Self, StoreError> {
         let stems = asked(&query.text, settings.words_max);
@@ -72,7 +72,7 @@ impl Lexical {
             counts.push(known.of(store, shelf, &stems).await?);
         }
         let all = shelves.iter().fold((0, 0), |all, shelf| (all.0 + shelf.chunks, all.1 + shelf.words));
-        let all = Shelf { number: 0, chunks: all.0, words: all.1, changes: 0 };
+        let all = AccountStatistics { number: 0, chunks: all.0, words: all.1, changes: 0 };
         let weights: Vec<f64> = (0..stems.len())
             .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
             .collect();
@@ -110,7 +110,12 @@ impl Lexical {
     }
 
     /// What those shelves propose when none of their memories takes the places of the others.
-    pub async fn spread(&self, store: &Store, query: &Query, settings: &Settings) -> Result<Vec<ChunkId>, StoreError> {
+    pub async fn spread(
+        &self,
+        store: &Store,
+        query: &SearchQuery,
+        settings: &Settings,
+    ) -> Result<Vec<ChunkId>, StoreError> {
         let mut chunks = Vec::new();
         for Full { shelf, stems, most, rated } in &self.full {
             let wanted = Wanted::spread(*most, query.limit);
@@ -205,7 +210,7 @@ impl Rated {
 fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> Chosen {
     let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
     there.sort_unstable();
-    let asked = |at: usize| Asked { stem: stems[at].clone(), weight: weights[at] };
+    let asked = |at: usize| QueryStem { stem: stems[at].clone(), weight: weights[at] };
     if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
         return Chosen::Common(there.iter().map(|(_, at)| asked(*at)).collect());
     }

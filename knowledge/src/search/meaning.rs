@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use store::StoreError;
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 
-use super::{Embed, Query, Search};
+use super::{Embed, Search, SearchQuery};
 
 /// What the vector of a query says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,7 +26,11 @@ impl Meaning {
 
 impl<E: Embed> Search<E> {
     /// Asks the model, and meanwhile catches up with what was committed.
-    pub(super) async fn by_meaning(&self, shelves: &[Shelf], query: &Query) -> Result<Meaning, StoreError> {
+    pub(super) async fn by_meaning(
+        &self,
+        shelves: &[AccountStatistics],
+        query: &SearchQuery,
+    ) -> Result<Meaning, StoreError> {
         let Some(model) = self.embedder.model() else { return Ok(Meaning::default()) };
         let embedding =
             tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed_query(query.text.clone()));
@@ -52,10 +56,10 @@ impl<E: Embed> Search<E> {
     /// The chunks that are nearest to the vector of a query.
     pub(super) async fn nearest(
         &self,
-        shelves: &[Shelf],
+        shelves: &[AccountStatistics],
         vector: &Arc<[f32]>,
         wanted: Wanted,
-        query: &Query,
+        query: &SearchQuery,
     ) -> Result<Vec<ChunkId>, StoreError> {
         let Some(model) = self.embedder.model() else { return Ok(Vec::new()) };
         let spaces = query.spaces().map(Arc::from);

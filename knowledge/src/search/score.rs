@@ -2,7 +2,7 @@
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;
-use store::passage::{ChunkId, Passage};
+use store::passage::{Chunk, ChunkId};
 
 use super::lexical::Lexical;
 
@@ -22,13 +22,13 @@ pub struct Scored {
 /// Scores candidates: the cosine of the vectors, weighted, and as much of BM25 as was reached of what can be. A chunk without
 /// a vector, and a query without one, has its words alone.
 pub fn scored(
-    passages: Vec<Passage>,
+    passages: Vec<Chunk>,
     stems: &[String],
     lexical: &Lexical,
     vector: Option<&[f32]>,
     meaning_weight: f64,
 ) -> Vec<Scored> {
-    let score = |passage: &Passage| {
+    let score = |passage: &Chunk| {
         let by_words = if lexical.weights.is_empty() {
             0.0
         } else {

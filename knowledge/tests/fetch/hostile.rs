@@ -262,15 +262,15 @@ async fn of_mixed_answers_only_allowed_addresses_are_connected_to() {
 async fn the_machines_own_names_are_judged_too() {
     let trap = Trap::set().await;
     let settings = FetchSettings { ports: vec![trap.port()], ..FetchSettings::default() };
-    let chance = domain::Chance::seeded(1);
-    let system = knowledge::fetch::Surroundings::system("", domain::Clock::system(), chance);
+    let rng = domain::Rng::seeded(1);
+    let system = knowledge::fetch::FetcherDependencies::system("", domain::Clock::system(), rng);
     let fetcher = knowledge::fetch::Fetcher::new(settings, system).unwrap();
     let error = fetch(&fetcher, &format!("http://localhost:{}/", trap.port())).await.unwrap_err();
     assert_eq!(error.fault(), Some(BLOCKED));
     trap.assert_untouched().await;
 
     let site = Site::start(|_, _| page("hello")).await;
-    let system = knowledge::fetch::Surroundings::system("", domain::Clock::system(), domain::Chance::seeded(1));
+    let system = knowledge::fetch::FetcherDependencies::system("", domain::Clock::system(), domain::Rng::seeded(1));
     let fetcher = knowledge::fetch::Fetcher::new(settings_for(&site), system).unwrap();
     fetch(&fetcher, &format!("http://localhost:{}/", site.port())).await.unwrap();
 }

@@ -14,8 +14,8 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Chance, Clock};
-use knowledge::fetch::{FetchError, FetchSettings, Fetched, Fetcher, RobotsRule, Surroundings};
+use domain::{Clock, Rng};
+use knowledge::fetch::{FetchError, FetchSettings, Fetched, Fetcher, FetcherDependencies, RobotsRule};
 use site::{Names, Site};
 
 /// Settings under which `site` may be answered from: at 127.0.0.1 alone, at once, and without its `robots.txt`.
@@ -35,10 +35,10 @@ fn fetcher(settings: FetchSettings) -> Fetcher {
 }
 
 fn fetcher_with(settings: FetchSettings, names: Names) -> Fetcher {
-    let chance = Chance::seeded(1);
-    let surroundings = Surroundings {
+    let rng = Rng::seeded(1);
+    let surroundings = FetcherDependencies {
         resolver: Arc::new(names),
-        ..Surroundings::system("https://attache.example.com", Clock::system(), chance)
+        ..FetcherDependencies::system("https://attache.example.com", Clock::system(), rng)
     };
     Fetcher::new(settings, surroundings).unwrap()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::item::Fault;
-use knowledge::fetch::{FetchError, FetchSettings, Fetcher, Surroundings};
+use knowledge::fetch::{FetchError, FetchSettings, Fetcher, FetcherDependencies};
 
 use crate::site::{Site, Step, head, page, redirect};
 use crate::{fetch, fetcher, settings_for};
@@ -76,10 +76,10 @@ impl reqwest::dns::Resolve for Mute {
 
 #[tokio::test]
 async fn names_that_nobody_answers_for_are_left() {
-    let chance = domain::Chance::seeded(1);
-    let surroundings = Surroundings {
+    let rng = domain::Rng::seeded(1);
+    let surroundings = FetcherDependencies {
         resolver: Arc::new(Mute),
-        ..Surroundings::system("https://attache.example.com", domain::Clock::system(), chance)
+        ..FetcherDependencies::system("https://attache.example.com", domain::Clock::system(), rng)
     };
     let settings =
         FetchSettings { connect_timeout: SHORT, stall_timeout: LONG, total_timeout: LONG, ..FetchSettings::default() };

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use domain::item::Fault;
-use domain::{Chance, Clock};
-use knowledge::fetch::{FetchError, FetchSettings, Fetcher, RobotsRule, Surroundings};
+use domain::{Clock, Rng};
+use knowledge::fetch::{FetchError, FetchSettings, Fetcher, FetcherDependencies, RobotsRule};
 use reqwest::Certificate;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -30,9 +30,12 @@ async fn secure(script: impl Fn(&Request, usize) -> Vec<Step> + Send + Sync + 's
 
 fn fetcher(settings: FetchSettings, roots: Vec<Certificate>) -> Fetcher {
     let names = Names::default().with("secure.example", &[&["127.0.0.1"]]).with("other.example", &[&["127.0.0.1"]]);
-    let chance = Chance::seeded(1);
-    let surroundings =
-        Surroundings { resolver: Arc::new(names), roots, ..Surroundings::system("", Clock::system(), chance) };
+    let rng = Rng::seeded(1);
+    let surroundings = FetcherDependencies {
+        resolver: Arc::new(names),
+        roots,
+        ..FetcherDependencies::system("", Clock::system(), rng)
+    };
     Fetcher::new(settings, surroundings).unwrap()
 }
 

@@ -1,11 +1,11 @@
 //! Memory and database find the same.
 
-use domain::Chance;
+use domain::Rng;
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use knowledge::index::database::{Pgvector, Upkeep};
 use knowledge::index::{Index, Settings};
-use store::memory::Scope;
+use store::memory::MemoryScope;
 use store::passage::{ChunkId, Wanted};
 
 use crate::world::World;
@@ -15,8 +15,8 @@ const MEMORIES: usize = 120;
 const CHUNKS: usize = 10;
 const COUNT: usize = 30;
 
-fn direction(chance: &Chance) -> Vec<f32> {
-    let bytes: Vec<u8> = chance.bytes::<{ DIMENSIONS as usize }>().to_vec();
+fn direction(rng: &Rng) -> Vec<f32> {
+    let bytes: Vec<u8> = rng.bytes::<{ DIMENSIONS as usize }>().to_vec();
     let raw: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte) - 127.5).collect();
     let length = raw.iter().map(|value| value * value).sum::<f32>().sqrt();
     raw.iter().map(|value| value / length).collect()
@@ -40,7 +40,7 @@ fn assert_same(a: &[(ChunkId, f32)], b: &[(ChunkId, f32)]) {
 async fn pgvector_and_memory_agree() {
     let Some(world) = World::pgvector().await else { return };
     let model = ModelId { name: "directions".into(), dimensions: DIMENSIONS };
-    let chance = Chance::seeded(11);
+    let rng = Rng::seeded(11);
     let settings = |pgvector, exact| Settings { pgvector, pgvector_exact_max: exact, ..Settings::default() };
     let in_memory = Index::new(world.store.clone(), settings(Pgvector::Off, 0));
     let (exact, by_graph) = (
@@ -60,13 +60,13 @@ async fn pgvector_and_memory_agree() {
                 assert!(index.by_database(&model) && index.shelves() == 0);
             }
         }
-        let vectors: Vec<Vec<f32>> = (0..CHUNKS).map(|_| direction(&chance)).collect();
+        let vectors: Vec<Vec<f32>> = (0..CHUNKS).map(|_| direction(&rng)).collect();
         kept.push(world.add_vectors(&ada, &format!("{at}"), &model, &vectors, spaces[at % 4]).await);
     }
     for memory in kept.iter().step_by(7) {
         assert!(world.store.memory_delete(*memory, &ada).await.unwrap());
     }
-    let shelves = world.store.shelves_in(&Scope::Account(ada), 9).await.unwrap();
+    let shelves = world.store.shelves_in(&MemoryScope::Account(ada), 9).await.unwrap();
     let number = shelves[0].number;
     assert_eq!(exact.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
     assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::GraphMissing(number));
@@ -74,7 +74,7 @@ async fn pgvector_and_memory_agree() {
     assert_eq!(by_graph.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
     let mut missed = 0;
     for _ in 0..20 {
-        let query: std::sync::Arc<[f32]> = direction(&chance).into();
+        let query: std::sync::Arc<[f32]> = direction(&rng).into();
         for within in [None, Some(vec![red]), Some(vec![red, blue]), Some(vec![])] {
             let near = async |index: &Index, wanted: Wanted| {
                 let within = within.clone().map(Into::into);

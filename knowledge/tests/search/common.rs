@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use harness::laws_of_vectors;
-use knowledge::search::{Answer, Query, Settings};
-use store::memory::Scope;
+use knowledge::search::{SearchQuery, SearchResults, Settings};
+use store::memory::MemoryScope;
 
 use crate::world::{World, query, titles};
 
@@ -14,7 +14,7 @@ fn bounded() -> Settings {
     Settings { postings_max: 1, common_candidates_max: 50, common_postings_max: 50, ..Settings::default() }
 }
 
-fn ranking(answer: &Answer) -> Vec<(&str, f64)> {
+fn ranking(answer: &SearchResults) -> Vec<(&str, f64)> {
     answer.found.iter().map(|found| (found.memory.title.as_str(), found.similarity)).collect()
 }
 
@@ -33,7 +33,7 @@ laws_of_vectors! {
         let all = world.search().await;
         let some = world.search_with(&world.store, &world.letters, bounded()).await;
         for text in ["heat", "wing heat", "heat wing zebra"] {
-            let asked = Query { limit: 8, ..query(text, &Scope::Spaces(vec![red])) };
+            let asked = SearchQuery { limit: 8, ..query(text, &MemoryScope::Spaces(vec![red])) };
             let (all, some) = (all.search(&asked).await.unwrap(), some.search(&asked).await.unwrap());
             assert_eq!(all.found.len(), 8);
             // FTS5 ranks by other parameters, so it may propose others of about the same similarity at the end.
@@ -55,7 +55,7 @@ laws_of_vectors! {
         let search = world.search_with(&world.store, &world.letters, bounded()).await;
         for by_words_alone in [false, true] {
             world.letters.broken.store(by_words_alone, Ordering::Relaxed);
-            let answer = search.search(&query("heat wing", &Scope::Account(ada.clone()))).await.unwrap();
+            let answer = search.search(&query("heat wing", &MemoryScope::Account(ada.clone()))).await.unwrap();
             assert_eq!(titles(&answer)[0], "both", "{answer:?}");
             let distinct: BTreeSet<&str> = titles(&answer).into_iter().collect();
             assert_eq!(distinct.len(), 10);
@@ -74,7 +74,7 @@ laws_of_vectors! {
         let search = world.search_with(&world.store, &world.letters, settings).await;
         for by_words_alone in [false, true] {
             world.letters.broken.store(by_words_alone, Ordering::Relaxed);
-            for scope in [Scope::Account(ada.clone()), Scope::Spaces(vec![red])] {
+            for scope in [MemoryScope::Account(ada.clone()), MemoryScope::Spaces(vec![red])] {
                 let answer = search.search(&query("heat wing", &scope)).await.unwrap();
                 let distinct: BTreeSet<&str> = titles(&answer).into_iter().collect();
                 assert_eq!(distinct.len(), 10, "{by_words_alone} {scope:?}");

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::{env, fs};
 
-use domain::Chance;
+use domain::Rng;
 use domain::ids::MemoryId;
 use knowledge::backfill::{Step, step};
 use knowledge::embed::{Embedder, EmbeddingSettings, Provider};
 use knowledge::search::{Search, Settings};
 use serde_json::Value;
-use store::memory::Scope;
+use store::memory::MemoryScope;
 
 use crate::world::{World, query};
 
@@ -47,10 +47,10 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
             Some((text(&line["text"]), relevant.remove(&text(&line["id"]))?))
         })
         .collect();
-    let scope = Scope::Account(account);
+    let scope = MemoryScope::Account(account);
     let ndcg = async |provider: Provider| {
         let settings = EmbeddingSettings { provider, ..EmbeddingSettings::default() };
-        let embedder = Embedder::new(&settings, &Chance::seeded(1)).unwrap();
+        let embedder = Embedder::new(&settings, &Rng::seeded(1)).unwrap();
         while step(&world.store, &embedder, 256).await.unwrap() != Step::Done {}
         let search = Search::new(world.store.clone(), embedder, Settings::default());
         let mut sum = 0.0;

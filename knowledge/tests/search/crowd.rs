@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use domain::ids::{SpaceId, UserAccountId};
 use harness::laws_of_vectors;
-use knowledge::search::{Answer, Query, Settings};
-use store::memory::Scope;
+use knowledge::search::{SearchQuery, SearchResults, Settings};
+use store::memory::MemoryScope;
 
 use crate::world::{World, query, titles};
 
@@ -22,7 +22,7 @@ async fn long(world: &World, account: &UserAccountId, passage: &str, spaces: &[S
 }
 
 /// Names everything that was found, in any order.
-fn named(answer: &Answer) -> BTreeSet<&str> {
+fn named(answer: &SearchResults) -> BTreeSet<&str> {
     titles(answer).into_iter().collect()
 }
 
@@ -40,7 +40,7 @@ laws_of_vectors! {
             let search = world.search_with(&world.store, &world.letters, settings).await;
             for by_words_alone in [false, true] {
                 world.letters.broken.store(by_words_alone, Ordering::Relaxed);
-                for scope in [Scope::Account(ada.clone()), Scope::Spaces(vec![red])] {
+                for scope in [MemoryScope::Account(ada.clone()), MemoryScope::Spaces(vec![red])] {
                     let answer = search.search(&query("zubrowka", &scope)).await.unwrap();
                     assert_eq!(answer.by_words_alone.is_some(), by_words_alone);
                     assert_eq!(named(&answer), expected, "{postings_max} {by_words_alone} {scope:?}");
@@ -58,7 +58,7 @@ laws_of_vectors! {
             world.add(&ada, &format!("zebra {nth}"), "zebra", &[]).await;
         }
         world.add(&ada, "word", "zubrowka bar and zebra", &[]).await;
-        let answer = world.search().await.search(&query("zubrowka", &Scope::Account(ada))).await.unwrap();
+        let answer = world.search().await.search(&query("zubrowka", &MemoryScope::Account(ada))).await.unwrap();
         assert!(named(&answer).is_superset(&BTreeSet::from(["word", "long", "longer", "longest"])), "{answer:?}");
     }
 
@@ -68,7 +68,7 @@ laws_of_vectors! {
         long(world, &ada, "zubrowka", &[red]).await;
         world.add(&ada, "meant", "zebra and bear", &[red]).await;
         let search = world.search().await;
-        for scope in [Scope::Account(ada.clone()), Scope::Spaces(vec![red])] {
+        for scope in [MemoryScope::Account(ada.clone()), MemoryScope::Spaces(vec![red])] {
             let answer = search.search(&query("zest", &scope)).await.unwrap();
             assert_eq!(named(&answer), BTreeSet::from(["long", "longer", "longest", "meant"]), "{scope:?}");
         }
@@ -84,7 +84,7 @@ laws_of_vectors! {
         let search = world.search().await;
         for by_words_alone in [false, true] {
             world.letters.broken.store(by_words_alone, Ordering::Relaxed);
-            let answer = search.search(&query("zubrowka", &Scope::Spaces(vec![red]))).await.unwrap();
+            let answer = search.search(&query("zubrowka", &MemoryScope::Spaces(vec![red]))).await.unwrap();
             assert_eq!(titles(&answer).into_iter().filter(|title| *title == "short").count(), 2, "{by_words_alone}");
             assert_eq!(answer.found.len(), 8);
         }
@@ -98,11 +98,11 @@ laws_of_vectors! {
         }
         world.add(&ada, "book", &repeated("zubrowka", 400), &[]).await;
         let search = world.search().await;
-        let scope = Scope::Account(ada);
+        let scope = MemoryScope::Account(ada);
         for by_words_alone in [false, true] {
             world.letters.broken.store(by_words_alone, Ordering::Relaxed);
             for limit in [1, 2, 10, 50] {
-                let answer = search.search(&Query { limit, ..query("zubrowka", &scope) }).await.unwrap();
+                let answer = search.search(&SearchQuery { limit, ..query("zubrowka", &scope) }).await.unwrap();
                 assert_eq!(named(&answer).len(), limit, "{by_words_alone}");
             }
         }

@@ -6,15 +6,15 @@ use harness::laws_of_vectors;
 use knowledge::backfill::{self, Step};
 use knowledge::index;
 use knowledge::index::database::Pgvector;
-use knowledge::search::{Query, Search, Settings};
-use store::memory::Scope;
+use knowledge::search::{Search, SearchQuery, Settings};
+use store::memory::MemoryScope;
 
 use crate::world::{Letters, World, query, titles};
 
 laws_of_vectors! {
     async fn what_was_kept_is_found_at_once_and_what_was_forgotten_is_not(world: &World) {
         let ada = world.account("ada@example.com").await;
-        let scope = Scope::Account(ada.clone());
+        let scope = MemoryScope::Account(ada.clone());
         let (here, there) = (world.search().await, world.second().await);
         assert!(here.search(&query("heat", &scope)).await.unwrap().found.is_empty());
         for round in 0..5 {
@@ -45,7 +45,7 @@ laws_of_vectors! {
         world.add(&bob, "bob in red", "heat of wings", &[red]).await;
         world.add(&bob, "bob in both", "heat of wings", &[blue, red]).await;
         let search = world.search().await;
-        let found = async |text: &str, scope: &Scope| {
+        let found = async |text: &str, scope: &MemoryScope| {
             let answer = search.search(&query(text, scope)).await.unwrap();
             let mut titles: Vec<String> = titles(&answer).into_iter().map(str::to_owned).collect();
             titles.sort();
@@ -54,12 +54,12 @@ laws_of_vectors! {
         // By word and meaning, by meaning alone, by nothing that is there.
         for text in ["heat of wings", "hot wells", "?!"] {
             for (scope, most) in [
-                (Scope::Account(ada.clone()), vec!["ada in red", "of ada"]),
-                (Scope::Account(bob.clone()), vec!["bob in both", "bob in red", "of bob"]),
-                (Scope::Spaces(vec![red]), vec!["ada in red", "bob in both", "bob in red"]),
-                (Scope::Spaces(vec![blue]), vec!["bob in both"]),
-                (Scope::Spaces(vec![red, blue]), vec!["ada in red", "bob in both", "bob in red"]),
-                (Scope::Spaces(vec![]), vec![]),
+                (MemoryScope::Account(ada.clone()), vec!["ada in red", "of ada"]),
+                (MemoryScope::Account(bob.clone()), vec!["bob in both", "bob in red", "of bob"]),
+                (MemoryScope::Spaces(vec![red]), vec!["ada in red", "bob in both", "bob in red"]),
+                (MemoryScope::Spaces(vec![blue]), vec!["bob in both"]),
+                (MemoryScope::Spaces(vec![red, blue]), vec!["ada in red", "bob in both", "bob in red"]),
+                (MemoryScope::Spaces(vec![]), vec![]),
             ] {
                 let expected = if text == "?!" { Vec::new() } else { most };
                 assert_eq!(found(text, &scope).await, expected, "{text} {scope:?}");
@@ -69,7 +69,7 @@ laws_of_vectors! {
 
     async fn order_number_and_threshold_agree(world: &World) {
         let ada = world.account("ada@example.com").await;
-        let scope = Scope::Account(ada.clone());
+        let scope = MemoryScope::Account(ada.clone());
         let texts = ["heat", "heat wings", "heat wings slabs", "hot winds", "composite slabs conduct", "zebra"];
         for text in texts {
             world.add(&ada, &format!("on {text}"), text, &[]).await;
@@ -84,7 +84,7 @@ laws_of_vectors! {
             assert!((0.0..=1.0).contains(number) && (number * 1e4 - (number * 1e4).round()).abs() < 1e-6, "{number}");
         }
         for (limit, threshold) in [(1, 0.0), (3, 0.0), (10, numbers[1]), (10, numbers[1] + 1e-9), (10, 1.0), (0, 0.0)] {
-            let asked = Query { limit, threshold, ..query("heat wings", &scope) };
+            let asked = SearchQuery { limit, threshold, ..query("heat wings", &scope) };
             let some = search.search(&asked).await.unwrap();
             let expected: Vec<f64> =
                 numbers.iter().copied().filter(|number| *number >= threshold).take(limit).collect();
@@ -98,7 +98,7 @@ laws_of_vectors! {
         world.add(&ada, "", text, &[]).await;
         let long = "heat ".repeat(30_000);
         world.add(&ada, "long", &long, &[]).await;
-        let answer = world.search().await.search(&query("heat wings", &Scope::Account(ada))).await.unwrap();
+        let answer = world.search().await.search(&query("heat wings", &MemoryScope::Account(ada))).await.unwrap();
         let found = answer.found.iter().find(|found| found.memory.title.is_empty()).unwrap();
         assert_eq!(found.chunks.len(), 5);
         assert_eq!(found.chunks[0].content, "heat wings");
@@ -111,7 +111,7 @@ laws_of_vectors! {
 
     async fn without_the_model_words_answer_alone_and_say_so(world: &World) {
         let ada = world.account("ada@example.com").await;
-        let scope = Scope::Account(ada.clone());
+        let scope = MemoryScope::Account(ada.clone());
         world.add(&ada, "one", "heat of wings", &[]).await;
         world.add(&ada, "two", "hot", &[]).await;
         let search = world.search().await;
@@ -130,7 +130,7 @@ laws_of_vectors! {
 
     async fn a_new_model_embeds_everything_anew_step_by_step(world: &World) {
         let ada = world.account("ada@example.com").await;
-        let scope = Scope::Account(ada.clone());
+        let scope = MemoryScope::Account(ada.clone());
         for word in ["heat", "hills", "wings"] {
             world.add(&ada, word, word, &[]).await;
         }
@@ -167,7 +167,7 @@ laws_of_vectors! {
             for word in ["heat", "hills", "wings", "zebra"] {
                 world.add(&account, word, word, &[]).await;
             }
-            scopes.push(Scope::Account(account));
+            scopes.push(MemoryScope::Account(account));
         }
         for _ in 0..3 {
             for scope in &scopes {

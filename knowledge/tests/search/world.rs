@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use domain::words::counted;
-use domain::{Chance, Digest, Timestamp};
+use domain::{Digest, Rng, Timestamp};
 use harness::postgres::TestDatabase;
 use knowledge::index::database::Upkeep;
-use knowledge::search::{Answer, Embed, Query, Search, Settings};
-use store::memory::{ChunkPut, MemoryPut, Put, Scope};
+use knowledge::search::{Embed, Search, SearchQuery, SearchResults, Settings};
+use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put};
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
@@ -39,8 +39,8 @@ impl Letters {
     pub fn vector(text: &str) -> Vec<f32> {
         let mut vector = [0.0_f32; 26];
         for stem in counted("", text).stems.keys() {
-            if let Some(letter) = stem.bytes().next().filter(u8::is_ascii_lowercase) {
-                vector[usize::from(letter - b'a')] += 1.0;
+            if let Some(mail) = stem.bytes().next().filter(u8::is_ascii_lowercase) {
+                vector[usize::from(mail - b'a')] += 1.0;
             }
         }
         let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt().max(1.0);
@@ -70,7 +70,7 @@ impl Embed for Letters {
 pub struct World {
     pub store: Store,
     pub letters: Letters,
-    chance: Chance,
+    rng: Rng,
     settings: DatabaseSettings,
     folder: TempDir,
     /// Whether the database compares the vectors.
@@ -101,7 +101,7 @@ impl World {
         let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         let letters = Letters::new("letters");
-        Self { store, letters, chance: Chance::seeded(1), settings, folder, by_database, _database: database }
+        Self { store, letters, rng: Rng::seeded(1), settings, folder, by_database, _database: database }
     }
 
     pub async fn search(&self) -> Search<Letters> {
@@ -129,13 +129,13 @@ impl World {
 
     pub async fn account(&self, address: &str) -> UserAccountId {
         let address = address.parse().unwrap();
-        self.store.person_sign_in(&address, true, now(), &self.chance).await.unwrap().account.unwrap()
+        self.store.person_sign_in(&address, true, now(), &self.rng).await.unwrap().account.unwrap()
     }
 
     pub async fn space(&self, account: &UserAccountId) -> SpaceId {
         const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
             VALUES ($1, $2, 'space', $3, $3, $4)";
-        let id = self.chance.uuid_v7(now());
+        let id = self.rng.uuid_v7(now());
         store::on_writer!(self.store.pool(), |db| async {
             sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
         })
@@ -187,7 +187,7 @@ impl World {
         let chunks = texts.iter().zip(vectors);
         let chunks: Vec<_> = chunks.map(|(content, vector)| ChunkPut { content, vector: Some(vector) }).collect();
         let put = MemoryPut {
-            id: self.chance.uuid_v7(now()).into(),
+            id: self.rng.uuid_v7(now()).into(),
             account,
             kind: MemoryType::Note,
             title,
@@ -211,11 +211,11 @@ pub fn now() -> Timestamp {
     Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
 }
 
-pub fn query(text: &str, scope: &Scope) -> Query {
-    Query { text: text.into(), limit: 10, threshold: 0.0, scope: scope.clone() }
+pub fn query(text: &str, scope: &MemoryScope) -> SearchQuery {
+    SearchQuery { text: text.into(), limit: 10, threshold: 0.0, scope: scope.clone() }
 }
 
 /// The titles that were found, best first.
-pub fn titles(answer: &Answer) -> Vec<&str> {
+pub fn titles(answer: &SearchResults) -> Vec<&str> {
     answer.found.iter().map(|found| found.memory.title.as_str()).collect()
 }

@@ -5,7 +5,7 @@ use domain::ids::{Email, UserCuid};
 use serde_json::{Value, json};
 use store::account::Provision;
 
-use super::{Format, Listing, Office};
+use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
@@ -31,12 +31,11 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { store, clock, chance, .. } = office;
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, rng, .. } = office;
     match command {
         Command::Create { user_cuid, email, name, format } => {
-            let made =
-                store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), chance);
+            let made = store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), rng);
             match made.await.map_err(Failure::caused)? {
                 Provision::Created(id) => {
                     output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is made"));

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use domain::ids::RegistrationId;
 use serde_json::{Value, json};
 
-use super::{Format, Listing, Office};
+use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
@@ -23,8 +23,8 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { store, clock, .. } = office;
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, .. } = office;
     match command {
         Command::List(listing) => {
             let agents = store.agents(listing.limit).await.map_err(Failure::caused)?;

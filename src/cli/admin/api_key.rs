@@ -7,7 +7,7 @@ use domain::secret::{Secret, SecretKind};
 use serde_json::{Value, json};
 use store::api_key::KeyCreate;
 
-use super::{Format, Listing, Office};
+use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use crate::http::api_keys::{described, first_unreadable};
 
@@ -43,21 +43,21 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { settings, store, clock, chance } = office;
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+    let AdminContext { settings, store, clock, rng } = office;
     let now = clock.now();
     match command {
         Command::Create { email, name, scope, space, format } => {
-            let person = store.person_sign_in(&email, settings.signin.create_account, now, chance).await;
+            let person = store.person_sign_in(&email, settings.signin.create_account, now, rng).await;
             let account = person.map_err(Failure::caused)?.account;
             let account = account
                 .ok_or_else(|| Failure::refused("this person has no account: make one with admin account create"))?;
             if let Some(at) = first_unreadable(store, &account, &space).await.map_err(Failure::caused)? {
                 return Err(Failure::refused(format!("the account may not read the space {}", space[at])));
             }
-            let secret = Secret::mint(SecretKind::ApiKey, chance);
+            let secret = Secret::mint(SecretKind::ApiKey, rng);
             let key = ApiKey {
-                id: chance.uuid_v7(now).into(),
+                id: rng.uuid_v7(now).into(),
                 account,
                 name,
                 scopes: scopes_of(&scope),

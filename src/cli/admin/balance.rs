@@ -4,7 +4,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use store::balance::BalanceAdd;
 
-use super::{Format, Listing, Office, Which, no_account};
+use super::{AdminContext, Format, Listing, Which, no_account};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
@@ -34,8 +34,8 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { store, clock, chance, .. } = office;
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, rng, .. } = office;
     match command {
         Command::Add { which, cents, reason, format } => {
             let reason = reason.trim();
@@ -43,7 +43,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
                 return Err(Failure::refused("--reason must say something"));
             }
             let account = office.account(&which).await?;
-            let added = store.balance_add(&account, cents, reason, clock.now(), chance).await;
+            let added = store.balance_add(&account, cents, reason, clock.now(), rng).await;
             match added.map_err(Failure::caused)? {
                 BalanceAdd::Added(balance) => {
                     let answer = json!({ "user_account_id": account, "cents": cents, "balance_cents": balance });

@@ -1,6 +1,6 @@
 //! `attache admin held`: events that could not be forwarded as they were sent.
 
-use actors::intake::Verdict;
+use actors::intake::IntakeOutcome;
 use bytes::Bytes;
 use clap::Subcommand;
 use domain::foreign::visible;
@@ -9,9 +9,9 @@ use domain::ids::HeldId;
 use serde_json::{Value, json};
 use store::held::{HeldEntry, HeldFilter, HeldState};
 
-use super::{Format, Listing, Office};
+use super::{AdminContext, Format, Listing};
+use crate::app::{App, Urls};
 use crate::cli::{Done, Failure, output};
-use crate::house::{House, Urls};
 use crate::installation::LogStart;
 use domain::clock::date_time;
 
@@ -53,8 +53,8 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { store, clock, .. } = office;
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, .. } = office;
     match command {
         Command::List { reason, all, listing } => {
             let state = (!all).then_some(HeldState::Held);
@@ -84,7 +84,7 @@ pub async fn run(command: Command, office: &Office<'_>) -> Done {
     }
 }
 
-async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
+async fn release(office: &AdminContext<'_>, id: HeldId, format: Format) -> Done {
     let (entry, body) = known(office, id).await?;
     if entry.state != HeldState::Held {
         return Err(Failure::refused(format!("it is {} already", entry.state.as_str())));
@@ -100,31 +100,31 @@ async fn release(office: &Office<'_>, id: HeldId, format: Format) -> Done {
     let urls = Urls { rag: base_url.clone(), base: base_url };
     // Nobody is told anything here, so nobody has to hear that it ends.
     let (_open, closing) = tokio::sync::watch::channel(false);
-    let time_and_chance = (office.clock.clone(), office.chance.clone());
-    let house = House::build(settings, urls, time_and_chance, LogStart::Continue, closing).await;
-    let house = house.map_err(Failure::caused)?;
-    let verdict = house.intake.release(&entry, Bytes::from(body)).await;
-    house.root.drain(drain_deadline).await;
-    house.close().await;
+    let time_and_chance = (office.clock.clone(), office.rng.clone());
+    let app = App::build(settings, urls, time_and_chance, LogStart::Continue, closing).await;
+    let app = app.map_err(Failure::caused)?;
+    let verdict = app.intake.release(&entry, Bytes::from(body)).await;
+    app.root.drain(drain_deadline).await;
+    app.close().await;
     match verdict.map_err(Failure::caused)? {
-        Verdict::Forwarded(receipt) => {
+        IntakeOutcome::Forwarded(receipt) => {
             output::show(format.json, &json!({ "released": id, "receipt_id": receipt }), || {
                 format!("{id} is released, receipt {receipt}")
             });
             Ok(())
         }
-        Verdict::Held { warning } => Err(Failure::refused(format!("it is still held: {warning}"))),
-        Verdict::Passed(answer) => {
+        IntakeOutcome::Held { warning } => Err(Failure::refused(format!("it is still held: {warning}"))),
+        IntakeOutcome::Passed(answer) => {
             let body = String::from_utf8_lossy(&answer.body);
             Err(Failure::refused(format!("the statistics service answered {}: {}", answer.status, visible(&body))))
         }
-        Verdict::Unavailable { reason, .. } => {
+        IntakeOutcome::Unavailable { reason, .. } => {
             Err(Failure::refused(format!("it could not be sent: {reason}; try again")))
         }
     }
 }
 
-async fn known(office: &Office<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
+async fn known(office: &AdminContext<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
     let found = office.store.held_show(id).await.map_err(Failure::caused)?;
     found.ok_or_else(|| Failure::refused("no such event is held"))
 }

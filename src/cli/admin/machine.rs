@@ -6,7 +6,7 @@ use domain::secret::{Secret, SecretKind};
 use serde_json::{Value, json};
 use store::machine::{AttachRefusal, NewMachine, Register};
 
-use super::{Format, Listing, Office};
+use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
@@ -50,11 +50,11 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
-    let Office { store, clock, chance, .. } = office;
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, rng, .. } = office;
     match command {
         Command::Add { user_cuid, machine_uuid, name, format } => {
-            let secret = Secret::mint(SecretKind::Machine, chance);
+            let secret = Secret::mint(SecretKind::Machine, rng);
             let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
             match store.machine_register(&new, clock.now()).await.map_err(Failure::caused)? {
                 Register::Registered => {

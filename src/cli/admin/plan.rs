@@ -4,7 +4,7 @@ use clap::Subcommand;
 use domain::usage::Plan;
 use serde_json::json;
 
-use super::{Format, Office, Which, no_account};
+use super::{AdminContext, Format, Which, no_account};
 use crate::cli::{Done, Failure, output};
 
 /// What to do with them.
@@ -23,7 +23,7 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
     let Command::Set { which, plan, format } = command;
     let account = office.account(&which).await?;
     if !office.store.account_plan_set(&account, plan).await.map_err(Failure::caused)? {

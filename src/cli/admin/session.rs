@@ -4,13 +4,13 @@ use clap::Subcommand;
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
 use domain::signin::Via;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::json;
 use store::Store;
 use store::account::Person;
 use store::session::NewSession;
 
-use super::{Format, Office};
+use super::{AdminContext, Format};
 use crate::cli::{Done, Failure, output};
 use crate::config::Settings;
 
@@ -28,9 +28,9 @@ pub enum Command {
 }
 
 /// Does it.
-pub async fn run(command: Command, office: &Office<'_>) -> Done {
+pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
     let Command::Create { email, format } = command;
-    let made = sign_in(&office.store, office.settings, &office.clock, &office.chance, &email).await?;
+    let made = sign_in(&office.store, office.settings, &office.clock, &office.rng, &email).await?;
     let value = json!({
         "name": made.name,
         "value": made.secret.expose(),
@@ -61,17 +61,17 @@ pub async fn sign_in(
     store: &Store,
     settings: &Settings,
     clock: &Clock,
-    chance: &Chance,
+    rng: &Rng,
     email: &Email,
 ) -> Result<SignedIn, Failure> {
     let now = clock.now();
-    let person = store.person_sign_in(email, settings.signin.create_account, now, chance).await;
+    let person = store.person_sign_in(email, settings.signin.create_account, now, rng).await;
     let person = person.map_err(Failure::caused)?;
-    let secret = Secret::mint(SecretKind::Session, chance);
+    let secret = Secret::mint(SecretKind::Session, rng);
     let expires_at = now + chrono::TimeDelta::from_std(settings.sessions.valid_for).unwrap_or_default();
     let new = NewSession {
         token: secret.hash(),
-        id: chance.uuid_v7(now).into(),
+        id: rng.uuid_v7(now).into(),
         person: person.id,
         via: Via::Operator,
         address: None,

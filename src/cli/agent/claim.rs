@@ -14,7 +14,7 @@ use wire::agent_auth::{AgentClaim, TokenResult};
 use wire::form;
 
 use super::claim_shown;
-use crate::cli::invitation::{Invitation, Showing, Waited};
+use crate::cli::invitation::{ApprovalPrompt, PromptArgs, WaitOutcome};
 use crate::cli::remote::{Connection, Remote, failed};
 use crate::cli::terminal::GOOD;
 use crate::cli::{Done, Failure, output, terminal};
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long)]
     email: Option<Email>,
     #[command(flatten)]
-    showing: Showing,
+    showing: PromptArgs,
     #[command(flatten)]
     remote: Remote,
 }
@@ -54,12 +54,12 @@ pub async fn claim(arguments: Arguments) -> Done {
         return Ok(());
     }
     let (pending, asked_before) = match take_up(&connection, arguments.email.as_ref()).await? {
-        TakenUp::Claimed(tokens) => return settle(&mut connection, *tokens),
-        TakenUp::Pending(pending) => (pending, true),
-        TakenUp::Nothing => (begin(&connection, arguments.email.as_ref()).await?, false),
+        Resumed::Claimed(tokens) => return settle(&mut connection, *tokens),
+        Resumed::Pending(pending) => (pending, true),
+        Resumed::Nothing => (begin(&connection, arguments.email.as_ref()).await?, false),
     };
     let claim = &pending.claim;
-    let invitation = Invitation {
+    let invitation = ApprovalPrompt {
         purpose: "To let this agent act for your account",
         link: &claim.verification_uri,
         code_is_to: "and type this code:",
@@ -86,9 +86,9 @@ pub async fn claim(arguments: Arguments) -> Done {
         connection.client.claimed(&claim_token, claim, |_| {}).await
     };
     match shown.wait("waiting for you to confirm", connection.clock().now(), answer).await {
-        Waited::Answered(Ok(tokens)) => settle(&mut connection, tokens),
-        Waited::Answered(Err(error)) => Err(against(&connection, error)),
-        Waited::Interrupted => Err(Failure::refused(
+        WaitOutcome::Answered(Ok(tokens)) => settle(&mut connection, tokens),
+        WaitOutcome::Answered(Err(error)) => Err(against(&connection, error)),
+        WaitOutcome::Interrupted => Err(Failure::refused(
             "nobody has confirmed it yet; the link still works, and `attache agent claim` goes on waiting",
         )),
     }
@@ -107,24 +107,24 @@ pub fn forget(connection: &Connection) -> Result<(), Failure> {
     connection.folder.forget(PENDING)
 }
 
-enum TakenUp {
+enum Resumed {
     Claimed(Box<TokenResult>),
     Pending(Pending),
     Nothing,
 }
 
 /// What became of the claim that an earlier run showed. Whoever names an address wants another link for it.
-async fn take_up(connection: &Connection, email: Option<&Email>) -> Result<TakenUp, Failure> {
+async fn take_up(connection: &Connection, email: Option<&Email>) -> Result<Resumed, Failure> {
     let agent = connection.agent()?;
     let known: Option<Pending> = connection.folder.json(PENDING)?;
     let now = connection.clock().now();
     let known = known.filter(|known| known.registration_id == agent.registration_id);
-    let Some(known) = known else { return Ok(TakenUp::Nothing) };
+    let Some(known) = known else { return Ok(Resumed::Nothing) };
     match connection.client.token_by_claim(&agent.claim_token).await {
-        Ok(tokens) => Ok(TakenUp::Claimed(Box::new(tokens))),
+        Ok(tokens) => Ok(Resumed::Claimed(Box::new(tokens))),
         Err(error) => match error.code() {
-            Some("authorization_pending") if known.until > now && email.is_none() => Ok(TakenUp::Pending(known)),
-            Some("authorization_pending" | "expired_token") => Ok(TakenUp::Nothing),
+            Some("authorization_pending") if known.until > now && email.is_none() => Ok(Resumed::Pending(known)),
+            Some("authorization_pending" | "expired_token") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),
         },
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use domain::clock::date_time;
-use domain::{Chance, Clock, reasons};
+use domain::{Clock, Rng, reasons};
 use serde_json::{Value, json};
 use statistics::log::{Audited, Log};
 use store::inventory::Inventory;
@@ -36,7 +36,7 @@ impl Content {
         let log = if manifest.has(LOG) {
             let pool = Pool::open_copy(&folder.join(LOG)).await.map_err(of(LOG))?;
             whole(LOG, &pool).await?;
-            let log = Log::open_copy(pool.clone(), &Clock::system(), &Chance::system()).await.map_err(of(LOG))?;
+            let log = Log::open_copy(pool.clone(), &Clock::system(), &Rng::system()).await.map_err(of(LOG))?;
             let audited = log.audit().await.map_err(of(LOG))?;
             if let Err(mismatch) = compare(&store, &log).await.map_err(Failure::caused)? {
                 return Err(Failure::refused(format!("{FACTS} and {LOG} are not of one backup: {mismatch}")));

@@ -21,8 +21,8 @@ use wire::knowledge::{BatchRequest, Note, SearchRequest};
 use super::Operator;
 use crate::cli::add::{self, Report};
 use crate::cli::event::draft::{Draft, Line};
+use crate::cli::event::report::ReportFormat;
 use crate::cli::event::sending::Sending;
-use crate::cli::event::told::Voice;
 use crate::cli::machine::How;
 use crate::cli::profile::{Agent, Machine};
 use crate::cli::remote::{Connection, failed};
@@ -165,7 +165,7 @@ impl<'a> Tour<'a> {
                 Line { number, draft: Draft::new(event_type, payload) }
             })
             .collect();
-        let mut sending = Sending::new(&self.connection, AgentKinds::CLI, Voice::Silent)?;
+        let mut sending = Sending::new(&self.connection, AgentKinds::CLI, ReportFormat::Silent)?;
         sending.all(&lines).await?;
         let receipts = sending.tally.receipts;
         for (line, (event, receipt)) in lines.iter().zip(&receipts) {

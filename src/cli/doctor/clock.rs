@@ -13,7 +13,7 @@ const DIFFERENCE_MAX: TimeDelta = TimeDelta::seconds(2);
 
 /// A moment that somebody else knows, and what it was here when it was asked for.
 #[derive(Debug)]
-pub(super) struct Witness {
+pub(super) struct ClockReference {
     whose: &'static str,
     at: Timestamp,
     here: Timestamp,
@@ -26,7 +26,7 @@ enum Tense {
     Past,
 }
 
-impl Witness {
+impl ClockReference {
     /// Somebody's clock, which was read just now.
     pub(super) fn of_the_present(whose: &'static str, at: Timestamp) -> Self {
         Self { whose, at, here: Clock::system().now(), tense: Tense::Present }
@@ -44,8 +44,8 @@ impl Witness {
 }
 
 /// Whether nobody knows better.
-pub(super) fn judge(now: Timestamp, witnesses: &[Witness]) -> Finding {
-    let Some(Witness { whose, at, here, tense }) = witnesses.iter().find(|witness| witness.contradicts()) else {
+pub(super) fn judge(now: Timestamp, witnesses: &[ClockReference]) -> Finding {
+    let Some(ClockReference { whose, at, here, tense }) = witnesses.iter().find(|witness| witness.contradicts()) else {
         return Finding::good(CLOCK, date_time(now));
     };
     let (here, at) = (date_time(*here), date_time(*at));
@@ -69,7 +69,8 @@ mod tests {
     #[test]
     fn a_clock_is_right_when_nobody_knows_better() {
         let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let told = |whose, seconds, tense| Witness { whose, at: now + TimeDelta::seconds(seconds), here: now, tense };
+        let told =
+            |whose, seconds, tense| ClockReference { whose, at: now + TimeDelta::seconds(seconds), here: now, tense };
         for (others, state) in [
             (vec![], State::Good),
             (vec![told("the database", 2, Tense::Present), told("the log", -86_400, Tense::Past)], State::Good),

@@ -35,7 +35,7 @@ pub(super) fn look(settings: &Settings) -> Vec<Finding> {
         return vec![Finding::doubtful(FOLDER, found, "`attache serve` makes it; is data.dir right?")];
     }
     let mut findings = vec![access(FOLDER, folder), room(folder), synced(folder)];
-    let outbox = folder.join(crate::house::OUTBOX);
+    let outbox = folder.join(crate::app::OUTBOX);
     if outbox.exists() {
         findings.push(access(OUTBOX, &outbox));
     }

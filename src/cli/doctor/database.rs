@@ -4,13 +4,13 @@ use domain::reasons;
 use store::{Pool, Store, StoreError};
 
 use super::Finding;
-use super::clock::Witness;
+use super::clock::ClockReference;
 use crate::config::Settings;
 use crate::installation::{Mismatch, is_lone_log};
 
 const DATABASE: &str = "database";
 
-pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
+pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     let path = settings.data.facts();
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
@@ -30,7 +30,7 @@ pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Wi
         }
     };
     if let Ok(Some(now)) = store.pool().now().await {
-        witnesses.push(Witness::of_the_present("the database", now));
+        witnesses.push(ClockReference::of_the_present("the database", now));
     }
     let found = of_store(&store, deep).await;
     store.close().await;

@@ -1,8 +1,8 @@
 //! The process that reads pages and PDFs: whether it starts, and what this system keeps from it.
 
 use super::Finding;
+use crate::app::extractor;
 use crate::config::Settings;
-use crate::house::extractor;
 
 const SANDBOX: &str = "sandbox";
 

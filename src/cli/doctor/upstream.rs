@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use domain::clock::date_time;
-use domain::{Chance, Clock, Timestamp, reasons};
+use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
-use statistics::contract::{ActivityQuery, Scope};
-use statistics::log::{Audited, Log, LogError, Standing};
+use statistics::contract::{ActivityQuery, RecordScope};
+use statistics::log::{Audited, Log, LogError, LogStatus};
 use store::{Pool, Store, StoreError};
 
 use super::Finding;
-use super::clock::Witness;
+use super::clock::ClockReference;
 use super::database::read_through;
 use crate::config::Settings;
 use crate::installation::{self, Facts, Mismatch, SCHEMA};
@@ -22,7 +22,7 @@ const INSTALLATION: &str = "installation";
 /// A living server signs at least every second.
 const SIGNED_WITHIN_SECONDS: i64 = 10;
 
-pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
+pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     match &settings.upstream.url {
         Some(url) => vec![external(settings, url).await],
         None => embedded(settings, deep, witnesses).await,
@@ -30,13 +30,13 @@ pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Wi
 }
 
 async fn external(settings: &Settings, url: &str) -> Finding {
-    let client = match Client::new(&settings.upstream, &Chance::system()) {
+    let client = match Client::new(&settings.upstream, &Rng::system()) {
         Ok(client) => client,
         Err(error) => return Finding::bad(STATISTICS, reasons(&error), "correct upstream.url"),
     };
     // A page of a computer that nobody knows: the cheapest question that every such service answers.
-    let stranger = Chance::system().uuid_v7(Clock::system().now()).into();
-    let scope = Scope { machine: Some(stranger), ..Scope::default() };
+    let stranger = Rng::system().uuid_v7(Clock::system().now()).into();
+    let scope = RecordScope { machine: Some(stranger), ..RecordScope::default() };
     let page = ActivityQuery { limit: Some(1), ..ActivityQuery::default() };
     let begin = Instant::now();
     match client.activity(&scope, &page).await {
@@ -57,7 +57,7 @@ async fn external(settings: &Settings, url: &str) -> Finding {
 }
 
 /// Whether every event has its place in the signed tree, or gets it soon.
-fn signed(Standing { tree_size, signed_at, unplaced, .. }: Standing, now: Timestamp) -> Finding {
+fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Timestamp) -> Finding {
     let age = (now - signed_at).num_seconds().max(0);
     let found = format!(
         "embedded: the tree of {tree_size} was signed {}, {age} s ago; events without a place in it: {unplaced}",
@@ -112,7 +112,7 @@ fn advice(error: &LogError) -> &'static str {
     }
 }
 
-async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>) -> Vec<Finding> {
+async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     let path = settings.data.log();
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} is not there yet", path.display());
@@ -121,7 +121,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>)
     }
     let opened = async {
         let pool = Pool::open(&settings.database, &path, Some(SCHEMA)).await?;
-        Log::open_copy(pool, &Clock::system(), &Chance::system()).await
+        Log::open_copy(pool, &Clock::system(), &Rng::system()).await
     };
     let log = match opened.await {
         Ok(log) => log,
@@ -133,7 +133,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<Witness>)
     };
     let mut findings = vec![match log.standing().await {
         Ok(standing) => {
-            witnesses.push(Witness::of_the_past("the log's last signature", standing.signed_at));
+            witnesses.push(ClockReference::of_the_past("the log's last signature", standing.signed_at));
             signed(standing, Clock::system().now())
         }
         Err(error) => Finding::bad(STATISTICS, reasons(&error), "look into the database's log"),

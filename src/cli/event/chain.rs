@@ -10,7 +10,7 @@
 use std::fs::File;
 
 use domain::chain::{Position, Prev};
-use domain::envelope::{Written, seal};
+use domain::envelope::{EncodedEvent, seal};
 use domain::ids::{EventId, MachineUuid};
 use domain::{Digest, canonical};
 use serde::{Deserialize, Serialize};
@@ -31,18 +31,18 @@ const UNFINISHED_MAX: usize = 50;
 pub struct Chain {
     folder: Folder,
     name: String,
-    kept: Kept,
+    kept: ChainFile,
     _lock: File,
 }
 
 /// The file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct ChainFile {
     machine_uuid: MachineUuid,
     /// Where the next event goes; while one is pending, where that goes.
     next: Position,
     pending: Option<Pending>,
-    unfinished: Vec<Unfinished>,
+    unfinished: Vec<PartialInput>,
 }
 
 /// An event that was sealed, and of which the server has not said what became of it.
@@ -53,7 +53,7 @@ pub struct Pending {
     /// Its type, for a person.
     pub event_type: String,
     /// Where it was read.
-    pub place: Place,
+    pub place: InputPosition,
     /// Members that nobody said: what held when it was made is in them.
     #[serde(default)]
     filled: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Pending {
 
 /// Where an event was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct InputPosition {
     /// The input up to this event, if it is known whole.
     pub source: Option<Digest>,
     /// The input up to the event before.
@@ -90,12 +90,12 @@ pub struct Completed {
 
 /// The first events of an input, all of which are done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Unfinished {
+struct PartialInput {
     source: Digest,
     done: usize,
 }
 
-impl Place {
+impl InputPosition {
     /// Of an event that stands alone, or in an input of which the end is not known.
     pub fn alone(line: u64) -> Self {
         Self { source: None, before: None, line, done: 0 }
@@ -121,16 +121,16 @@ impl Chain {
         let lock = folder.lock(&format!("chain-{agent_id}"));
         waiting.finish_and_clear();
         let (lock, name) = (lock?, format!("chain-{agent_id}.json"));
-        let beginning = || Kept {
+        let beginning = || ChainFile {
             machine_uuid: machine.machine_uuid,
             next: Position::genesis(0),
             pending: None,
             unfinished: Vec::new(),
         };
-        let mut kept = folder.json::<Kept>(&name)?.unwrap_or_else(beginning);
+        let mut kept = folder.json::<ChainFile>(&name)?.unwrap_or_else(beginning);
         if kept.machine_uuid != machine.machine_uuid {
             // Registered again as another computer: it has chains of its own, and goes on with what was to be sent.
-            kept = Kept { pending: kept.pending.take(), unfinished: kept.unfinished, ..beginning() };
+            kept = ChainFile { pending: kept.pending.take(), unfinished: kept.unfinished, ..beginning() };
             if let Some(pending) = &mut kept.pending {
                 pending.seal_again(kept.next, Some(machine))?;
             }
@@ -150,7 +150,7 @@ impl Chain {
 
     /// How many events of an input are done: of all that is remembered, what reaches farthest into it.
     pub fn done(&self, beginnings: &[Digest]) -> usize {
-        let begins = |place: &&Unfinished| is_at(beginnings, place.done, place.source);
+        let begins = |place: &&PartialInput| is_at(beginnings, place.done, place.source);
         self.kept.unfinished.iter().filter(begins).map(|place| place.done).max().unwrap_or(0)
     }
 
@@ -166,7 +166,7 @@ impl Chain {
     }
 
     /// Seals an event for the next place, and keeps it until it is answered.
-    pub fn put(&mut self, event: Completed, place: Place) -> Result<(), Failure> {
+    pub fn put(&mut self, event: Completed, place: InputPosition) -> Result<(), Failure> {
         let Completed { event_id, members, filled } = event;
         let event_type = members.get("event_type").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (seal, sealed) = sealed(members, self.kept.next)?;
@@ -217,12 +217,12 @@ impl Chain {
         self.folder.keep_json(&self.name, &self.kept)
     }
 
-    fn count(&mut self, place: &Place, own: bool) {
+    fn count(&mut self, place: &InputPosition, own: bool) {
         let Some(source) = place.source else { return };
         // An input that was changed behind the event before goes on there: of another one's event it is not known whether it was.
         let passed = place.before.filter(|_| own);
         self.kept.unfinished.retain(|known| known.source != source && Some(known.source) != passed);
-        self.kept.unfinished.push(Unfinished { source, done: place.done });
+        self.kept.unfinished.push(PartialInput { source, done: place.done });
         let surplus = self.kept.unfinished.len().saturating_sub(UNFINISHED_MAX);
         self.kept.unfinished.drain(..surplus);
     }
@@ -279,7 +279,7 @@ impl Pending {
 
 /// The seal of an event at a place, and its bytes as text.
 fn sealed(members: Map<String, Value>, position: Position) -> Result<(Digest, String), Failure> {
-    let Written { body, seal } = seal(members, &position);
+    let EncodedEvent { body, seal } = seal(members, &position);
     String::from_utf8(body).map(|text| (seal, text)).map_err(Failure::refused)
 }
 

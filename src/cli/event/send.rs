@@ -13,8 +13,8 @@ use domain::lane::Lane;
 
 use super::agent_id;
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX};
+use super::report::ReportFormat;
 use super::sending::Sending;
-use super::told::Voice;
 use crate::cli::remote::Remote;
 use crate::cli::{Done, Failure};
 
@@ -62,7 +62,7 @@ pub struct Arguments {
 pub async fn run(arguments: &Arguments) -> Done {
     let defaults = arguments.defaults();
     let connection = arguments.remote.open()?;
-    let voice = if connection.json { Voice::Json } else { Voice::Human };
+    let voice = if connection.json { ReportFormat::Json } else { ReportFormat::Human };
     let mut sending = Sending::new(&connection, &arguments.agent_id, voice)?;
     match &arguments.file {
         Some(path) if path.as_os_str() == "-" => sending.stream(io::stdin().lock(), &defaults).await?,

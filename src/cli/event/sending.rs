@@ -10,11 +10,11 @@ use client::Client;
 use domain::consent::ConsentLevel;
 use domain::ids::EventId;
 use domain::lane::Lane;
-use domain::{Chance, Clock, Digest};
+use domain::{Clock, Digest, Rng};
 
-use super::chain::{Chain, Place, beginnings};
+use super::chain::{Chain, InputPosition, beginnings};
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
-use super::told::{Tally, Voice};
+use super::report::{ReportFormat, SendCounts};
 use crate::cli::profile::{Folder, Machine};
 use crate::cli::remote::Connection;
 use crate::cli::{Done, Failure, output};
@@ -29,20 +29,20 @@ pub struct Sending {
     folder: Folder,
     machine: Machine,
     agent_id: String,
-    voice: Voice,
+    voice: ReportFormat,
     clock: Clock,
-    chance: Chance,
+    rng: Rng,
     /// Lanes of types, once the server was asked.
     registry: Option<BTreeMap<String, Lane>>,
     /// What holds for this computer, lane by lane, as far as it was asked.
     consent: BTreeMap<Lane, ConsentLevel>,
     /// What this run did.
-    pub tally: Tally,
+    pub tally: SendCounts,
 }
 
 impl Sending {
     /// As the computer of a profile.
-    pub fn new(connection: &Connection, agent_id: &str, voice: Voice) -> Result<Self, Failure> {
+    pub fn new(connection: &Connection, agent_id: &str, voice: ReportFormat) -> Result<Self, Failure> {
         Ok(Self {
             client: connection.as_machine()?,
             folder: connection.folder.clone(),
@@ -50,10 +50,10 @@ impl Sending {
             agent_id: agent_id.to_owned(),
             voice,
             clock: connection.clock().clone(),
-            chance: Chance::system(),
+            rng: Rng::system(),
             registry: None,
             consent: BTreeMap::new(),
-            tally: Tally::default(),
+            tally: SendCounts::default(),
         })
     }
 
@@ -79,12 +79,13 @@ impl Sending {
         let waiting = chain.pending_of(beginnings);
         self.deliver(chain, waiting.is_some()).await?;
         *done = waiting.unwrap_or(0).max(*done);
-        if *done > 0 && self.voice == Voice::Human {
+        if *done > 0 && self.voice == ReportFormat::Human {
             output::say(&format!("goes on after {done} of {} events, which were sent before", lines.len()));
         }
         for (nth, line) in lines.iter().enumerate().skip(*done) {
             let before = nth.checked_sub(1).and_then(|nth| beginnings.get(nth)).copied();
-            let place = Place { source: beginnings.get(nth).copied(), before, line: line.number, done: nth + 1 };
+            let place =
+                InputPosition { source: beginnings.get(nth).copied(), before, line: line.number, done: nth + 1 };
             let event = self.complete(&line.draft, line.number).await?;
             chain.put(event, place)?;
             self.deliver(chain, true).await?;
@@ -151,7 +152,7 @@ impl Sending {
             if is_own {
                 return Ok(());
             }
-            chain.put(event, Place::alone(line))?;
+            chain.put(event, InputPosition::alone(line))?;
             self.deliver(&mut chain, true).await
         }
         .await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
-use crate::cli::remote::{As, Remote, Trouble};
+use crate::cli::remote::{CredentialArgs, Remote, RequestError};
 use crate::cli::{Done, output, terminal};
 
 /// Between two looks.
@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     count: Option<usize>,
     #[command(flatten)]
-    whom: As,
+    whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }
@@ -70,7 +70,7 @@ async fn follow(arguments: &Arguments) -> Done {
         let mut entries = match connection.asked(arguments.whom, look).await {
             Ok(entries) => entries,
             // Whoever follows wants to go on when the server is back.
-            Err(Trouble::Asking(error)) if error.is_temporary() && !is_first => {
+            Err(RequestError::Asking(error)) if error.is_temporary() && !is_first => {
                 if !is_away {
                     output::complain(&format!("{error}; looking again every {} s", EVERY.as_secs()));
                 }

@@ -5,13 +5,13 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::json;
 
-use crate::house::House;
+use crate::app::App;
 use crate::http::document::Document;
 
 /// `GET /.well-known/agent-card.json` (A2A 1.0, section *Agent discovery*): a card of that version alone, since the method names of older
 /// ones are not answered.
-pub async fn agent_card(State(house): State<House>, headers: HeaderMap) -> Response {
-    let base = &house.base_url;
+pub async fn agent_card(State(app): State<App>, headers: HeaderMap) -> Response {
+    let base = &app.base_url;
     let card = json!({
         "name": "attache",
         "description": "Gives software agents and computers a person's account to attach to, that person's consent to act under, a record of \

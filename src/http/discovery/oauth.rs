@@ -10,10 +10,10 @@ use domain::api_key::ApiKeyScope;
 use serde_json::{Value, json};
 use wire::agent_auth::{ASSERTION_GRANT, CLAIM_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS};
 
-use crate::house::House;
+use crate::app::App;
 use crate::http::auth::Accepts;
 use crate::http::document::Document;
-use crate::http::error::{Answer, Code};
+use crate::http::error::{ApiResult, Code};
 use crate::http::named::Named;
 use crate::http::{KNOWLEDGE_PREFIX, knowledge_routes, routes};
 
@@ -55,41 +55,41 @@ impl Resources {
 }
 
 /// `GET /.well-known/oauth-protected-resource`: the account and agent API as a whole.
-pub async fn protected_resource(State(house): State<House>, headers: HeaderMap) -> Answer {
-    let accepts = house.resources.accepts("/api/v1").ok_or(Code::NotFound)?;
-    Ok(Document::json(&metadata(&house.base_url, accepts, &house)).answer(&headers))
+pub async fn protected_resource(State(app): State<App>, headers: HeaderMap) -> ApiResult {
+    let accepts = app.resources.accepts("/api/v1").ok_or(Code::NotFound)?;
+    Ok(Document::json(&metadata(&app.base_url, accepts, &app)).answer(&headers))
 }
 
 /// `GET /.well-known/oauth-protected-resource`, where the knowledge API has a listener of its own.
-pub async fn knowledge_resource(State(house): State<House>, headers: HeaderMap) -> Response {
-    Document::json(&metadata(&house.rag_url, Accepts::API_KEY, &house)).answer(&headers)
+pub async fn knowledge_resource(State(app): State<App>, headers: HeaderMap) -> Response {
+    Document::json(&metadata(&app.rag_url, Accepts::API_KEY, &app)).answer(&headers)
 }
 
 /// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface that begins with this path.
-pub async fn protected_resource_at(State(house): State<House>, Named(path): Named, headers: HeaderMap) -> Answer {
-    let knowledge_is_here = house.settings.knowledge.bind.is_none();
-    resource_at(&house, &path, &headers, |is_knowledge| knowledge_is_here || !is_knowledge)
+pub async fn protected_resource_at(State(app): State<App>, Named(path): Named, headers: HeaderMap) -> ApiResult {
+    let knowledge_is_here = app.settings.knowledge.bind.is_none();
+    resource_at(&app, &path, &headers, |is_knowledge| knowledge_is_here || !is_knowledge)
 }
 
 /// The same where the knowledge API has a listener of its own.
-pub async fn knowledge_resource_at(State(house): State<House>, Named(path): Named, headers: HeaderMap) -> Answer {
-    resource_at(&house, &path, &headers, |is_knowledge| is_knowledge)
+pub async fn knowledge_resource_at(State(app): State<App>, Named(path): Named, headers: HeaderMap) -> ApiResult {
+    resource_at(&app, &path, &headers, |is_knowledge| is_knowledge)
 }
 
-fn resource_at(house: &House, path: &str, headers: &HeaderMap, is_here: impl Fn(bool) -> bool) -> Answer {
+fn resource_at(app: &App, path: &str, headers: &HeaderMap, is_here: impl Fn(bool) -> bool) -> ApiResult {
     let path = format!("/{path}");
-    let accepts = house.resources.accepts(&path).ok_or(Code::NotFound)?;
+    let accepts = app.resources.accepts(&path).ok_or(Code::NotFound)?;
     let is_knowledge = accepts.includes(Accepts::API_KEY);
     if !is_here(is_knowledge) {
         return Err(Code::NotFound.into());
     }
-    let surface = if is_knowledge { &house.rag_url } else { &house.base_url };
-    Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, house)).answer(headers))
+    let surface = if is_knowledge { &app.rag_url } else { &app.base_url };
+    Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, app)).answer(headers))
 }
 
 /// RFC 9728, section 2. Keys and the secrets of computers are no tokens of an authorization server, so where only they count none is named.
-fn metadata(resource: &str, accepts: Accepts, house: &House) -> Value {
-    let base = &house.base_url;
+fn metadata(resource: &str, accepts: Accepts, app: &App) -> Value {
+    let base = &app.base_url;
     if accepts.includes(Accepts::API_KEY) {
         return json!({
             "resource": resource,
@@ -120,8 +120,8 @@ fn metadata(resource: &str, accepts: Accepts, house: &House) -> Value {
 ///
 /// There is no authorization endpoint: people confirm on pages of ours. The device flow is not named either, because it attaches
 /// computers and issues no token.
-pub async fn authorization_server(State(house): State<House>, headers: HeaderMap) -> Response {
-    let base = &house.base_url;
+pub async fn authorization_server(State(app): State<App>, headers: HeaderMap) -> Response {
+    let base = &app.base_url;
     let at = |path: &str| format!("{base}/api/v1/agent-auth/{path}");
     let guide = format!("{base}/auth.md");
     let scopes = [SCOPE_ACCOUNT, SCOPE_EVENTS];

@@ -10,18 +10,18 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::rpc::{self, Members, RpcError};
-use crate::house::House;
+use crate::app::App;
 use crate::http::body::RawBody;
-use crate::http::error::Answer;
+use crate::http::error::ApiResult;
 
 /// `POST /api/v1/a2a`
-pub async fn answer(State(house): State<House>, RawBody(body): RawBody) -> Answer {
+pub async fn answer(State(app): State<App>, RawBody(body): RawBody) -> ApiResult {
     let Request { id, method } = read(&body);
     let outcome = if method.is_some_and(|method| method == "SendMessage") {
         Ok(json!({ "message": {
-            "messageId": house.chance.uuid_v7(house.clock.now()).to_string(),
+            "messageId": app.rng.uuid_v7(app.clock.now()).to_string(),
             "role": "ROLE_AGENT",
-            "parts": [{ "text": house.guides.short() }],
+            "parts": [{ "text": app.guides.short() }],
         }}))
     } else {
         Err(RpcError::METHOD_NOT_FOUND)

@@ -18,9 +18,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::rpc::{self, Members, RpcError};
-use crate::house::House;
+use crate::app::App;
 use crate::http::body::RawBody;
-use crate::http::error::{Answer, Code};
+use crate::http::error::{ApiResult, Code};
 use crate::http::origin;
 
 /// The one version that is spoken here.
@@ -30,20 +30,20 @@ const PROTOCOL_VERSION: &str = "2025-06-18";
 const TOOL: &str = "about_service";
 
 /// `POST /api/v1/mcp`
-pub async fn answer(State(house): State<House>, headers: HeaderMap, RawBody(body): RawBody) -> Answer {
-    if !origin::allows_program(&headers, &house) {
+pub async fn answer(State(app): State<App>, headers: HeaderMap, RawBody(body): RawBody) -> ApiResult {
+    if !origin::allows_program(&headers, &app) {
         return Err(Code::CrossSiteRequest.into());
     }
     Ok(match read(&body) {
         Ok(Message::Request { id, method, params }) => {
-            rpc::answer(id, respond(&method, params, version(&headers), &house))
+            rpc::answer(id, respond(&method, params, version(&headers), &app))
         }
         Ok(Message::Silent) => StatusCode::ACCEPTED.into_response(),
         Err((id, error)) => rpc::answer(id.unwrap_or(RawValue::NULL), Err(error)),
     })
 }
 
-fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, house: &House) -> Result<Value, RpcError> {
+fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, app: &App) -> Result<Value, RpcError> {
     let method = Method::named(method).ok_or(RpcError::METHOD_NOT_FOUND)?;
     if let Some(version) = version.filter(|version| *version != PROTOCOL_VERSION) {
         return Err(RpcError::unsupported_version(version, PROTOCOL_VERSION));
@@ -65,9 +65,7 @@ fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, house
             "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
         }]})),
         Method::CallTool => match params.and_then(Members::of).unwrap_or_default().text("name").as_deref() {
-            Some(TOOL) => {
-                Ok(json!({ "content": [{ "type": "text", "text": house.guides.short() }], "isError": false }))
-            }
+            Some(TOOL) => Ok(json!({ "content": [{ "type": "text", "text": app.guides.short() }], "isError": false })),
             Some(_) => Err(RpcError::invalid_params("there is no such tool: tools/list tells which there are")),
             None => Err(RpcError::invalid_params("name must be the name of a tool")),
         },

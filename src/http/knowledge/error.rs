@@ -29,7 +29,7 @@ impl IntoResponse for KnowledgeError {
 }
 
 /// What handlers of the knowledge API give.
-pub type Answer<T = Response> = Result<T, KnowledgeError>;
+pub type KnowledgeResult<T = Response> = Result<T, KnowledgeError>;
 
 /// A code in a sentence that says what to do.
 fn details(code: Code) -> &'static str {

@@ -10,8 +10,8 @@ use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use domain::ids::UserAccountId;
 
-use super::places::{Full, Place};
-use crate::house::House;
+use super::places::{Full, StreamPermit};
+use crate::app::App;
 use crate::http::BODY_BYTES_HARD_MAX;
 use crate::http::body::{self, Limit};
 use crate::http::error::ApiError;
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct LargeBody {
     pub bytes: Bytes,
-    _place: Option<Place>,
+    _place: Option<StreamPermit>,
 }
 
 /// Reads the body of a batch of this account.
@@ -31,18 +31,18 @@ pub(crate) async fn large_body(
     parts: &Parts,
     body: Body,
     account: &UserAccountId,
-    house: &House,
+    app: &App,
 ) -> Result<LargeBody, ApiError> {
-    let settings = &house.settings.knowledge.batch;
+    let settings = &app.settings.knowledge.batch;
     let limit = Limit { bytes_max: settings.body_bytes_max, deadline: settings.body_deadline };
     let is_large = |bytes: usize| bytes > BODY_BYTES_HARD_MAX;
     let says = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let is_possible = says <= limit.bytes_max;
-    let mut taken = if is_large(says) && is_possible { Some(place(house, account)?) } else { None };
+    let mut taken = if is_large(says) && is_possible { Some(place(app, account)?) } else { None };
     let mut bytes = BytesMut::with_capacity(if is_possible { says } else { 0 });
-    body::read_pieces(parts, body, limit, &house.slow_bodies, |piece| {
+    body::read_pieces(parts, body, limit, &app.slow_bodies, |piece| {
         if taken.is_none() && is_large(bytes.len() + piece.len()) {
-            taken = Some(place(house, account)?);
+            taken = Some(place(app, account)?);
         }
         bytes.extend_from_slice(&piece);
         Ok(())
@@ -51,8 +51,8 @@ pub(crate) async fn large_body(
     Ok(LargeBody { bytes: bytes.freeze(), _place: taken })
 }
 
-fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> {
-    house.large_bodies.take(account).map_err(|full| match full {
+fn place(app: &App, account: &UserAccountId) -> Result<StreamPermit, ApiError> {
+    app.large_bodies.take(account).map_err(|full| match full {
         Full::Account => ApiError::rate_limited(SOON),
         Full::All => ApiError::unavailable("overloaded", SOON),
     })

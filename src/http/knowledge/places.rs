@@ -16,7 +16,7 @@ pub struct Places {
 
 /// One of the places, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct StreamPermit {
     _counted: Counted<UserAccountId>,
     _permit: OwnedSemaphorePermit,
 }
@@ -38,10 +38,10 @@ impl Places {
     }
 
     /// A place for this account. The account's own bound is checked first: an account that has reached it learns nothing about the others.
-    pub fn take(&self, account: &UserAccountId) -> Result<Place, Full> {
+    pub fn take(&self, account: &UserAccountId) -> Result<StreamPermit, Full> {
         let counted = self.accounts.take(account.clone()).ok_or(Full::Account)?;
         let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| Full::All)?;
-        Ok(Place { _counted: counted, _permit: permit })
+        Ok(StreamPermit { _counted: counted, _permit: permit })
     }
 }
 

@@ -2,36 +2,36 @@
 
 use axum::extract::State;
 use domain::ids::MemoryId;
-use knowledge::search::{Found, Highlight, Query};
+use knowledge::search::{Found, Highlight, SearchQuery};
 use uuid::Uuid;
 use wire::knowledge::{
     Chunk, QUERY_BYTES_MAX, SEARCH_LIMIT, SEARCH_LIMIT_MAX, SEARCH_SPACES_MAX, SearchRequest, SearchResult,
     SearchResults,
 };
 
-use super::error::Answer;
-use super::{Json, Key, ToSearch};
-use crate::house::House;
+use super::error::KnowledgeResult;
+use super::{Json, KnowledgeKey, ToSearch};
+use crate::app::App;
 use crate::http::body;
 use crate::http::error::ApiError;
-use crate::knowledge::Reader;
+use crate::knowledge::KnowledgeAccess;
 
 /// `POST /v1/search`: `{results: […]}`, most similar first.
 pub async fn search(
-    State(house): State<House>,
-    Key(reader, _): Key<ToSearch>,
+    State(app): State<App>,
+    KnowledgeKey(reader, _): KnowledgeKey<ToSearch>,
     Json(body): Json<SearchRequest>,
-) -> Answer {
+) -> KnowledgeResult {
     let SearchRequest { query, limit, threshold, spaces } = body;
-    let asked = Asked { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
-    let found = find(&house, &reader, asked).await?;
-    let results = found.into_iter().map(|found| described(found, &house)).collect();
+    let asked = SearchParams { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
+    let found = find(&app, &reader, asked).await?;
+    let results = found.into_iter().map(|found| described(found, &app)).collect();
     Ok(body::answer(&SearchResults { results })?)
 }
 
 /// What somebody looks for, not judged yet.
 #[derive(Debug)]
-pub struct Asked {
+pub struct SearchParams {
     /// The words.
     pub query: String,
     /// Most documents.
@@ -43,7 +43,7 @@ pub struct Asked {
 }
 
 /// Searches, within every limit.
-pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Found>, ApiError> {
+pub async fn find(app: &App, reader: &KnowledgeAccess, asked: SearchParams) -> Result<Vec<Found>, ApiError> {
     let text = asked.query.trim().to_owned();
     if text.is_empty() || text.len() > QUERY_BYTES_MAX {
         return Err(ApiError::invalid(
@@ -59,8 +59,8 @@ pub async fn find(house: &House, reader: &Reader, asked: Asked) -> Result<Vec<Fo
         return Err(ApiError::invalid("spaces", format!("must name at most {SEARCH_SPACES_MAX}")));
     }
     let limit = limit(asked.limit)?;
-    let scope = reader.to_search(&asked.spaces, house).await?;
-    let answer = house.search.search(&Query { text, limit, threshold, scope }).await.map_err(|error| {
+    let scope = reader.to_search(&asked.spaces, app).await?;
+    let answer = app.search.search(&SearchQuery { text, limit, threshold, scope }).await.map_err(|error| {
         let knowledge::search::SearchError::Store(error) = error;
         ApiError::from(error)
     })?;
@@ -80,15 +80,15 @@ fn limit(asked: Option<f64>) -> Result<usize, ApiError> {
 }
 
 /// Where a memory is: its page, or the note itself.
-pub fn url_of(id: MemoryId, url: Option<&str>, house: &House) -> String {
-    url.map_or_else(|| format!("{}/v1/memories/{id}", house.rag_url), str::to_owned)
+pub fn url_of(id: MemoryId, url: Option<&str>, app: &App) -> String {
+    url.map_or_else(|| format!("{}/v1/memories/{id}", app.rag_url), str::to_owned)
 }
 
 /// A result, as the specification has it.
-fn described(found: Found, house: &House) -> SearchResult {
+fn described(found: Found, app: &App) -> SearchResult {
     SearchResult {
         id: found.memory.id,
-        url: url_of(found.memory.id, found.memory.url.as_deref(), house),
+        url: url_of(found.memory.id, found.memory.url.as_deref(), app),
         title: found.memory.title,
         content: found.memory.content,
         similarity: found.similarity,

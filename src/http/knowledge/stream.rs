@@ -12,10 +12,10 @@ use bytes::Bytes;
 use domain::ids::{BatchId, UserAccountId};
 use futures_util::stream::{self, Stream, StreamExt};
 
-use super::places::{Full, Place};
-use crate::house::House;
+use super::places::{Full, StreamPermit};
+use crate::app::App;
 use crate::http::error::ApiError;
-use crate::knowledge::Reader;
+use crate::knowledge::KnowledgeAccess;
 use crate::knowledge::credential::while_good;
 
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -32,10 +32,10 @@ pub fn event_of_this_stream(data: &str) -> String {
 }
 
 /// A place among the concurrent event streams. The handler takes it before it starts the work that the stream reports.
-pub fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> {
+pub fn place(app: &App, account: &UserAccountId) -> Result<StreamPermit, ApiError> {
     /// When to come back for a place.
     const SOON: Duration = Duration::from_secs(5);
-    house.streams.take(account).map_err(|full| match full {
+    app.streams.take(account).map_err(|full| match full {
         Full::Account => ApiError::rate_limited(SOON),
         Full::All => ApiError::unavailable("too_many_streams", SOON),
     })
@@ -44,20 +44,20 @@ pub fn place(house: &House, account: &UserAccountId) -> Result<Place, ApiError> 
 /// A response that lasts as long as there are events and the reader's credential is valid; if the credential ends first, `last` is the
 /// last event. A heartbeat comment is sent after a time without events.
 pub fn streamed(
-    house: &House,
-    place: Place,
-    reader: &Reader,
+    app: &App,
+    place: StreamPermit,
+    reader: &KnowledgeAccess,
     batch: BatchId,
     events: impl Stream<Item = Bytes> + Send + 'static,
     last: String,
 ) -> Response {
-    let mut closing = house.closing.clone();
+    let mut closing = app.closing.clone();
     // A client whose stream ends at shutdown reconnects to the next server process.
     let closed = async move {
         let _ = closing.wait_for(|closing| *closing).await;
     };
-    let beating = beating(events, house.settings.knowledge.batch.heartbeat);
-    let guarded = while_good(house.clone(), reader.credential.clone(), beating, Bytes::from(last));
+    let beating = beating(events, app.settings.knowledge.batch.heartbeat);
+    let guarded = while_good(app.clone(), reader.credential.clone(), beating, Bytes::from(last));
     let told = guarded.take_until(closed).map(move |piece| {
         let _held_as_long_as_it_is_told = &place;
         Ok::<_, Infallible>(piece)

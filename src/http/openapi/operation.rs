@@ -19,7 +19,7 @@ pub struct Operation {
     head: Map<String, Value>,
     parameters: Vec<Value>,
     body: Option<Body>,
-    answers: Vec<Answer>,
+    answers: Vec<ResponseDoc>,
     codes: Vec<Code>,
     passing: Passing,
     known: Vec<Known>,
@@ -35,7 +35,7 @@ struct Body {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct ResponseDoc {
     status: u16,
     what: &'static str,
     content: Option<Content>,
@@ -147,7 +147,7 @@ impl Operation {
         example: Value,
     ) -> Self {
         let content = Content { kind, schema: Schemas::add::<T>, example, headers: Value::Null };
-        self.answers.push(Answer { status, what, content: Some(content) });
+        self.answers.push(ResponseDoc { status, what, content: Some(content) });
         self
     }
 
@@ -165,7 +165,7 @@ impl Operation {
             })
         };
         let content = Content { kind: "text/event-stream", schema, example: Value::Null, headers: Value::Null };
-        self.answers.push(Answer { status, what, content: Some(content) });
+        self.answers.push(ResponseDoc { status, what, content: Some(content) });
         self
     }
 
@@ -173,13 +173,13 @@ impl Operation {
     pub(super) fn answers_text(mut self, kind: &'static str, status: u16, what: &'static str) -> Self {
         let schema = |_: &mut Schemas| json!({ "type": "string" });
         let content = Content { kind, schema, example: Value::Null, headers: Value::Null };
-        self.answers.push(Answer { status, what, content: Some(content) });
+        self.answers.push(ResponseDoc { status, what, content: Some(content) });
         self
     }
 
     /// A success, or a way on, without a body.
     pub(super) fn answers_nothing(mut self, status: u16, what: &'static str) -> Self {
-        self.answers.push(Answer { status, what, content: None });
+        self.answers.push(ResponseDoc { status, what, content: None });
         self
     }
 
@@ -193,7 +193,7 @@ impl Operation {
 
     /// A header of the success that was named last.
     pub(super) fn with_header(mut self, name: &str, what: &str) -> Self {
-        if let Some(Answer { content: Some(content), .. }) = self.answers.last_mut() {
+        if let Some(ResponseDoc { content: Some(content), .. }) = self.answers.last_mut() {
             content.headers = json!({ name: { "description": what, "schema": { "type": "string" } } });
         }
         self
@@ -288,7 +288,7 @@ impl Operation {
             let what = "Whatever else the statistics service answers: status, Content-Type and body as they came.";
             responses.insert("default".to_owned(), json!({ "description": what, "content": { "*/*": {} } }));
         }
-        for Answer { status, what, content } in self.answers {
+        for ResponseDoc { status, what, content } in self.answers {
             let mut response = json!({ "description": what });
             if let Some(Content { kind, schema, example, headers }) = content {
                 let schema = schema(schemas);

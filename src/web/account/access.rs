@@ -12,13 +12,13 @@ use serde::Deserialize;
 use store::session::Session;
 
 use super::Owner;
-use super::undo::{Sure, gone};
-use crate::house::House;
+use super::undo::{ConfirmForm, gone};
+use crate::app::App;
 use crate::http::api_keys::{KEYS_LISTED_MAX, NewKey, make};
 use crate::http::error::Code;
 use crate::http::named::Named;
 use crate::web::visitor::{sign_in_again, sign_in_path};
-use crate::web::{Answer, Frame, Moment, PageForm, Shown, SignedIn, Trouble, page};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, Shown, SignedIn, page};
 
 /// This page.
 const PATH: &str = "/account/access";
@@ -29,7 +29,7 @@ const SESSIONS_MAX: usize = 100;
 #[derive(Template)]
 #[template(path = "account/access.html")]
 struct AccessPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     sessions: Vec<SessionRow>,
     keys: Vec<KeyRow>,
@@ -66,19 +66,19 @@ struct KeyRow {
 #[derive(Template)]
 #[template(path = "account/key.html")]
 struct KeyPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     name: String,
     key: String,
 }
 
 /// `GET /account/access`
-pub async fn show(State(house): State<House>, owner: Owner) -> Answer {
-    draw(&house, &owner, StatusCode::OK, None).await
+pub async fn show(State(app): State<App>, owner: Owner) -> PageResult {
+    draw(&app, &owner, StatusCode::OK, None).await
 }
 
-async fn draw(house: &House, owner: &Owner, status: StatusCode, fault: Option<&'static str>) -> Answer {
-    let (store, now, trouble) = (&house.store, house.clock.now(), Trouble::store(house));
+async fn draw(app: &App, owner: &Owner, status: StatusCode, fault: Option<&'static str>) -> PageResult {
+    let (store, now, page_error) = (&app.store, app.clock.now(), PageError::store(app));
     let (sessions, keys) = tokio::join!(
         store.sessions_of_person(owner.visitor.person, now, SESSIONS_MAX),
         store.api_keys_of_account(&owner.account, KEYS_LISTED_MAX),
@@ -109,14 +109,14 @@ async fn draw(house: &House, owner: &Owner, status: StatusCode, fault: Option<&'
     Ok(page(
         status,
         &AccessPage {
-            frame: Frame::new(house, Some(&owner.visitor)),
+            frame: PageLayout::new(app, Some(&owner.visitor)),
             tab: "access",
-            sessions: sessions.map_err(&trouble)?.into_iter().map(session).collect(),
-            keys: keys.map_err(&trouble)?.into_iter().map(key).collect(),
-            next_key: house.chance.uuid_v7(now).to_string(),
+            sessions: sessions.map_err(&page_error)?.into_iter().map(session).collect(),
+            keys: keys.map_err(&page_error)?.into_iter().map(key).collect(),
+            next_key: app.rng.uuid_v7(now).to_string(),
             fault,
-            fresh: house.is_recent_sign_in(owner.visitor.signed_in_at),
-            sign_in: sign_in_path(house, PATH),
+            fresh: app.is_recent_sign_in(owner.visitor.signed_in_at),
+            sign_in: sign_in_path(app, PATH),
         },
     ))
 }
@@ -179,11 +179,11 @@ impl KeyEnd {
 }
 
 /// `POST /account/keys`: shows the key, this once. It asks for a recent sign-in.
-pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> Answer {
-    if !house.is_recent_sign_in(owner.visitor.signed_in_at) {
-        return Ok(sign_in_again(&house, PATH));
+pub async fn make_key(State(app): State<App>, owner: Owner, PageForm(form): PageForm<KeyForm>) -> PageResult {
+    if !app.is_recent_sign_in(owner.visitor.signed_in_at) {
+        return Ok(sign_in_again(&app, PATH));
     }
-    let again = async |fault| draw(&house, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
+    let again = async |fault| draw(&app, &owner, StatusCode::BAD_REQUEST, Some(fault)).await;
     let Ok(name) = form.name.parse::<ApiKeyName>() else {
         return again("Give the key a name of 1 to 100 characters.").await;
     };
@@ -198,23 +198,23 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
     };
     let Ok(id) = form.id.parse::<ApiKeyId>() else { return again("Send the form once more.").await };
     let expires_at = match end {
-        KeyEnd::After(time) => Some(house.clock.now() + time),
+        KeyEnd::After(time) => Some(app.clock.now() + time),
         KeyEnd::Never => None,
     };
     let new = NewKey { id, account: owner.account.clone(), name, scopes, spaces: None, expires_at };
-    match make(&house, new).await {
+    match make(&app, new).await {
         Ok(Some((key, secret))) => Ok(page(
             StatusCode::OK,
             &KeyPage {
-                frame: Frame::new(&house, Some(&owner.visitor)),
+                frame: PageLayout::new(&app, Some(&owner.visitor)),
                 tab: "access",
                 name: key.name.as_str().to_owned(),
                 key: secret.expose().to_owned(),
             },
         )),
         Ok(None) => again("You have as many keys as you may have. Revoke one first.").await,
-        Err(error) if error.code() == Code::KeyAlreadyMade => Err(Trouble::shown(
-            &house,
+        Err(error) if error.code() == Code::KeyAlreadyMade => Err(PageError::shown(
+            &app,
             Some(&owner.visitor),
             StatusCode::CONFLICT,
             Shown {
@@ -225,42 +225,42 @@ pub async fn make_key(State(house): State<House>, owner: Owner, PageForm(form): 
                 label: "To your keys",
             },
         )),
-        Err(error) => Err(Trouble::api(&house, &error)),
+        Err(error) => Err(PageError::api(&app, &error)),
     }
 }
 
 /// `POST /account/sessions/{id}/end`
 pub async fn end_session(
-    State(house): State<House>,
+    State(app): State<App>,
     visitor: SignedIn,
     Named(id): Named,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
     let person = visitor.person;
-    let id: SessionId = id.parse().map_err(|_| gone(&house, &visitor))?;
-    let (store, now) = (house.store.clone(), house.clock.now());
+    let id: SessionId = id.parse().map_err(|_| gone(&app, &visitor))?;
+    let (store, now) = (app.store.clone(), app.clock.now());
     let ended = actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await;
-    if ended.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))? {
-        Ok(back(&house))
+    if ended.map_err(PageError::of(&app))?.map_err(PageError::store(&app))? {
+        Ok(back(&app))
     } else {
-        Err(gone(&house, &visitor))
+        Err(gone(&app, &visitor))
     }
 }
 
 /// `POST /account/sessions/others/end`: every browser but this one.
 pub async fn end_other_sessions(
-    State(house): State<House>,
+    State(app): State<App>,
     visitor: SignedIn,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    let (store, now) = (house.store.clone(), house.clock.now());
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    let (store, now) = (app.store.clone(), app.clock.now());
     let work = async move { store.sessions_revoke_others(visitor.person, visitor.id, now).await };
-    actors::detached(work).await.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))?;
-    Ok(back(&house))
+    actors::detached(work).await.map_err(PageError::of(&app))?.map_err(PageError::store(&app))?;
+    Ok(back(&app))
 }
 
-fn back(house: &House) -> axum::response::Response {
-    Redirect::to(&format!("{}/account/access", house.root_path())).into_response()
+fn back(app: &App) -> axum::response::Response {
+    Redirect::to(&format!("{}/account/access", app.root_path())).into_response()
 }
 
 #[cfg(test)]

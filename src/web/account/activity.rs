@@ -11,13 +11,13 @@ use domain::held::HoldReason;
 use domain::ids::EventId;
 use futures_util::future::join_all;
 use serde::Deserialize;
-use statistics::contract::{ActivityQuery, Scope};
+use statistics::contract::{ActivityQuery, RecordScope};
 use store::held::{HeldScope, Unclassified};
 
 use super::Owner;
-use crate::house::House;
+use crate::app::App;
 use crate::http::activity::scope_of_account;
-use crate::web::{Answer, Frame, Moment, PageQuery, Trouble, page};
+use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, page};
 
 /// Events of a page.
 const EVENTS: u16 = 25;
@@ -36,7 +36,7 @@ pub struct Filter {
 #[derive(Template)]
 #[template(path = "account/activity.html")]
 struct ActivityPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     lanes: Vec<&'static str>,
     lane: &'static str,
@@ -92,26 +92,26 @@ struct Event {
 }
 
 /// `GET /account/activity`
-pub async fn show(State(house): State<House>, owner: Owner, PageQuery(filter): PageQuery<Filter>) -> Answer {
-    let now = house.clock.now();
-    let trouble = Trouble::store(&house);
+pub async fn show(State(app): State<App>, owner: Owner, PageQuery(filter): PageQuery<Filter>) -> PageResult {
+    let now = app.clock.now();
+    let page_error = PageError::store(&app);
     let lane = filter.lane.as_deref().and_then(|lane| lane.parse::<Lane>().ok());
-    let scope = scope_of_account(&house, &owner.account).await.map_err(&trouble)?;
+    let scope = scope_of_account(&app, &owner.account).await.map_err(&page_error)?;
     let query = ActivityQuery { limit: Some(EVENTS), cursor: filter.cursor.clone(), since: None, lane };
     let held = HeldScope::Account(owner.account.clone());
     let (answer, held) =
-        tokio::join!(house.upstream.activity(&scope, &query), house.store.held_unclassified(&held, HELD_MAX));
-    let (held, more_held) = held.map_err(&trouble)?;
+        tokio::join!(app.upstream.activity(&scope, &query), app.store.held_unclassified(&held, HELD_MAX));
+    let (held, more_held) = held.map_err(&page_error)?;
     let answer = answer.ok().filter(|answer| answer.status.is_success());
     let read = answer.and_then(|answer| serde_json::from_slice::<Page>(&answer.body).ok());
     let (events, next) = match read {
-        Some(read) => (Some(with_proofs(&house, &scope, read.events, now).await), read.next_cursor),
+        Some(read) => (Some(with_proofs(&app, &scope, read.events, now).await), read.next_cursor),
         None => (None, None),
     };
     Ok(page(
         StatusCode::OK,
         &ActivityPage {
-            frame: Frame::new(&house, Some(&owner.visitor)),
+            frame: PageLayout::new(&app, Some(&owner.visitor)),
             tab: "activity",
             lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
             lane: lane.map_or("", Lane::as_str),
@@ -123,8 +123,8 @@ pub async fn show(State(house): State<House>, owner: Owner, PageQuery(filter): P
     ))
 }
 
-async fn with_proofs(house: &House, scope: &Scope, events: Vec<Event>, now: Timestamp) -> Vec<EventRow> {
-    let proofs = join_all(events.iter().map(|event| proof(house, scope, &event.id)));
+async fn with_proofs(app: &App, scope: &RecordScope, events: Vec<Event>, now: Timestamp) -> Vec<EventRow> {
+    let proofs = join_all(events.iter().map(|event| proof(app, scope, &event.id)));
     let proofs = tokio::time::timeout(PROOFS_DEADLINE, proofs).await.unwrap_or_default();
     let proofs = proofs.into_iter().chain(std::iter::repeat(Proof::Unknown));
     let row = |(event, proof): (Event, Proof)| EventRow {
@@ -138,13 +138,13 @@ async fn with_proofs(house: &House, scope: &Scope, events: Vec<Event>, now: Time
     events.into_iter().zip(proofs).map(row).collect()
 }
 
-async fn proof(house: &House, scope: &Scope, event_id: &str) -> Proof {
+async fn proof(app: &App, scope: &RecordScope, event_id: &str) -> Proof {
     #[derive(Deserialize)]
     struct Status {
         status: String,
     }
     let Ok(event_id) = event_id.parse::<EventId>() else { return Proof::Unknown };
-    let Ok(answer) = house.upstream.proof(scope, event_id).await else { return Proof::Unknown };
+    let Ok(answer) = app.upstream.proof(scope, event_id).await else { return Proof::Unknown };
     match serde_json::from_slice::<Status>(&answer.body) {
         Ok(status) if status.status == "included" => Proof::Included,
         Ok(status) if status.status == "pending" => Proof::Pending,

@@ -19,9 +19,9 @@ use store::consent::ConsentRecord;
 use store::machine::Computer;
 
 use super::{COMPUTERS_MAX, Owner};
-use crate::house::House;
+use crate::app::App;
 use crate::http::consent::set;
-use crate::web::{Answer, Frame, PageForm, PageQuery, Shown, Trouble, page};
+use crate::web::{PageError, PageForm, PageLayout, PageQuery, PageResult, Shown, page};
 
 /// How the column for all lanes is named in a form.
 const ALL_LANES: &str = "all";
@@ -29,7 +29,7 @@ const ALL_LANES: &str = "all";
 #[derive(Template)]
 #[template(path = "account/consent.html")]
 struct ConsentPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     lanes: Vec<&'static str>,
     rows: Vec<Row>,
@@ -64,13 +64,13 @@ struct Choice {
 
 /// `?saved=…`
 #[derive(Debug, Deserialize)]
-pub struct Told {
+pub struct SavedQuery {
     saved: Option<String>,
 }
 
 /// `GET /account/consent`
-pub async fn show(State(house): State<House>, owner: Owner, PageQuery(told): PageQuery<Told>) -> Answer {
-    let matrix = Matrix::load(&house, &owner).await?;
+pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQuery<SavedQuery>) -> PageResult {
+    let matrix = Matrix::load(&app, &owner).await?;
     let everywhere = Scope::Everywhere;
     let rows = std::iter::once((everywhere, "All computers".to_owned()))
         .chain(matrix.computers.iter().map(|computer| {
@@ -89,26 +89,26 @@ pub async fn show(State(house): State<House>, owner: Owner, PageQuery(told): Pag
     Ok(page(
         StatusCode::OK,
         &ConsentPage {
-            frame: Frame::new(&house, Some(&owner.visitor)),
+            frame: PageLayout::new(&app, Some(&owner.visitor)),
             tab: "consent",
             lanes: Lane::ALL.iter().map(|lane| lane.as_str()).collect(),
             rows,
             saved,
-            default_level: words(house.settings.consent.default_level),
+            default_level: words(app.settings.consent.default_level),
         },
     ))
 }
 
 /// `POST /account/consent`: `scope` and a level for `all` and for each lane.
 pub async fn save(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     PageForm(form): PageForm<BTreeMap<String, String>>,
-) -> Answer {
-    let mut matrix = Matrix::load(&house, &owner).await?;
+) -> PageResult {
+    let mut matrix = Matrix::load(&app, &owner).await?;
     let scope = form.get("scope").and_then(|scope| matrix.scope(scope)).ok_or_else(|| {
-        Trouble::shown(
-            &house,
+        PageError::shown(
+            &app,
             Some(&owner.visitor),
             StatusCode::NOT_FOUND,
             Shown {
@@ -124,13 +124,13 @@ pub async fn save(
     let (identities, machine) = (matrix.identities_of(&scope), scope.machine());
     for (lane, level) in matrix.changes(&scope, &form) {
         let rule = ConsentRule { machine, lane, level, set_by: Author::Person };
-        let done = set(&house, identities.clone(), rule, None).await;
-        let done = done.map_err(|error| Trouble::api(&house, &error))?;
+        let done = set(&app, identities.clone(), rule, None).await;
+        let done = done.map_err(|error| PageError::api(&app, &error))?;
         written += done.written;
         forwarded &= done.forwarded;
     }
     let told = if forwarded { written.to_string() } else { "later".into() };
-    let root = house.root_path();
+    let root = app.root_path();
     Ok(Redirect::to(&format!("{root}/account/consent?saved={told}")).into_response())
 }
 
@@ -161,17 +161,17 @@ struct Matrix {
 }
 
 impl Matrix {
-    async fn load(house: &House, owner: &Owner) -> Result<Self, Trouble> {
-        let (store, trouble) = (&house.store, Trouble::store(house));
+    async fn load(app: &App, owner: &Owner) -> Result<Self, PageError> {
+        let (store, page_error) = (&app.store, PageError::store(app));
         let (identities, computers, records) = tokio::join!(
             store.identities_of_account(&owner.account),
             store.computers_of_account(&owner.account, COMPUTERS_MAX),
             store.consent_of_account(&owner.account),
         );
         Ok(Self {
-            identities: identities.map_err(&trouble)?,
-            computers: computers.map_err(&trouble)?,
-            records: records.map_err(&trouble)?,
+            identities: identities.map_err(&page_error)?,
+            computers: computers.map_err(&page_error)?,
+            records: records.map_err(&page_error)?,
         })
     }
 

@@ -9,15 +9,15 @@ use domain::ids::UserAccountId;
 use store::machine::Computer;
 
 use super::{AGENTS_MAX, COMPUTERS_MAX, Owner};
-use crate::house::House;
+use crate::app::App;
 use crate::usage::{UsageOwner, usage_bar};
-use crate::web::{Answer, Frame, Moment, Trouble, page};
+use crate::web::{Moment, PageError, PageLayout, PageResult, page};
 use wire::usage::Measure;
 
 #[derive(Template)]
 #[template(path = "account/home.html")]
 struct HomePage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     base_url: String,
     computers: Vec<ComputerRow>,
@@ -57,13 +57,13 @@ struct AgentRow {
 }
 
 /// `GET /account`
-pub async fn show(State(house): State<House>, owner: Owner) -> Answer {
-    let now = house.clock.now();
-    let trouble = Trouble::store(&house);
+pub async fn show(State(app): State<App>, owner: Owner) -> PageResult {
+    let now = app.clock.now();
+    let page_error = PageError::store(&app);
     let (computers, agents, usage) = tokio::join!(
-        house.store.computers_of_account(&owner.account, COMPUTERS_MAX),
-        house.store.agents_of_account(&owner.account, AGENTS_MAX),
-        usage(&house, &owner.account, now),
+        app.store.computers_of_account(&owner.account, COMPUTERS_MAX),
+        app.store.agents_of_account(&owner.account, AGENTS_MAX),
+        usage(&app, &owner.account, now),
     );
     let computer = |computer: Computer| ComputerRow {
         uuid: computer.machine_uuid.to_string(),
@@ -85,19 +85,19 @@ pub async fn show(State(house): State<House>, owner: Owner) -> Answer {
     Ok(page(
         StatusCode::OK,
         &HomePage {
-            frame: Frame::new(&house, Some(&owner.visitor)),
+            frame: PageLayout::new(&app, Some(&owner.visitor)),
             tab: "home",
-            base_url: house.base_url.clone(),
-            computers: computers.map_err(&trouble)?.into_iter().map(computer).collect(),
-            agents: agents.map_err(&trouble)?.into_iter().map(agent).collect(),
+            base_url: app.base_url.clone(),
+            computers: computers.map_err(&page_error)?.into_iter().map(computer).collect(),
+            agents: agents.map_err(&page_error)?.into_iter().map(agent).collect(),
             usage,
         },
     ))
 }
 
-async fn usage(house: &House, account: &UserAccountId, now: Timestamp) -> Option<Usage> {
+async fn usage(app: &App, account: &UserAccountId, now: Timestamp) -> Option<Usage> {
     let owner = UsageOwner::Account(account.clone());
-    let bar = tokio::time::timeout(house.settings.account.section_deadline, usage_bar(house, &owner)).await;
+    let bar = tokio::time::timeout(app.settings.account.section_deadline, usage_bar(app, &owner)).await;
     let bar = bar.ok()?.ok()??;
     let meter = |name, measure: Measure| Meter {
         name,
@@ -109,7 +109,7 @@ async fn usage(house: &House, account: &UserAccountId, now: Timestamp) -> Option
     Some(Usage {
         plan: bar.plan.as_str(),
         balance: format!("{sign}${}.{cents:02}", dollars.abs()),
-        top_up_url: house.settings.account.top_up_url.clone(),
+        top_up_url: app.settings.account.top_up_url.clone(),
         meters: [meter("Memory events", bar.memory), meter("Retrospectives", bar.retrospective)],
     })
 }

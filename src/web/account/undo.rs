@@ -8,19 +8,19 @@ use domain::ids::{ApiKeyId, MachineUuid, RegistrationId};
 use serde::Deserialize;
 
 use super::{COMPUTERS_MAX, Owner};
-use crate::house::House;
+use crate::app::App;
 use crate::http::api_keys::end;
 use crate::http::named::Named;
-use crate::web::{Answer, Frame, PageForm, Shown, SignedIn, Trouble, page};
+use crate::web::{PageError, PageForm, PageLayout, PageResult, Shown, SignedIn, page};
 
 /// Forms that only say yes.
 #[derive(Debug, Deserialize)]
-pub struct Sure {}
+pub struct ConfirmForm {}
 
 #[derive(Template)]
 #[template(path = "account/undo.html")]
 pub(in crate::web) struct UndoPage {
-    pub frame: Frame,
+    pub frame: PageLayout,
     pub tab: &'static str,
     pub title: String,
     /// Whose it is, in its own words or by its id.
@@ -39,13 +39,13 @@ pub(in crate::web) fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 }
 
 /// `GET /account/computers/{machine_uuid}/detach`
-pub async fn detach_question(State(house): State<House>, owner: Owner, Named(machine_uuid): Named) -> Answer {
+pub async fn detach_question(State(app): State<App>, owner: Owner, Named(machine_uuid): Named) -> PageResult {
     let computers =
-        house.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(Trouble::store(&house))?;
+        app.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(PageError::store(&app))?;
     let computer = computers.into_iter().find(|computer| computer.machine_uuid.to_string() == machine_uuid);
-    let computer = computer.ok_or_else(|| gone(&house, &owner.visitor))?;
+    let computer = computer.ok_or_else(|| gone(&app, &owner.visitor))?;
     let name = computer.name.unwrap_or_else(|| "this computer".into());
-    let frame = Frame::new(&house, Some(&owner.visitor));
+    let frame = PageLayout::new(&app, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,
         &UndoPage {
@@ -71,33 +71,33 @@ pub async fn detach_question(State(house): State<House>, owner: Owner, Named(mac
 
 /// `POST /account/computers/{machine_uuid}/detach`
 pub async fn detach(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     Named(machine_uuid): Named,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let (store, account) = (house.store.clone(), owner.account.clone());
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    let machine_uuid: MachineUuid = machine_uuid.parse().map_err(|_| gone(&app, &owner.visitor))?;
+    let (store, account) = (app.store.clone(), owner.account.clone());
     let detached = actors::detached(async move { store.machine_detach(machine_uuid, &account).await }).await;
-    if detached.map_err(Trouble::of(&house))?.map_err(Trouble::store(&house))? {
-        Ok(back(&house))
+    if detached.map_err(PageError::of(&app))?.map_err(PageError::store(&app))? {
+        Ok(back(&app))
     } else {
-        Err(gone(&house, &owner.visitor))
+        Err(gone(&app, &owner.visitor))
     }
 }
 
 /// `GET /account/agents/{id}/revoke`
-pub async fn revoke_question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
-    let agent_id: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let agent = house.store.registration_by_id(agent_id).await.map_err(Trouble::store(&house))?;
+pub async fn revoke_question(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
+    let agent_id: RegistrationId = id.parse().map_err(|_| gone(&app, &owner.visitor))?;
+    let agent = app.store.registration_by_id(agent_id).await.map_err(PageError::store(&app))?;
     let theirs = agent.is_some_and(|(agent, _)| {
         agent.revoked_at.is_none() && agent.claim.is_some_and(|claim| claim.account == owner.account)
     });
     if !theirs {
-        return Err(gone(&house, &owner.visitor));
+        return Err(gone(&app, &owner.visitor));
     }
-    let confirmed = house.store.confirmed_by(agent_id).await.map_err(Trouble::store(&house))?;
-    let frame = Frame::new(&house, Some(&owner.visitor));
+    let confirmed = app.store.confirmed_by(agent_id).await.map_err(PageError::store(&app))?;
+    let frame = PageLayout::new(&app, Some(&owner.visitor));
     let mut lost = lines([
         "Its tokens, its assertions and its claim token stop working at once, for ever.",
         "To come back it has to register anew, and you have to confirm it again.",
@@ -130,23 +130,23 @@ pub async fn revoke_question(State(house): State<House>, owner: Owner, Named(id)
 
 /// `POST /account/agents/{id}/revoke`
 pub async fn revoke(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     Named(id): Named,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    let id: RegistrationId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let revoked = house.claims.revoke(id, Some(owner.account.clone())).await.map_err(Trouble::of(&house))?;
-    if revoked { Ok(back(&house)) } else { Err(gone(&house, &owner.visitor)) }
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    let id: RegistrationId = id.parse().map_err(|_| gone(&app, &owner.visitor))?;
+    let revoked = app.claims.revoke(id, Some(owner.account.clone())).await.map_err(PageError::of(&app))?;
+    if revoked { Ok(back(&app)) } else { Err(gone(&app, &owner.visitor)) }
 }
 
 /// `GET /account/keys/{id}/revoke`
-pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
-    let now = house.clock.now();
-    let key: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let key = house.store.api_key_of_account(key, &owner.account).await.map_err(Trouble::store(&house))?;
-    let key = key.filter(|key| key.is_good(now)).ok_or_else(|| gone(&house, &owner.visitor))?;
-    let frame = Frame::new(&house, Some(&owner.visitor));
+pub async fn revoke_key_question(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
+    let now = app.clock.now();
+    let key: ApiKeyId = id.parse().map_err(|_| gone(&app, &owner.visitor))?;
+    let key = app.store.api_key_of_account(key, &owner.account).await.map_err(PageError::store(&app))?;
+    let key = key.filter(|key| key.is_good(now)).ok_or_else(|| gone(&app, &owner.visitor))?;
+    let frame = PageLayout::new(&app, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,
         &UndoPage {
@@ -165,28 +165,28 @@ pub async fn revoke_key_question(State(house): State<House>, owner: Owner, Named
 
 /// `POST /account/keys/{id}/revoke`
 pub async fn revoke_key(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     Named(id): Named,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    let id: ApiKeyId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let ended = end(&house, id, owner.account.clone()).await.map_err(|error| Trouble::api(&house, &error))?;
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    let id: ApiKeyId = id.parse().map_err(|_| gone(&app, &owner.visitor))?;
+    let ended = end(&app, id, owner.account.clone()).await.map_err(|error| PageError::api(&app, &error))?;
     if ended {
-        Ok(Redirect::to(&format!("{}/account/access", house.root_path())).into_response())
+        Ok(Redirect::to(&format!("{}/account/access", app.root_path())).into_response())
     } else {
-        Err(gone(&house, &owner.visitor))
+        Err(gone(&app, &owner.visitor))
     }
 }
 
-fn back(house: &House) -> Response {
-    Redirect::to(&format!("{}/account", house.root_path())).into_response()
+fn back(app: &App) -> Response {
+    Redirect::to(&format!("{}/account", app.root_path())).into_response()
 }
 
 /// What was named is not, or is not theirs: the two look the same.
-pub(super) fn gone(house: &House, visitor: &SignedIn) -> Trouble {
-    Trouble::shown(
-        house,
+pub(super) fn gone(app: &App, visitor: &SignedIn) -> PageError {
+    PageError::shown(
+        app,
         Some(visitor),
         StatusCode::NOT_FOUND,
         Shown {

@@ -46,7 +46,7 @@ pub struct Operation {
     /// Successes.
     pub successes: Vec<Success>,
     /// Refusals.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<DocumentedError>,
 }
 
 /// A part of a text: plain, or code.
@@ -84,7 +84,7 @@ pub struct Success {
 
 /// What is answered otherwise.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct DocumentedError {
     /// The status.
     pub status: String,
     /// The codes, or what else there is to say.
@@ -145,7 +145,7 @@ impl Reader<'_> {
         }
     }
 
-    fn answers(&self, operation: &Value) -> (Vec<Success>, Vec<Refusal>) {
+    fn answers(&self, operation: &Value) -> (Vec<Success>, Vec<DocumentedError>) {
         let (mut successes, mut refusals) = (Vec::new(), Vec::new());
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             let response = self.resolved(response);
@@ -158,7 +158,7 @@ impl Reader<'_> {
                 let codes = response["content"]["application/json"]["examples"].as_object();
                 let what = codes
                     .map_or(what, |codes| codes.keys().map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", "));
-                refusals.push(Refusal { status: status.clone(), what: parts(&what) });
+                refusals.push(DocumentedError { status: status.clone(), what: parts(&what) });
             }
         }
         (successes, refusals)

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use super::fault;
 use super::home::{Asking, draw};
-use crate::house::House;
+use crate::app::App;
 use crate::http::error::{ApiError, Code};
 use crate::http::knowledge::batch::begin;
 use crate::web::account::Owner;
-use crate::web::{Answer, PageForm, Trouble};
+use crate::web::{PageError, PageForm, PageResult};
 
 /// What stands in the forms of the page.
 #[derive(Debug, Default)]
@@ -37,22 +37,22 @@ struct Sent {
 }
 
 /// `POST /knowledge/add`: takes a batch in and goes to its page.
-pub async fn add(State(house): State<House>, owner: Owner, request: Request) -> Answer {
-    let PageForm(pairs): PageForm<Vec<(String, String)>> = PageForm::large(request, &owner.account, &house).await?;
+pub async fn add(State(app): State<App>, owner: Owner, request: Request) -> PageResult {
+    let PageForm(pairs): PageForm<Vec<(String, String)>> = PageForm::large(request, &owner.account, &app).await?;
     let sent = Sent::read(&pairs);
     let named: Option<Vec<Uuid>> = sent.spaces.iter().map(|space| space.parse().ok()).collect();
     let begun = match named {
         _ if sent.items.is_empty() => Err(ApiError::invalid("", "paste an address, or write a note")),
-        Some(named) => begin(&house, &owner.reader(), sent.items, &named).await,
+        Some(named) => begin(&app, &owner.reader(), sent.items, &named).await,
         None => Err(Code::SpaceForbidden.into()),
     };
     match begun {
         Ok(feed) => {
-            let path = format!("{}/knowledge/batches/{}", house.root_path(), feed.batch());
+            let path = format!("{}/knowledge/batches/{}", app.root_path(), feed.batch());
             Ok(Redirect::to(&path).into_response())
         }
         Err(error) => {
-            let fault = fault(&error).ok_or_else(|| Trouble::api(&house, &error))?;
+            let fault = fault(&error).ok_or_else(|| PageError::api(&app, &error))?;
             let first = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
             let draft = Draft {
                 addresses: first("addresses").unwrap_or_default(),
@@ -62,7 +62,7 @@ pub async fn add(State(house): State<House>, owner: Owner, request: Request) -> 
                 fault: Some(fault),
                 ..Draft::default()
             };
-            draw(&house, &owner, error.code().status(), Asking::default(), draft).await
+            draw(&app, &owner, error.code().status(), Asking::default(), draft).await
         }
     }
 }

@@ -6,25 +6,25 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
-use domain::batch::{End, Journal, Outcome};
+use domain::batch::{End, ItemOutcome, Journal};
 use domain::ids::{BatchId, MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
 use store::batch::Batch;
-use store::memory::Scope;
+use store::memory::MemoryScope;
 
 use super::found::titled;
-use super::{SpaceLink, TAB, capitalised, gone, links, trouble};
-use crate::house::House;
+use super::{SpaceLink, TAB, capitalised, gone, links, page_error};
+use crate::app::App;
 use crate::http::knowledge::batch::cancel_as;
 use crate::http::named::Named;
 use crate::web::account::Owner;
-use crate::web::account::undo::Sure;
-use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+use crate::web::account::undo::ConfirmForm;
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, page};
 
 #[derive(Template)]
 #[template(path = "knowledge/batch.html")]
 struct BatchPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     begun: Moment,
     places: Vec<SpaceLink>,
@@ -68,11 +68,11 @@ pub(super) struct Progress {
 }
 
 /// `GET /knowledge/batches/{id}`
-pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
-    let id: BatchId = id.parse().map_err(|_| gone(&house, &owner.visitor))?;
-    let batch = house.store.batch_by_id(id, Some(&owner.account)).await.map_err(Trouble::store(&house))?;
-    let batch = batch.ok_or_else(|| gone(&house, &owner.visitor))?;
-    let frame = Frame::new(&house, Some(&owner.visitor));
+pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
+    let id: BatchId = id.parse().map_err(|_| gone(&app, &owner.visitor))?;
+    let batch = app.store.batch_by_id(id, Some(&owner.account)).await.map_err(PageError::store(&app))?;
+    let batch = batch.ok_or_else(|| gone(&app, &owner.visitor))?;
+    let frame = PageLayout::new(&app, Some(&owner.visitor));
     let progress = Progress::of(id, &batch.journal, &batch.spaces, batch.cancelled_at.is_some());
     let after = 2 * batch.journal.processed();
     let stream = progress.is_running.then(|| format!("{}/knowledge/batches/{id}/stream?after={after}", frame.root));
@@ -80,9 +80,9 @@ pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) ->
         StatusCode::OK,
         &BatchPage {
             tab: TAB,
-            begun: Moment::new(batch.created_at, house.clock.now()),
-            places: links(&house, &owner.account, &batch.spaces).await?,
-            lines: lines(&house, &owner.account, &batch).await?,
+            begun: Moment::new(batch.created_at, app.clock.now()),
+            places: links(&app, &owner.account, &batch.spaces).await?,
+            lines: lines(&app, &owner.account, &batch).await?,
             progress,
             stream,
             frame,
@@ -92,20 +92,20 @@ pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) ->
 
 /// `POST /knowledge/batches/{id}/cancel`
 pub async fn cancel(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     Named(id): Named,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    cancel_as(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;
-    Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", house.root_path())).into_response())
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    cancel_as(&app, &owner.reader(), &id).await.map_err(page_error(&app, &owner.visitor))?;
+    Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", app.root_path())).into_response())
 }
 
 /// Every line, in the order in which things were sent.
-async fn lines(house: &House, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, Trouble> {
+async fn lines(app: &App, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, PageError> {
     let finished = batch.journal.finished();
     let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
-    let titles = titles(house, account, &kept).await?;
+    let titles = titles(app, account, &kept).await?;
     let told = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
     let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
     let mut lines: Vec<Line> = told.chain(waits).collect();
@@ -114,31 +114,31 @@ async fn lines(house: &House, account: &UserAccountId, batch: &Batch) -> Result<
 }
 
 /// The memory that a thing became.
-pub(super) fn kept(outcome: &Outcome) -> Option<MemoryId> {
+pub(super) fn kept(outcome: &ItemOutcome) -> Option<MemoryId> {
     match outcome {
-        Outcome::Success { id, .. } => Some(*id),
+        ItemOutcome::Success { id, .. } => Some(*id),
         _ => None,
     }
 }
 
 /// What memories of an account are called.
 pub(super) async fn titles(
-    house: &House,
+    app: &App,
     account: &UserAccountId,
     ids: &[MemoryId],
-) -> Result<HashMap<MemoryId, String>, Trouble> {
-    let scope = Scope::Account(account.clone());
-    let memories = house.store.memories_by_id(ids, &scope, 1).await.map_err(Trouble::store(house))?;
+) -> Result<HashMap<MemoryId, String>, PageError> {
+    let scope = MemoryScope::Account(account.clone());
+    let memories = app.store.memories_by_id(ids, &scope, 1).await.map_err(PageError::store(app))?;
     Ok(memories.into_iter().map(|memory| (memory.id, titled(memory.title))).collect())
 }
 
 impl Line {
     /// One that is finished.
-    pub(super) fn of(index: usize, outcome: &Outcome, titles: &HashMap<MemoryId, String>) -> Self {
+    pub(super) fn of(index: usize, outcome: &ItemOutcome, titles: &HashMap<MemoryId, String>) -> Self {
         let nothing =
             Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None };
         match outcome {
-            Outcome::Success { id, url } => match titles.get(id) {
+            ItemOutcome::Success { id, url } => match titles.get(id) {
                 // A note's address is that of the API, which a browser cannot open.
                 Some(title) => Self {
                     label: title.clone(),
@@ -148,14 +148,14 @@ impl Line {
                 },
                 None => Self { label: url.clone(), badge: "Deleted since", look: "off", ..nothing },
             },
-            Outcome::Error { url, title, error, message } => {
+            ItemOutcome::Error { url, title, error, message } => {
                 let label = url.clone().or_else(|| title.clone()).unwrap_or_else(|| "A note".into());
                 if *error == Fault::Cancelled {
                     return Self { label, badge: "Cancelled", look: "off", ..nothing };
                 }
                 Self { label, badge: "Not added", look: "bad", why: Some(capitalised(message)), ..nothing }
             }
-            Outcome::Skipped { url, reason } => {
+            ItemOutcome::Skipped { url, reason } => {
                 let why = match reason.as_str() {
                     "robots_disallowed" => "Its site asks programs not to read it (robots.txt).".to_owned(),
                     "filtered" => "Your filter left it out. The settings say why.".to_owned(),
@@ -177,18 +177,18 @@ impl Progress {
     /// Counted from what was told so far.
     pub(super) fn of(id: BatchId, journal: &Journal, spaces: &[SpaceId], is_ending: bool) -> Self {
         let finished = journal.finished();
-        let count = |is: fn(&Outcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
+        let count = |is: fn(&ItemOutcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
         let again = finished.iter().filter_map(|(_, outcome)| match outcome {
-            Outcome::Error { url: Some(url), .. } => Some(url.as_str()),
+            ItemOutcome::Error { url: Some(url), .. } => Some(url.as_str()),
             _ => None,
         });
         Self {
             id,
             processed: journal.processed(),
             total: journal.total(),
-            added: count(|outcome| matches!(outcome, Outcome::Success { .. })),
-            skipped: count(|outcome| matches!(outcome, Outcome::Skipped { .. })),
-            failed: count(|outcome| matches!(outcome, Outcome::Error { .. })),
+            added: count(|outcome| matches!(outcome, ItemOutcome::Success { .. })),
+            skipped: count(|outcome| matches!(outcome, ItemOutcome::Skipped { .. })),
+            failed: count(|outcome| matches!(outcome, ItemOutcome::Error { .. })),
             is_running: !journal.has_ended(),
             is_ending,
             broken: match journal.ending() {

@@ -4,7 +4,7 @@ use domain::excerpt::{Piece, excerpt};
 use domain::words::asked;
 use knowledge::search::{Found, Highlight};
 
-use crate::house::House;
+use crate::app::App;
 use crate::web::Moment;
 
 /// A memory that answers.
@@ -17,21 +17,21 @@ pub(super) struct FoundRow {
     pub created: Moment,
     pub best: Vec<Piece>,
     /// Its other passages.
-    pub others: Vec<Passage>,
+    pub others: Vec<FoundChunk>,
 }
 
 /// A passage that answers.
-pub(super) struct Passage {
+pub(super) struct FoundChunk {
     pub percent: String,
     pub pieces: Vec<Piece>,
 }
 
 /// What was found, for whoever looked for `query`.
-pub(super) fn rows(found: Vec<Found>, query: &str, house: &House) -> Vec<FoundRow> {
-    let now = house.clock.now();
-    let stems = asked(query, house.settings.knowledge.search.words_max);
+pub(super) fn rows(found: Vec<Found>, query: &str, app: &App) -> Vec<FoundRow> {
+    let now = app.clock.now();
+    let stems = asked(query, app.settings.knowledge.search.words_max);
     let passage =
-        |chunk: &Highlight| Passage { percent: percent(chunk.similarity), pieces: excerpt(&stems, &chunk.content) };
+        |chunk: &Highlight| FoundChunk { percent: percent(chunk.similarity), pieces: excerpt(&stems, &chunk.content) };
     let row = |found: Found| {
         let mut passages = found.chunks.iter().map(passage);
         FoundRow {

@@ -11,11 +11,11 @@ use uuid::Uuid;
 use super::add::Draft;
 use super::found::{FoundRow, rows};
 use super::{TAB, fault};
-use crate::house::House;
-use crate::http::knowledge::search::{Asked, find};
+use crate::app::App;
+use crate::http::knowledge::search::{SearchParams, find};
 use crate::http::knowledge::spaces::SPACES_LISTED_MAX;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Moment, PageQuery, Trouble, page};
+use crate::web::{Moment, PageError, PageLayout, PageQuery, PageResult, page};
 
 /// Batches that are listed.
 const BATCHES_LISTED: usize = 8;
@@ -27,7 +27,7 @@ const PART: &str = "x-part";
 #[derive(Template)]
 #[template(path = "knowledge/home.html")]
 struct HomePage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     rag_url: String,
     note_bytes_max: usize,
@@ -46,7 +46,7 @@ struct HomePage {
 #[derive(Template)]
 #[template(path = "knowledge/results.html")]
 struct ResultsPart {
-    frame: Frame,
+    frame: PageLayout,
     searched: Searched,
 }
 
@@ -82,36 +82,36 @@ pub struct Asking {
 }
 
 /// `GET /knowledge`
-pub async fn show(State(house): State<House>, owner: Owner, PageQuery(asking): PageQuery<Asking>) -> Answer {
+pub async fn show(State(app): State<App>, owner: Owner, PageQuery(asking): PageQuery<Asking>) -> PageResult {
     let draft = Draft { space: asking.space.clone().unwrap_or_default(), ..Draft::default() };
-    draw(&house, &owner, StatusCode::OK, asking, draft).await
+    draw(&app, &owner, StatusCode::OK, asking, draft).await
 }
 
 /// `GET /knowledge/search`: the same page with results, or the results alone.
 pub async fn search(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     headers: HeaderMap,
     PageQuery(asking): PageQuery<Asking>,
-) -> Answer {
+) -> PageResult {
     if !headers.contains_key(PART) {
-        return draw(&house, &owner, StatusCode::OK, asking, Draft::default()).await;
+        return draw(&app, &owner, StatusCode::OK, asking, Draft::default()).await;
     }
-    let searched = Searched::by(&house, &owner, asking).await?;
-    Ok(page(StatusCode::OK, &ResultsPart { frame: Frame::new(&house, Some(&owner.visitor)), searched }))
+    let searched = Searched::by(&app, &owner, asking).await?;
+    Ok(page(StatusCode::OK, &ResultsPart { frame: PageLayout::new(&app, Some(&owner.visitor)), searched }))
 }
 
 /// The page, with what was entered into its forms.
-pub(super) async fn draw(house: &House, owner: &Owner, status: StatusCode, asking: Asking, draft: Draft) -> Answer {
-    let (store, now, trouble) = (&house.store, house.clock.now(), Trouble::store(house));
+pub(super) async fn draw(app: &App, owner: &Owner, status: StatusCode, asking: Asking, draft: Draft) -> PageResult {
+    let (store, now, page_error) = (&app.store, app.clock.now(), PageError::store(app));
     let is_deleted = asking.deleted.is_some();
     let (searched, spaces, batches, memories) = tokio::join!(
-        Searched::by(house, owner, asking),
+        Searched::by(app, owner, asking),
         store.spaces_of_account(&owner.account, SPACES_LISTED_MAX),
         store.batches_of_account(&owner.account, BATCHES_LISTED),
         store.memories_kept(&owner.account),
     );
-    let spaces = spaces.map_err(&trouble)?;
+    let spaces = spaces.map_err(&page_error)?;
     let mut spaces: Vec<SpaceRow> = spaces.into_iter().map(|space| SpaceRow::of(space, owner)).collect();
     let default = spaces.iter().find(|row| row.is_default());
     let default = default.map_or(domain::space::DEFAULT_NAME, |row| row.space.name.as_str()).to_owned();
@@ -126,15 +126,15 @@ pub(super) async fn draw(house: &House, owner: &Owner, status: StatusCode, askin
     Ok(page(
         status,
         &HomePage {
-            frame: Frame::new(house, Some(&owner.visitor)),
+            frame: PageLayout::new(app, Some(&owner.visitor)),
             tab: TAB,
-            rag_url: house.rag_url.clone(),
-            note_bytes_max: house.settings.knowledge.batch.note_bytes_max,
+            rag_url: app.rag_url.clone(),
+            note_bytes_max: app.settings.knowledge.batch.note_bytes_max,
             searched: searched?,
             spaces,
             default_space: default,
-            batches: batches.map_err(&trouble)?.into_iter().map(batch).collect(),
-            memories: memories.map_err(&trouble)?,
+            batches: batches.map_err(&page_error)?.into_iter().map(batch).collect(),
+            memories: memories.map_err(&page_error)?,
             draft,
             is_deleted,
         },
@@ -159,7 +159,7 @@ impl SpaceRow {
 }
 
 impl Searched {
-    async fn by(house: &House, owner: &Owner, asking: Asking) -> Result<Self, Trouble> {
+    async fn by(app: &App, owner: &Owner, asking: Asking) -> Result<Self, PageError> {
         let (query, space) = (asking.q.unwrap_or_default().trim().to_owned(), asking.space.unwrap_or_default());
         let mut searched = Self { query, space, told: String::new(), is_fault: false, rows: Vec::new() };
         if searched.query.is_empty() {
@@ -169,18 +169,18 @@ impl Searched {
             Ok(space) => vec![space],
             Err(_) => Vec::new(),
         };
-        let asked = Asked { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
-        match find(house, &owner.reader(), asked).await {
+        let asked = SearchParams { query: searched.query.clone(), limit: Some(FOUND_MAX), threshold: None, spaces };
+        match find(app, &owner.reader(), asked).await {
             Ok(found) => {
                 searched.told = match found.len() {
                     0 => "Nothing answers this.".to_owned(),
                     1 => "1 answer".to_owned(),
                     count => format!("{count} answers, the most similar first"),
                 };
-                searched.rows = rows(found, &searched.query, house);
+                searched.rows = rows(found, &searched.query, app);
             }
             Err(error) => {
-                searched.told = fault(&error).ok_or_else(|| Trouble::api(house, &error))?;
+                searched.told = fault(&error).ok_or_else(|| PageError::api(app, &error))?;
                 searched.is_fault = true;
             }
         }

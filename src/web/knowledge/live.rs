@@ -1,29 +1,29 @@
 //! A batch as it is worked on, for a page that is open: each event carries the parts of the page that are other than before.
 
-use actors::ingest::Feed;
+use actors::ingest::BatchStreamReader;
 use askama::Template;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use domain::batch::{Message, Outcome};
+use domain::batch::{ItemOutcome, Message};
 use domain::ids::{SpaceId, UserAccountId};
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::batch::{Line, Progress, kept, titles};
-use super::{gone, trouble};
-use crate::house::House;
+use super::{gone, page_error};
+use crate::app::App;
 use crate::http::knowledge::batch::join_as;
 use crate::http::knowledge::stream::{event, event_of_this_stream, place, streamed};
 use crate::http::named::Named;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, PageQuery, Trouble};
+use crate::web::{PageError, PageLayout, PageQuery, PageResult};
 
 #[derive(Template)]
 #[template(path = "knowledge/item.html")]
 struct ItemPart<'a> {
-    frame: &'a Frame,
+    frame: &'a PageLayout,
     line: Line,
 }
 
@@ -36,7 +36,7 @@ struct MeterPart<'a> {
 #[derive(Template)]
 #[template(path = "knowledge/actions.html")]
 struct ActionsPart<'a> {
-    frame: &'a Frame,
+    frame: &'a PageLayout,
     progress: &'a Progress,
 }
 
@@ -48,22 +48,22 @@ pub struct From {
 
 /// `GET /knowledge/batches/{id}/stream`
 pub async fn stream(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     Named(id): Named,
     PageQuery(from): PageQuery<From>,
     headers: HeaderMap,
-) -> Answer {
+) -> PageResult {
     let reader = owner.reader();
-    let place = place(&house, &reader.account).map_err(|error| Trouble::api(&house, &error))?;
-    let joined = join_as(&house, &reader, &id, &headers, from.after).await;
-    let feed = joined.map_err(trouble(&house, &owner.visitor))?;
-    let batch = house.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(Trouble::store(&house))?;
-    let spaces = batch.ok_or_else(|| gone(&house, &owner.visitor))?.spaces;
-    let frame = Frame::new(&house, Some(&owner.visitor));
+    let place = place(&app, &reader.account).map_err(|error| PageError::api(&app, &error))?;
+    let joined = join_as(&app, &reader, &id, &headers, from.after).await;
+    let feed = joined.map_err(page_error(&app, &owner.visitor))?;
+    let batch = app.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(PageError::store(&app))?;
+    let spaces = batch.ok_or_else(|| gone(&app, &owner.visitor))?.spaces;
+    let frame = PageLayout::new(&app, Some(&owner.visitor));
     let batch = feed.batch();
-    let told = Telling { house: house.clone(), account: owner.account, frame, spaces, feed };
-    Ok(streamed(&house, place, &reader, batch, told.events(), signed_out()))
+    let told = PageStream { app: app.clone(), account: owner.account, frame, spaces, feed };
+    Ok(streamed(&app, place, &reader, batch, told.events(), signed_out()))
 }
 
 /// The event that a page receives when its visitor is signed out.
@@ -73,18 +73,18 @@ fn signed_out() -> String {
 }
 
 /// What is told to one page.
-struct Telling {
-    house: House,
+struct PageStream {
+    app: App,
     account: UserAccountId,
-    frame: Frame,
+    frame: PageLayout,
     spaces: Vec<SpaceId>,
-    feed: Feed,
+    feed: BatchStreamReader,
 }
 
 /// What a page is told of a message: the item that is finished, if it tells of one, and how far the batch is.
-type News = (Option<(usize, Outcome)>, Progress);
+type PageMessage = (Option<(usize, ItemOutcome)>, Progress);
 
-impl Telling {
+impl PageStream {
     fn events(self) -> impl Stream<Item = Bytes> {
         stream::unfold(self, |mut telling| async move {
             match telling.next().await {
@@ -101,7 +101,7 @@ impl Telling {
 
     async fn next(&mut self) -> Result<Option<String>, String> {
         let (batch, spaces) = (self.feed.batch(), self.spaces.clone());
-        let news = move |journal: &domain::batch::Journal, message: &Message<'_>| -> Option<News> {
+        let news = move |journal: &domain::batch::Journal, message: &Message<'_>| -> Option<PageMessage> {
             let item = match message {
                 // Every item comes with the numbers that this would tell.
                 Message::Progress { .. } => return None,
@@ -114,7 +114,7 @@ impl Telling {
             Some((item, progress))
         };
         loop {
-            let next = self.feed.next_with(&news).await.map_err(|trouble| trouble.to_string())?;
+            let next = self.feed.next_with(&news).await.map_err(|page_error| page_error.to_string())?;
             let Some((id, told)) = next else { return Ok(None) };
             if let Some((item, progress)) = told {
                 let data = self.parts(item, &progress).await?;
@@ -124,13 +124,13 @@ impl Telling {
     }
 
     /// The parts of the page, each under the id of what it takes the place of.
-    async fn parts(&self, item: Option<(usize, Outcome)>, progress: &Progress) -> Result<String, String> {
+    async fn parts(&self, item: Option<(usize, ItemOutcome)>, progress: &Progress) -> Result<String, String> {
         let drawn = |part: Result<String, askama::Error>| part.map_err(|error| error.to_string());
         let meter = drawn(MeterPart { progress }.render())?;
         let mut parts = json!({ "meter": meter });
         if let Some((index, outcome)) = item {
             let ids: Vec<_> = kept(&outcome).into_iter().collect();
-            let titles = titles(&self.house, &self.account, &ids).await.map_err(|_| "the store did not answer")?;
+            let titles = titles(&self.app, &self.account, &ids).await.map_err(|_| "the store did not answer")?;
             let line = Line::of(index, &outcome, &titles);
             parts[format!("item-{index}")] = drawn(ItemPart { frame: &self.frame, line }.render())?.into();
         }

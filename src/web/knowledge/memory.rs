@@ -7,13 +7,13 @@ use axum::response::{IntoResponse, Redirect};
 use store::memory::Memory;
 
 use super::found::titled;
-use super::{SpaceLink, TAB, gone, links, trouble};
-use crate::house::House;
+use super::{SpaceLink, TAB, gone, links, page_error};
+use crate::app::App;
 use crate::http::knowledge::memories::{forget, seen};
 use crate::http::named::Named;
 use crate::web::account::Owner;
-use crate::web::account::undo::{Sure, UndoPage, lines};
-use crate::web::{Answer, Frame, Moment, PageForm, Trouble, page};
+use crate::web::account::undo::{ConfirmForm, UndoPage, lines};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageResult, page};
 
 /// Characters that are shown.
 const TEXT_CHARS_MAX: usize = 100_000;
@@ -21,7 +21,7 @@ const TEXT_CHARS_MAX: usize = 100_000;
 #[derive(Template)]
 #[template(path = "knowledge/memory.html")]
 struct MemoryPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     id: String,
     title: String,
@@ -37,16 +37,16 @@ struct MemoryPage {
 }
 
 /// `GET /knowledge/memories/{id}`
-pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
-    let memory = seen(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;
-    let now = house.clock.now();
+pub async fn show(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
+    let memory = seen(&app, &owner.reader(), &id).await.map_err(page_error(&app, &owner.visitor))?;
+    let now = app.clock.now();
     let end = memory.content.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
     let mut text = memory.content;
     text.truncate(end.unwrap_or(text.len()));
     Ok(page(
         StatusCode::OK,
         &MemoryPage {
-            frame: Frame::new(&house, Some(&owner.visitor)),
+            frame: PageLayout::new(&app, Some(&owner.visitor)),
             tab: TAB,
             id: memory.id.to_string(),
             title: titled(memory.title),
@@ -54,7 +54,7 @@ pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) ->
             url: memory.url,
             added: Moment::new(memory.created_at, now),
             changed: (memory.updated_at > memory.created_at).then(|| Moment::new(memory.updated_at, now)),
-            spaces: links(&house, &owner.account, &memory.spaces).await?,
+            spaces: links(&app, &owner.account, &memory.spaces).await?,
             text,
             is_cut: end.is_some(),
             is_ours: memory.account == owner.account,
@@ -63,9 +63,9 @@ pub async fn show(State(house): State<House>, owner: Owner, Named(id): Named) ->
 }
 
 /// `GET /knowledge/memories/{id}/delete`
-pub async fn question(State(house): State<House>, owner: Owner, Named(id): Named) -> Answer {
-    let memory = ours(&house, &owner, &id).await?;
-    let places = links(&house, &owner.account, &memory.spaces).await?;
+pub async fn question(State(app): State<App>, owner: Owner, Named(id): Named) -> PageResult {
+    let memory = ours(&app, &owner, &id).await?;
+    let places = links(&app, &owner.account, &memory.spaces).await?;
     let places: Vec<String> = places.into_iter().map(|space| space.name).collect();
     let mut lost = lines(["Its text: neither you nor your agents find it again, at once and for ever."]);
     if !places.is_empty() {
@@ -75,7 +75,7 @@ pub async fn question(State(house): State<House>, owner: Owner, Named(id): Named
         Some(_) => lines(["The page itself stays where it is on the web, and can be added again.", OTHERS]),
         None => lines([OTHERS]),
     };
-    let frame = Frame::new(&house, Some(&owner.visitor));
+    let frame = PageLayout::new(&app, Some(&owner.visitor));
     Ok(page(
         StatusCode::OK,
         &UndoPage {
@@ -96,17 +96,17 @@ const OTHERS: &str = "Your other memories and your spaces are not touched.";
 
 /// `POST /knowledge/memories/{id}/delete`
 pub async fn delete(
-    State(house): State<House>,
+    State(app): State<App>,
     owner: Owner,
     Named(id): Named,
-    PageForm(Sure {}): PageForm<Sure>,
-) -> Answer {
-    forget(&house, &owner.reader(), &id).await.map_err(trouble(&house, &owner.visitor))?;
-    Ok(Redirect::to(&format!("{}/knowledge?deleted=1", house.root_path())).into_response())
+    PageForm(ConfirmForm {}): PageForm<ConfirmForm>,
+) -> PageResult {
+    forget(&app, &owner.reader(), &id).await.map_err(page_error(&app, &owner.visitor))?;
+    Ok(Redirect::to(&format!("{}/knowledge?deleted=1", app.root_path())).into_response())
 }
 
 /// A memory that the account may delete.
-async fn ours(house: &House, owner: &Owner, id: &str) -> Result<Memory, Trouble> {
-    let memory = seen(house, &owner.reader(), id).await.map_err(trouble(house, &owner.visitor))?;
-    if memory.account == owner.account { Ok(memory) } else { Err(gone(house, &owner.visitor)) }
+async fn ours(app: &App, owner: &Owner, id: &str) -> Result<Memory, PageError> {
+    let memory = seen(app, &owner.reader(), id).await.map_err(page_error(app, &owner.visitor))?;
+    if memory.account == owner.account { Ok(memory) } else { Err(gone(app, &owner.visitor)) }
 }

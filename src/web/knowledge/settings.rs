@@ -11,10 +11,10 @@ use serde::Deserialize;
 use store::filter::FiledVerdict;
 
 use super::{TAB, capitalised};
-use crate::house::House;
+use crate::app::App;
 use crate::http::knowledge::settings::set;
 use crate::web::account::Owner;
-use crate::web::{Answer, Frame, Moment, PageForm, PageQuery, Trouble, page};
+use crate::web::{Moment, PageError, PageForm, PageLayout, PageQuery, PageResult, page};
 
 /// Verdicts that are listed.
 const VERDICTS_LISTED: usize = 50;
@@ -22,7 +22,7 @@ const VERDICTS_LISTED: usize = 50;
 #[derive(Template)]
 #[template(path = "knowledge/settings.html")]
 struct SettingsPage {
-    frame: Frame,
+    frame: PageLayout,
     tab: &'static str,
     is_on: bool,
     fields: [Field; 4],
@@ -61,14 +61,14 @@ pub struct SettingsForm {
 
 /// `?saved=…`
 #[derive(Debug, Deserialize)]
-pub struct Told {
+pub struct SavedQuery {
     saved: Option<String>,
 }
 
 /// `GET /knowledge/settings`
-pub async fn show(State(house): State<House>, owner: Owner, PageQuery(told): PageQuery<Told>) -> Answer {
-    let settings = house.store.filter_settings(&owner.account).await.map_err(Trouble::store(&house))?;
-    let warnings = settings.warnings(house.has_language_model()).into_iter().map(in_words).collect();
+pub async fn show(State(app): State<App>, owner: Owner, PageQuery(told): PageQuery<SavedQuery>) -> PageResult {
+    let settings = app.store.filter_settings(&owner.account).await.map_err(PageError::store(&app))?;
+    let warnings = settings.warnings(app.has_language_model()).into_iter().map(in_words).collect();
     let form = SettingsForm {
         on: settings.should_llm_filter.then(String::new),
         exclude: settings.exclude_items.join("\n"),
@@ -76,17 +76,17 @@ pub async fn show(State(house): State<House>, owner: Owner, PageQuery(told): Pag
         prompt: settings.filter_prompt.unwrap_or_default(),
         categories: settings.categories.join("\n"),
     };
-    draw(&house, &owner, &form, &[], warnings, told.saved.is_some()).await
+    draw(&app, &owner, &form, &[], warnings, told.saved.is_some()).await
 }
 
 /// `POST /knowledge/settings`: replaces them all.
-pub async fn save(State(house): State<House>, owner: Owner, PageForm(form): PageForm<SettingsForm>) -> Answer {
+pub async fn save(State(app): State<App>, owner: Owner, PageForm(form): PageForm<SettingsForm>) -> PageResult {
     let update = form.update();
     if let Err(issues) = FilterSettings::try_from(update.clone()) {
-        return draw(&house, &owner, &form, &issues, Vec::new(), false).await;
+        return draw(&app, &owner, &form, &issues, Vec::new(), false).await;
     }
-    set(&house, &owner.reader(), update).await.map_err(|error| Trouble::api(&house, &error))?;
-    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", house.root_path())).into_response())
+    set(&app, &owner.reader(), update).await.map_err(|error| PageError::api(&app, &error))?;
+    Ok(Redirect::to(&format!("{}/knowledge/settings?saved=1", app.root_path())).into_response())
 }
 
 impl SettingsForm {
@@ -107,15 +107,15 @@ fn elements(text: &str) -> impl Iterator<Item = &str> {
 }
 
 async fn draw(
-    house: &House,
+    app: &App,
     owner: &Owner,
     form: &SettingsForm,
     issues: &[FilterIssue],
     warnings: Vec<String>,
     saved: bool,
-) -> Answer {
-    let now = house.clock.now();
-    let verdicts = house.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
+) -> PageResult {
+    let now = app.clock.now();
+    let verdicts = app.store.verdicts_of_account(&owner.account, VERDICTS_LISTED).await;
     let verdict = |filed: FiledVerdict| VerdictRow {
         subject: filed.subject,
         is_kept: filed.verdict.keep,
@@ -131,12 +131,12 @@ async fn draw(
     Ok(page(
         status,
         &SettingsPage {
-            frame: Frame::new(house, Some(&owner.visitor)),
+            frame: PageLayout::new(app, Some(&owner.visitor)),
             tab: TAB,
             is_on: form.on.is_some(),
-            fields: fields(form, issues, house.has_language_model()),
+            fields: fields(form, issues, app.has_language_model()),
             warnings,
-            verdicts: verdicts.map_err(Trouble::store(house))?.into_iter().map(verdict).collect(),
+            verdicts: verdicts.map_err(PageError::store(app))?.into_iter().map(verdict).collect(),
             saved,
             is_faulty: !issues.is_empty(),
         },

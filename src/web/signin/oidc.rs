@@ -23,17 +23,17 @@ use domain::signin::{Next, Via};
 use serde::{Deserialize, Serialize};
 
 pub use self::provider::{Denial, Provider, Providers};
-use super::{OwnBrowser, Wish, entered, known, ours};
-use crate::house::House;
+use super::{NextQuery, OwnBrowser, entered, known, ours};
+use crate::app::App;
 use crate::http::client::ClientAddress;
 use crate::http::named::Named;
 use crate::web::cookie::Cookie;
 use crate::web::visitor::quoted;
-use crate::web::{Answer, PageQuery, Shown, Trouble};
+use crate::web::{PageError, PageQuery, PageResult, Shown};
 
 /// What the browser keeps while its person is at the provider.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Errand {
+pub struct OidcState {
     /// At which provider.
     provider: String,
     /// What must come back.
@@ -53,7 +53,7 @@ const ERRAND_TAKES: TimeDelta = TimeDelta::hours(1);
 
 /// What the provider sends along.
 #[derive(Debug, Deserialize)]
-pub struct Returned {
+pub struct CallbackQuery {
     state: Option<String>,
     code: Option<String>,
     error: Option<String>,
@@ -61,49 +61,49 @@ pub struct Returned {
 
 /// `GET /signin/oidc/{name}`
 pub async fn begin(
-    State(house): State<House>,
+    State(app): State<App>,
     ClientAddress(address): ClientAddress,
     Named(name): Named,
-    PageQuery(wish): PageQuery<Wish>,
-) -> Answer {
-    house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
+    PageQuery(wish): PageQuery<NextQuery>,
+) -> PageResult {
+    app.limits.sign_in(address).map_err(|error| PageError::api(&app, &error))?;
     let next = ours(wish.next.as_deref());
-    let refuse = |why| refused(&house, why, next.as_ref());
-    let provider = house.providers.named(&name).ok_or_else(|| refuse(Denial::Unknown))?;
-    let random = || BASE64_URL_SAFE_NO_PAD.encode(house.chance.bytes::<32>());
-    let errand = Errand {
+    let refuse = |why| refused(&app, why, next.as_ref());
+    let provider = app.providers.named(&name).ok_or_else(|| refuse(Denial::Unknown))?;
+    let random = || BASE64_URL_SAFE_NO_PAD.encode(app.rng.bytes::<32>());
+    let errand = OidcState {
         provider: name,
         state: random(),
         nonce: random(),
         verifier: random(),
         next: next.as_ref().map(|next| next.as_str().to_owned()),
-        expires_at: house.clock.now() + ERRAND_TAKES,
+        expires_at: app.clock.now() + ERRAND_TAKES,
     };
     let url = provider.authorize(&errand).await.map_err(refuse)?;
     let location = HeaderValue::from_str(&url).map_err(|_| refuse(Denial::Away))?;
     let mut response = (StatusCode::FOUND, [(LOCATION, location)]).into_response();
     let kept = serde_json::to_vec(&errand).unwrap_or_default();
-    Cookie::Provider.set(&mut response, &BASE64_URL_SAFE_NO_PAD.encode(kept), &house);
+    Cookie::Provider.set(&mut response, &BASE64_URL_SAFE_NO_PAD.encode(kept), &app);
     Ok(response)
 }
 
 /// `GET /signin/oidc/{name}/callback`
 pub async fn callback(
-    State(house): State<House>,
+    State(app): State<App>,
     ClientAddress(address): ClientAddress,
     OwnBrowser(browser): OwnBrowser,
     Named(name): Named,
     headers: HeaderMap,
-    PageQuery(returned): PageQuery<Returned>,
-) -> Answer {
-    house.limits.sign_in(address).map_err(|error| Trouble::api(&house, &error))?;
-    let provider = house.providers.named(&name).ok_or_else(|| denied(&house, Denial::Unknown))?;
-    let errand = errand(&headers, &house).filter(|errand| errand.provider == name);
+    PageQuery(returned): PageQuery<CallbackQuery>,
+) -> PageResult {
+    app.limits.sign_in(address).map_err(|error| PageError::api(&app, &error))?;
+    let provider = app.providers.named(&name).ok_or_else(|| denied(&app, Denial::Unknown))?;
+    let errand = errand(&headers, &app).filter(|errand| errand.provider == name);
     let own = errand.filter(|errand| returned.state.as_deref() == Some(&errand.state));
-    let Some(errand) = own else { return Err(denied(&house, Denial::NotStartedHere)) };
+    let Some(errand) = own else { return Err(denied(&app, Denial::NotStartedHere)) };
     // Valid for one return only, whether the sign-in succeeds or fails.
-    if !first_return(&errand, &house).await? {
-        return Err(done(&house, denied(&house, Denial::NotStartedHere)));
+    if !first_return(&errand, &app).await? {
+        return Err(done(&app, denied(&app, Denial::NotStartedHere)));
     }
     let identified = match (returned.code, returned.error) {
         (Some(code), None) => provider.identify(code, &errand).await,
@@ -114,27 +114,27 @@ pub async fn callback(
         (None, None) => Err(Denial::NotStartedHere),
     };
     let next: Option<Next> = ours(errand.next.as_deref());
-    let email = identified.map_err(|why| done(&house, refused(&house, why, next.as_ref())))?;
-    let entering = house.signins.enter(email.clone(), Via::Oidc(name), browser).await;
-    let session = entering.map_err(Trouble::of(&house))?;
-    let mut response = entered(&house, &session, next);
-    known::remember(&mut response, &headers, &email, &house);
-    Cookie::Provider.clear(&mut response, &house);
+    let email = identified.map_err(|why| done(&app, refused(&app, why, next.as_ref())))?;
+    let entering = app.signins.enter(email.clone(), Via::Oidc(name), browser).await;
+    let session = entering.map_err(PageError::of(&app))?;
+    let mut response = entered(&app, &session, next);
+    known::remember(&mut response, &headers, &email, &app);
+    Cookie::Provider.clear(&mut response, &app);
     Ok(response)
 }
 
-fn errand(headers: &HeaderMap, house: &House) -> Option<Errand> {
-    let kept = Cookie::Provider.read(headers, house)?;
-    let errand: Errand = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()?;
-    (errand.expires_at > house.clock.now()).then_some(errand)
+fn errand(headers: &HeaderMap, app: &App) -> Option<OidcState> {
+    let kept = Cookie::Provider.read(headers, app)?;
+    let errand: OidcState = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()?;
+    (errand.expires_at > app.clock.now()).then_some(errand)
 }
 
 /// Whether this is the first return with this errand.
-async fn first_return(errand: &Errand, house: &House) -> Result<bool, Trouble> {
-    let (store, expires_at) = (house.store.clone(), errand.expires_at);
+async fn first_return(errand: &OidcState, app: &App) -> Result<bool, PageError> {
+    let (store, expires_at) = (app.store.clone(), errand.expires_at);
     let hash = Secret::presented(&errand.state).hash();
     let used = actors::detached(async move { store.signin_errand_use(&hash, expires_at).await }).await;
-    used.map_err(Trouble::of(house))?.map_err(Trouble::store(house))
+    used.map_err(PageError::of(app))?.map_err(PageError::store(app))
 }
 
 /// A provider's word as it may stand in a log.
@@ -143,18 +143,18 @@ fn plain(error: &str) -> &str {
     if word { error } else { "unreadable" }
 }
 
-fn done(house: &House, trouble: Trouble) -> Trouble {
-    let mut response: Response = trouble.into_response();
-    Cookie::Provider.clear(&mut response, house);
-    Trouble::from(response)
+fn done(app: &App, page_error: PageError) -> PageError {
+    let mut response: Response = page_error.into_response();
+    Cookie::Provider.clear(&mut response, app);
+    PageError::from(response)
 }
 
-fn denied(house: &House, why: Denial) -> Trouble {
-    refused(house, why, None)
+fn denied(app: &App, why: Denial) -> PageError {
+    refused(app, why, None)
 }
 
 /// Whoever tries again is still on the way to `wish`.
-fn refused(house: &House, why: Denial, wish: Option<&Next>) -> Trouble {
+fn refused(app: &App, why: Denial, wish: Option<&Next>) -> PageError {
     let (status, title, text, next) = match why {
         Denial::Unknown => (
             StatusCode::NOT_FOUND,
@@ -188,11 +188,11 @@ fn refused(house: &House, why: Denial, wish: Option<&Next>) -> Trouble {
         ),
     };
     let link = wish.map_or("/signin".into(), |wish| format!("/signin?next={}", quoted(wish.as_str())).into());
-    let trouble = Trouble::shown(house, None, status, Shown { title, text, next, link, label: "To the sign-in" });
+    let page_error = PageError::shown(app, None, status, Shown { title, text, next, link, label: "To the sign-in" });
     if why != Denial::Away {
-        return trouble;
+        return page_error;
     }
-    let mut response = trouble.into_response();
+    let mut response = page_error.into_response();
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("30"));
-    Trouble::from(response)
+    PageError::from(response)
 }

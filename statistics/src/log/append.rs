@@ -11,12 +11,12 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{Log, LogError};
-use crate::contract::{Outcome, Passed, Submission};
+use crate::contract::{Passed, Submission, SubmitOutcome};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
 
 /// Receives the outcome of one event, possibly on the thread of the writer: it must not block.
-pub type Answer = Box<dyn FnOnce(Result<AppendOutcome, Arc<LogError>>) + Send>;
+pub type AppendReply = Box<dyn FnOnce(Result<AppendOutcome, Arc<LogError>>) + Send>;
 
 /// One event to be taken.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub enum AppendOutcome {
     },
 }
 
-impl From<AppendOutcome> for Outcome {
+impl From<AppendOutcome> for SubmitOutcome {
     fn from(outcome: AppendOutcome) -> Self {
         match outcome {
             AppendOutcome::Receipt(receipt) => Self::Receipt(receipt),
@@ -112,7 +112,7 @@ impl Log {
             .iter()
             .map(|event| {
                 let (answer, outcome) = oneshot::channel();
-                let answer: Answer = Box::new(move |outcome| drop(answer.send(outcome)));
+                let answer: AppendReply = Box::new(move |outcome| drop(answer.send(outcome)));
                 ((event.clone(), answer), outcome)
             })
             .unzip();
@@ -125,12 +125,12 @@ impl Log {
     /// Takes events and answers each after the commit of its group, or with the error that kept it from being committed. Where the
     /// database is SQLite it only queues them: groups form while another is being committed. On PostgreSQL the events are one group,
     /// and where one of them spoils it for all, each is tried alone.
-    pub async fn submit(&self, events: Vec<(Append, Answer)>) {
+    pub async fn submit(&self, events: Vec<(Append, AppendReply)>) {
         if let Some(writer) = &self.writer {
             writer.append(events);
             return;
         }
-        let (group, answers): (Vec<Append>, Vec<Answer>) = events.into_iter().unzip();
+        let (group, answers): (Vec<Append>, Vec<AppendReply>) = events.into_iter().unzip();
         match self.append_on_postgres(&group).await {
             Ok(outcomes) => outcomes.into_iter().zip(answers).for_each(|(outcome, answer)| answer(Ok(outcome))),
             Err(error) if error.is_unavailable() || group.len() == 1 => {

@@ -102,7 +102,7 @@ impl Log {
         const SIGN: &str = "UPDATE tree SET checkpoint = $1, signed_at = $2 WHERE id = 1";
         // Another process may be about to sign with the old key.
         const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1";
-        let signer = SignerKey::draw(origin, &self.chance)?;
+        let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
         in_transaction!(&self.pool, |tx| {
             sqlx::query(FENCE).execute(&mut *tx).await?;

@@ -10,7 +10,7 @@ use super::{During, Log, LogError, sql};
 
 /// What the log's tables say of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct LogStatus {
     /// Leaves in the signed tree.
     pub tree_size: u64,
     /// When the last checkpoint was signed.
@@ -40,12 +40,12 @@ impl Log {
     }
 
     /// Tree, last signature, and events that wait for their place.
-    pub async fn standing(&self) -> Result<Standing, LogError> {
+    pub async fn standing(&self) -> Result<LogStatus, LogError> {
         let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
         let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) =
             on_reader!(&self.pool, |db| sqlx::query_as(sql).fetch_one(db)).during("read how far the log is signed")?;
         let number = |value: i64, column| u64::try_from(value).map_err(|_| LogError::Corrupt(column));
-        Ok(Standing {
+        Ok(LogStatus {
             tree_size: number(size, "tree.size")?,
             signed_at,
             unplaced: number(unplaced, "events.id")?,

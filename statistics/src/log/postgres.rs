@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: u32 = 5;
 const LEASE_MS: i64 = 2_000;
 
 /// The head of a chain key while a group is judged.
-struct Standing {
+struct LockedHead {
     head: Option<(Head, EventId)>,
     /// How often the stored row was written.
     moves: i64,
@@ -35,7 +35,7 @@ struct Standing {
 /// What was read of the log before the group is judged.
 struct Known {
     events: HashMap<EventId, (ReceiptId, Digest)>,
-    heads: BTreeMap<(MachineUuid, String), Standing>,
+    heads: BTreeMap<(MachineUuid, String), LockedHead>,
 }
 
 /// What is written after.
@@ -191,7 +191,7 @@ fn known(heads: Vec<sql::FoundHead>, events: Vec<sql::KnownEvent>) -> Result<Kno
     let digest = |bytes: &[u8]| Digest::try_from(bytes).map_err(|_| "self");
     let head = |(machine, agent_id, epoch, seq, self_hash, event_id, moves): sql::FoundHead| {
         let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: digest(&self_hash)? };
-        let standing = Standing { head: Some((head, event_id.into())), moves, moved: false };
+        let standing = LockedHead { head: Some((head, event_id.into())), moves, moved: false };
         Ok(((machine.into(), agent_id), standing))
     };
     let event = |(event_id, receipt, self_hash): (Uuid, Uuid, Vec<u8>)| {
@@ -217,7 +217,7 @@ fn judge(group: &[Append], sources: &[i64], mut known: Known) -> Plan {
         }
         let ChainKey { machine_id, agent_id } = event.chain_key();
         let standing =
-            known.heads.entry((machine_id, agent_id)).or_insert(Standing { head: None, moves: 0, moved: false });
+            known.heads.entry((machine_id, agent_id)).or_insert(LockedHead { head: None, moves: 0, moved: false });
         let head = standing.head.as_ref().map(|(head, _)| head);
         if let Err(refusal) = Head::judge(head, &event.position) {
             outcomes.push(AppendOutcome::Refused { refusal, received: event.position });
@@ -306,7 +306,7 @@ impl Log {
         let seed: [u8; 32] = state.seed.try_into().map_err(|_| LogError::Corrupt("log_keys.seed"))?;
         let signer = SignerKey::from_seed(&state.name, &seed)?;
         let checkpoint = signer.sign(size + added, root);
-        let tree = Grown { size, added, root, checkpoint, vkey: signer.verifier().to_string(), fence };
+        let tree = NewTree { size, added, root, checkpoint, vkey: signer.verifier().to_string(), fence };
         let events: Vec<i64> = waiting.iter().map(|(event, _)| *event).collect();
         let won = self.store_tree(&tree, &events, &tiles, touched).await?;
         Ok(if won {
@@ -343,7 +343,7 @@ impl Log {
     /// Stores places, tiles and checkpoint together, if nobody else has grown the tree and the lease is still ours.
     async fn store_tree(
         &self,
-        tree: &Grown,
+        tree: &NewTree,
         events: &[i64],
         tiles: &Tiles,
         touched: impl IntoIterator<Item = TileId>,
@@ -388,7 +388,7 @@ impl Log {
 }
 
 /// A tree that is about to be stored.
-struct Grown {
+struct NewTree {
     size: u64,
     added: u64,
     root: Digest,

@@ -21,7 +21,7 @@ use super::shelf::Group;
 use super::sql::{self, Dialect};
 use super::writer::number_in;
 use super::{During, Log, LogError};
-use crate::contract::{ActivityQuery, Passed, Scope};
+use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
 use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
@@ -52,7 +52,7 @@ struct Cursor {
 
 impl Log {
     /// `GET /v1/activity`: `{events, next_cursor}`, newest first.
-    pub async fn activity(&self, scope: &Scope, query: &ActivityQuery) -> Result<Passed, LogError> {
+    pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, LogError> {
         let refused = |code: &str| Ok(Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": code })));
         let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
         if !(1..=LIMIT_MAX).contains(&limit) {
@@ -115,7 +115,7 @@ impl Log {
     }
 
     /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
-    pub async fn proof(&self, scope: &Scope, event_id: EventId) -> Result<Passed, LogError> {
+    pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
                 Some(number) => {
@@ -215,7 +215,7 @@ impl Log {
 }
 
 /// Whether the scope includes the event.
-fn holds(scope: &Scope, row: &statements::PlacedRow) -> bool {
+fn holds(scope: &RecordScope, row: &statements::PlacedRow) -> bool {
     let of = |known: &Recorder| known.machine.as_uuid() == row.machine_id && known.identity.as_str() == row.user_cuid;
     scope.shown.all().any(of) && is_shown(&scope.shown, row.machine_id.into(), Some(&row.canonical))
 }

@@ -8,7 +8,7 @@ use domain::ids::EventId;
 /// The events behind those that are indexed. Clones share them. Empty while the writer has no connection; readers then find the events
 /// in the table, as they do with events of another process that this one has not folded in.
 #[derive(Debug, Clone, Default)]
-pub struct Recent(Arc<RwLock<Newest>>);
+pub struct UnindexedEvents(Arc<RwLock<Newest>>);
 
 #[derive(Debug, Default)]
 struct Newest {
@@ -37,7 +37,7 @@ pub struct Window {
     pub events_max: usize,
 }
 
-impl Recent {
+impl UnindexedEvents {
     /// Forgets all; events up to number `indexed` are indexed.
     pub fn clear(&self, indexed: i64) {
         *self.write() = Newest { indexed, ..Newest::default() };
@@ -110,19 +110,19 @@ impl Newest {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Chance, Timestamp};
+    use domain::{Rng, Timestamp};
 
     use super::*;
 
-    fn event(chance: &Chance, source_id: i64, received_at_ms: i64) -> Recorded {
-        Recorded { event_id: chance.uuid_v7(Timestamp::UNIX_EPOCH).into(), source_id, received_at_ms }
+    fn event(rng: &Rng, source_id: i64, received_at_ms: i64) -> Recorded {
+        Recorded { event_id: rng.uuid_v7(Timestamp::UNIX_EPOCH).into(), source_id, received_at_ms }
     }
 
     #[test]
     fn events_are_found_by_id_until_they_are_indexed() {
-        let (chance, recent) = (Chance::seeded(1), Recent::default());
+        let (rng, recent) = (Rng::seeded(1), UnindexedEvents::default());
         recent.clear(10);
-        let events: Vec<Recorded> = (0..5).map(|number| event(&chance, number % 2, 100 - number)).collect();
+        let events: Vec<Recorded> = (0..5).map(|number| event(&rng, number % 2, 100 - number)).collect();
         for (number, event) in (11..).zip(&events) {
             recent.push(number, *event);
         }
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn a_page_has_the_newest_of_its_sources_by_when_they_were_received() {
-        let (chance, recent) = (Chance::seeded(1), Recent::default());
+        let (rng, recent) = (Rng::seeded(1), UnindexedEvents::default());
         for (number, received_at_ms) in (1..).zip([5, 9, 7, 7, 8, 6]) {
-            recent.push(number, event(&chance, received_at_ms % 2, received_at_ms));
+            recent.push(number, event(&rng, received_at_ms % 2, received_at_ms));
         }
         let page = |sources: &[i64], since, before, events_max| {
             recent.page(&sources.iter().copied().collect(), Window { since, before, events_max })

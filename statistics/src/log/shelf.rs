@@ -29,18 +29,18 @@ pub(super) struct SignedTree {
 }
 
 /// The caches.
-pub(super) struct Shelf {
+pub(super) struct TreeCache {
     tiles: Cache<TileId, Arc<Nodes>, ByBytes>,
     pub(super) signed: RwLock<Option<Arc<SignedTree>>>,
 }
 
-impl Default for Shelf {
+impl Default for TreeCache {
     fn default() -> Self {
         Self::new(BYTES_MAX)
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for TreeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf").field("tiles", &self.tiles.len()).finish_non_exhaustive()
     }
@@ -55,7 +55,7 @@ impl Weighter<TileId, Arc<Nodes>> for ByBytes {
     }
 }
 
-impl Shelf {
+impl TreeCache {
     pub(super) fn new(bytes_max: u64) -> Self {
         // Nearly all tiles are on the lowest level.
         let usual =
@@ -98,8 +98,8 @@ impl Group {
 }
 
 /// The cached part of a tree. A tile that is missing is recorded and answered with a placeholder.
-pub(super) struct Hands<'a> {
-    shelf: &'a Shelf,
+pub(super) struct CachedTiles<'a> {
+    shelf: &'a TreeCache,
     tree: &'a SignedTree,
     group: Option<&'a Group>,
     /// Full tiles from the cache or the database. Other requests may evict them from the cache meanwhile.
@@ -107,7 +107,7 @@ pub(super) struct Hands<'a> {
     missing: Vec<TileId>,
 }
 
-impl Subtrees for Hands<'_> {
+impl Subtrees for CachedTiles<'_> {
     fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault> {
         let (id, within, place) = locate(level, index);
         if let Some((_, nodes)) = self.tree.edge.iter().find(|(edge, _)| *edge == id) {
@@ -157,9 +157,9 @@ impl Log {
         &self,
         tree: &SignedTree,
         group: Option<&Group>,
-        read: impl Fn(&mut Hands<'_>) -> Result<Vec<Digest>, TreeFault>,
+        read: impl Fn(&mut CachedTiles<'_>) -> Result<Vec<Digest>, TreeFault>,
     ) -> Result<Vec<Digest>, LogError> {
-        let mut hands = Hands { shelf: &self.shelf, tree, group, held: Vec::new(), missing: Vec::new() };
+        let mut hands = CachedTiles { shelf: &self.shelf, tree, group, held: Vec::new(), missing: Vec::new() };
         let path = read(&mut hands)?;
         if hands.missing.is_empty() {
             return Ok(path);

@@ -17,11 +17,11 @@ use super::{During, Log, LogError};
 /// Sums of the newest leaves, as the writer of this process gave them their places. They save reading the events again; a range that is
 /// not here is summed from the rows.
 #[derive(Debug, Clone, Default)]
-pub struct Spans(Arc<Mutex<VecDeque<Span>>>);
+pub struct UsageSums(Arc<Mutex<VecDeque<UsageSum>>>);
 
 /// The sum of the leaves from `from` up to `until`.
 #[derive(Debug)]
-struct Span {
+struct UsageSum {
     from: u64,
     until: u64,
     days: Vec<(Recorder, Day, Used)>,
@@ -30,11 +30,11 @@ struct Span {
 /// Spans that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
 const SPANS_MAX: usize = 256;
 
-impl Spans {
+impl UsageSums {
     /// Adds the newest span.
     pub fn add(&self, from: u64, until: u64, days: Vec<(Recorder, Day, Used)>) {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        spans.push_back(Span { from, until, days });
+        spans.push_back(UsageSum { from, until, days });
         if spans.len() > SPANS_MAX {
             spans.pop_front();
         }

@@ -29,7 +29,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use rusqlite::Connection;
 use store::pool::{SqliteFile, WalCopier, WalGrowth};
 use tokio::sync::oneshot;
@@ -37,12 +37,12 @@ use tokio::sync::oneshot;
 use self::chains::Chains;
 use self::ids::Ids;
 use self::index::Indexing;
-use self::tree::{Pass, Tail};
-use super::append::{Answer, Append};
+use self::tree::{Pass, UnplacedEvents};
+use super::append::{Append, AppendReply};
 use super::health::Appends;
-use super::recent::Recent;
+use super::recent::UnindexedEvents;
 use super::sequence::Sequenced;
-use super::usage::Spans;
+use super::usage::UsageSums;
 use super::{DuringSqlite as _, LogError, WriterSettings};
 
 use self::group::Committed;
@@ -68,7 +68,7 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// What the thread does next.
 enum Job {
     /// Take these events.
-    Append(Vec<(Append, Answer)>),
+    Append(Vec<(Append, AppendReply)>),
     /// Give at most so many events their places.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
     /// Commit a change of no consequence.
@@ -96,9 +96,9 @@ impl Writer {
     pub fn start(
         file: SqliteFile,
         settings: &WriterSettings,
-        (clock, chance): (&Clock, &Chance),
-        spans: Spans,
-        recent: Recent,
+        (clock, rng): (&Clock, &Rng),
+        spans: UsageSums,
+        recent: UnindexedEvents,
         appends: Arc<Appends>,
     ) -> Result<Self, LogError> {
         let (jobs, queue) = mpsc::channel();
@@ -107,7 +107,7 @@ impl Writer {
         let worker = Worker {
             file,
             clock: clock.clone(),
-            chance: chance.clone(),
+            rng: rng.clone(),
             settings: settings.clone(),
             spans,
             recent,
@@ -131,7 +131,7 @@ impl Writer {
 
     /// Queues events; each is answered once, after the commit of its group or with the error that kept it from being committed.
     /// Where the thread has ended, the answers are dropped; where too many events wait, they are refused.
-    pub fn append(&self, events: Vec<(Append, Answer)>) {
+    pub fn append(&self, events: Vec<(Append, AppendReply)>) {
         let count = events.len();
         if self.queued.fetch_add(count, Ordering::AcqRel) + count > WAITING_MAX {
             self.queued.fetch_sub(count, Ordering::AcqRel);
@@ -173,12 +173,12 @@ impl Writer {
 struct Worker {
     file: SqliteFile,
     clock: Clock,
-    chance: Chance,
+    rng: Rng,
     settings: WriterSettings,
     /// Sums of usage of the newest leaves, for the meter.
-    spans: Spans,
+    spans: UsageSums,
     /// Events that are not indexed, for readers.
-    recent: Recent,
+    recent: UnindexedEvents,
     /// How the last group ended, for readiness.
     appends: Arc<Appends>,
     /// The connection, and what is known of the log through it.
@@ -196,7 +196,7 @@ struct Worker {
     index_error: Option<LogError>,
     /// The count of the [`Writer`].
     queued: Arc<AtomicUsize>,
-    waiting: VecDeque<(Append, Answer)>,
+    waiting: VecDeque<(Append, AppendReply)>,
     passes: VecDeque<(Pass, oneshot::Sender<Result<Sequenced, LogError>>)>,
     /// Dropped last, after the connection.
     closing: Option<oneshot::Sender<()>>,
@@ -213,9 +213,9 @@ struct Open {
     indexed: i64,
     chains: Chains,
     /// Events without a place in the tree.
-    tail: Tail,
+    tail: UnplacedEvents,
     /// Events that are not indexed.
-    recent: Recent,
+    recent: UnindexedEvents,
     ids: Ids,
     indexing: Option<Indexing>,
 }
@@ -263,7 +263,7 @@ impl Worker {
             return;
         }
         let count = self.waiting.len().min(self.settings.group_max.max(1));
-        let (events, answers): (Vec<Append>, Vec<Answer>) = self.waiting.drain(..count).unzip();
+        let (events, answers): (Vec<Append>, Vec<AppendReply>) = self.waiting.drain(..count).unzip();
         self.queued.fetch_sub(count, Ordering::AcqRel);
         self.unsliced += count;
         let appended = if self.recent.len() < UNINDEXED_MAX {
@@ -374,7 +374,7 @@ impl Worker {
     /// changes, and reading the events behind the tree again with each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
         const OPEN: &str = "open the log for writing";
-        let (file, settings, recent, chance) = (&self.file, &self.settings, &self.recent, &self.chance);
+        let (file, settings, recent, rng) = (&self.file, &self.settings, &self.recent, &self.rng);
         let (open, wal) = (&mut self.open, &mut self.wal);
         let done = catch_unwind(AssertUnwindSafe(|| {
             let open = match open {
@@ -382,7 +382,7 @@ impl Worker {
                 none => {
                     let db = file.writer().during(OPEN)?;
                     wal.watch(&db).during(OPEN)?;
-                    none.insert(Open::new(db, settings, recent, chance)?)
+                    none.insert(Open::new(db, settings, recent, rng)?)
                 }
             };
             job(open)
@@ -401,7 +401,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or("without a message").to_owned()
 }
 
-/// The events in [`Recent`] are those of the connection.
+/// The events in [`UnindexedEvents`] are those of the connection.
 impl Drop for Open {
     fn drop(&mut self) {
         self.recent.clear(self.indexed);
@@ -409,8 +409,13 @@ impl Drop for Open {
 }
 
 impl Open {
-    fn new(mut db: Connection, settings: &WriterSettings, recent: &Recent, chance: &Chance) -> Result<Self, LogError> {
-        let ids = Ids::load(&mut db, settings.id_filters_bytes, chance)?;
+    fn new(
+        mut db: Connection,
+        settings: &WriterSettings,
+        recent: &UnindexedEvents,
+        rng: &Rng,
+    ) -> Result<Self, LogError> {
+        let ids = Ids::load(&mut db, settings.id_filters_bytes, rng)?;
         let (indexed, _) = index::reached(&db)?;
         recent.clear(indexed);
         let mut open = Self {
@@ -419,7 +424,7 @@ impl Open {
             applied: indexed,
             indexed,
             chains: Chains::new(settings.chains_max),
-            tail: Tail::from(tree::size(&db)?),
+            tail: UnplacedEvents::from(tree::size(&db)?),
             recent: recent.clone(),
             ids,
             indexing: None,

@@ -57,8 +57,10 @@ impl Tiles {
     }
 
     /// Which tiles `read` asks for. Asking is what a proof does; which hashes it gets does not change where it goes.
-    pub fn needed<T>(read: impl FnOnce(&mut Needed) -> Result<T, TreeFault>) -> Result<BTreeSet<TileId>, TreeFault> {
-        let mut needed = Needed(BTreeSet::new());
+    pub fn needed<T>(
+        read: impl FnOnce(&mut TileCollector) -> Result<T, TreeFault>,
+    ) -> Result<BTreeSet<TileId>, TreeFault> {
+        let mut needed = TileCollector(BTreeSet::new());
         read(&mut needed)?;
         Ok(needed.0)
     }
@@ -117,9 +119,9 @@ impl Subtrees for Tiles {
 
 /// Notes down which tiles are asked for, and answers with nothing of meaning.
 #[derive(Debug)]
-pub struct Needed(BTreeSet<TileId>);
+pub struct TileCollector(BTreeSet<TileId>);
 
-impl Subtrees for Needed {
+impl Subtrees for TileCollector {
     fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault> {
         self.0.insert(locate(level, index).0);
         Ok(Digest::from([0; 32]))

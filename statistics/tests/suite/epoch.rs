@@ -22,7 +22,7 @@ async fn continues(log: &Log, head: &LogHead) -> Continuity {
 
 laws! {
     async fn a_log_belongs_to_the_first_installation(world: World) {
-        let id = || InstallationId::from(world.chance.uuid_v7(Clock::system().now()));
+        let id = || InstallationId::from(world.rng.uuid_v7(Clock::system().now()));
         let (one, two) = (id(), id());
         assert_eq!(world.log.installation().await.unwrap(), None);
         assert_eq!(world.log.installation_begin(one).await.unwrap(), one);
@@ -50,7 +50,7 @@ laws! {
             assert_eq!(world.log.continues(&last.vkey, &other).await.unwrap(), Continuity::Differs, "{size}");
         }
         let origin = epoch_origin(ORIGIN, Timestamp::UNIX_EPOCH);
-        let other = domain::checkpoint::SignerKey::draw(&origin, &world.chance).unwrap().verifier().to_string();
+        let other = domain::checkpoint::SignerKey::draw(&origin, &world.rng).unwrap().verifier().to_string();
         assert_eq!(world.log.continues(&other, &seen).await.unwrap(), Continuity::OtherKey);
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use domain::ids::ReceiptId;
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::Value;
-use statistics::contract::{ActivityQuery, Scope};
+use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{AppendOutcome, Log, WriterSettings};
 use store::{DatabaseSettings, Pool};
 
@@ -24,11 +24,11 @@ fn lazy() -> WriterSettings {
 async fn open(folder: &tempfile::TempDir, limits: &WriterSettings) -> Log {
     let path = folder.path().join("statistics.db");
     let pool = Pool::open(&DatabaseSettings::default(), &path, Some("statistics")).await.unwrap();
-    Log::open_with(pool, ORIGIN, &Clock::system(), &Chance::system(), limits).await.unwrap()
+    Log::open_with(pool, ORIGIN, &Clock::system(), &Rng::system(), limits).await.unwrap()
 }
 
 async fn take(log: &Log, event: &Value) -> AppendOutcome {
-    log.append(&[append_of(event, &Chance::system())]).await.unwrap().remove(0)
+    log.append(&[append_of(event, &Rng::system())]).await.unwrap().remove(0)
 }
 
 async fn receipt(log: &Log, event: &Value) -> ReceiptId {
@@ -47,7 +47,7 @@ fn id_of(event: &Value) -> String {
 }
 
 /// All pages of a scope, three events at a time.
-async fn activity(log: &Log, scope: &Scope) -> Vec<String> {
+async fn activity(log: &Log, scope: &RecordScope) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), None);
     loop {
         let query = ActivityQuery { limit: Some(3), cursor, ..ActivityQuery::default() };
@@ -91,7 +91,7 @@ async fn an_id_is_taken_once_wherever_it_is_indexed() {
             let proof = log.proof(&scope_of(event), id_of(event).parse().unwrap()).await.unwrap();
             assert_eq!(proof.status, 200);
         }
-        let (scope, unknown) = (scope_of(&chains[0].clone().next()), world.chance.uuid_v7(Clock::system().now()));
+        let (scope, unknown) = (scope_of(&chains[0].clone().next()), world.rng.uuid_v7(Clock::system().now()));
         assert_eq!(log.proof(&scope, unknown.into()).await.unwrap().status, 404);
         assert_eq!(log.audit().await.unwrap().events, sent.len() as u64);
         log.close().await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::chain::ChainRefusal;
 use domain::recorder::Recorders;
 use serde_json::{Value, json};
-use statistics::contract::{ActivityQuery, Outcome, Scope};
+use statistics::contract::{ActivityQuery, RecordScope, SubmitOutcome};
 use statistics::log::{AppendOutcome, LogError};
 
 use crate::world::{Chain, World, laws, scope_of, vectors};
@@ -36,7 +36,7 @@ laws! {
                 "forward" => drop(receipt(&outcome)),
                 "same_receipt" => assert!(receipts.contains(&(variant["event"]["event_id"].clone(), receipt(&outcome))), "{name}"),
                 _ => {
-                    let Outcome::PassThrough(passed) = outcome.into() else { panic!("{name}") };
+                    let SubmitOutcome::PassThrough(passed) = outcome.into() else { panic!("{name}") };
                     assert_eq!(json!(passed.status.as_u16()), variant["status"], "{name}");
                     let body: Value = serde_json::from_slice(&passed.body).unwrap();
                     assert_eq!(body["error"], variant["error"], "{name}");
@@ -111,7 +111,7 @@ laws! {
         }
         let stranger = Chain::new(&world).next();
         receipt(&world.take(&stranger).await);
-        let scope = Scope { shown, ..Scope::default() };
+        let scope = RecordScope { shown, ..RecordScope::default() };
         let mut query = ActivityQuery { limit: Some(7), ..ActivityQuery::default() };
         let mut seen = Vec::new();
         loop {

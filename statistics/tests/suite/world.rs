@@ -4,10 +4,10 @@ use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{MachineUuid, UserCuid};
 use domain::recorder::{Recorder, Recorders};
-use domain::{Chance, Clock, Digest, canonical};
+use domain::{Clock, Digest, Rng, canonical};
 use harness::postgres::TestDatabase;
 use serde_json::{Value, json};
-use statistics::contract::{Scope, Submission};
+use statistics::contract::{RecordScope, Submission};
 use statistics::log::{Append, AppendOutcome, Log};
 use store::{DatabaseSettings, Pool};
 use tempfile::TempDir;
@@ -41,7 +41,7 @@ pub(crate) use laws;
 
 pub struct World {
     pub log: Log,
-    pub chance: Chance,
+    pub rng: Rng,
     dir: TempDir,
     database: Option<TestDatabase>,
 }
@@ -57,9 +57,9 @@ impl World {
 
     async fn open(database: Option<TestDatabase>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let chance = Chance::system();
+        let rng = Rng::system();
         let log = open(&dir, database.as_ref(), ORIGIN).await.unwrap();
-        Self { log, chance, dir, database }
+        Self { log, rng, dir, database }
     }
 
     /// Another process with the same log.
@@ -82,12 +82,12 @@ impl World {
     }
 
     pub fn machine(&self) -> (MachineUuid, UserCuid) {
-        let uuid = self.chance.uuid_v7(Clock::system().now()).into();
-        (uuid, self.chance.cuid2().parse().unwrap())
+        let uuid = self.rng.uuid_v7(Clock::system().now()).into();
+        (uuid, self.rng.cuid2().parse().unwrap())
     }
 
     pub fn append(&self, event: &Value) -> Append {
-        append_of(event, &self.chance)
+        append_of(event, &self.rng)
     }
 
     pub async fn take(&self, event: &Value) -> AppendOutcome {
@@ -102,30 +102,30 @@ async fn pool(dir: &TempDir, database: Option<&TestDatabase>) -> Pool {
 }
 
 async fn open(dir: &TempDir, database: Option<&TestDatabase>, origin: &str) -> Result<Log, statistics::log::LogError> {
-    Log::open(pool(dir, database).await, origin, &Clock::system(), &Chance::system()).await
+    Log::open(pool(dir, database).await, origin, &Clock::system(), &Rng::system()).await
 }
 
 /// An event that is received now.
-pub fn append_of(event: &Value, chance: &Chance) -> Append {
+pub fn append_of(event: &Value, rng: &Rng) -> Append {
     let now = Clock::system().now();
-    Append::new(submission(event), chance.uuid_v7(now).into(), now)
+    Append::new(submission(event), rng.uuid_v7(now).into(), now)
 }
 
 /// The scope of the computer that an event names.
-pub fn scope_of(event: &Value) -> Scope {
+pub fn scope_of(event: &Value) -> RecordScope {
     let submission = submission(event);
     let shown = Recorders::of_computer(submission.machine, submission.identity.clone());
-    Scope { account: None, identities: vec![submission.identity], machine: Some(submission.machine), shown }
+    RecordScope { account: None, identities: vec![submission.identity], machine: Some(submission.machine), shown }
 }
 
 fn submission(event: &Value) -> Submission {
     let body = Bytes::from(event.to_string());
     let sealed = Sealed::open(&body, usize::MAX, &AgentKinds::new(["codex".to_owned()])).unwrap();
-    let scope = Scope {
+    let scope = RecordScope {
         account: None,
         identities: vec![sealed.envelope.scope.user_id.clone()],
         machine: Some(sealed.envelope.scope.machine_id),
-        ..Scope::default()
+        ..RecordScope::default()
     };
     Submission::new(body, sealed, scope)
 }
@@ -142,12 +142,12 @@ pub struct Chain {
     epoch: u64,
     seq: u64,
     prev: String,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl Chain {
     pub fn new(world: &World) -> Self {
-        Self { machine: world.machine(), epoch: 0, seq: 0, prev: "GENESIS".into(), chance: world.chance.clone() }
+        Self { machine: world.machine(), epoch: 0, seq: 0, prev: "GENESIS".into(), rng: world.rng.clone() }
     }
 
     /// The same chain, begun anew.
@@ -171,7 +171,7 @@ impl Chain {
     pub fn next_with(&mut self, change: impl FnOnce(&mut Value)) -> Value {
         let mut event = json!({
             "schema_version": "v1",
-            "event_id": self.chance.uuid_v7(Clock::system().now()),
+            "event_id": self.rng.uuid_v7(Clock::system().now()),
             "event_type": "memory.stored",
             "lane": "memory",
             "ts_edge_ms": 1_767_225_600_000_i64,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use serde_json::Value;
 use statistics::checkpoint::VerifierKey;
-use statistics::contract::{ActivityQuery, Scope};
+use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{AppendOutcome, Log, WriterSettings};
 use statistics::proof::{AuditProof, verify};
 use store::{DatabaseSettings, Pool};
@@ -19,7 +19,7 @@ const EVENTS_OF_VERSION_2: &str = include_str!("../fixtures/log-v2.json");
 
 async fn open(folder: &tempfile::TempDir, settings: &DatabaseSettings, limits: &WriterSettings) -> Log {
     let pool = Pool::open(settings, &folder.path().join("statistics.db"), Some("statistics")).await.unwrap();
-    Log::open_with(pool, ORIGIN, &Clock::system(), &Chance::system(), limits).await.unwrap()
+    Log::open_with(pool, ORIGIN, &Clock::system(), &Rng::system(), limits).await.unwrap()
 }
 
 /// A log whose writer hardly waits for a lock.
@@ -29,7 +29,7 @@ async fn open_impatient(folder: &tempfile::TempDir) -> Log {
 }
 
 async fn take(log: &Log, event: &Value) -> AppendOutcome {
-    log.append(&[append_of(event, &Chance::system())]).await.unwrap().remove(0)
+    log.append(&[append_of(event, &Rng::system())]).await.unwrap().remove(0)
 }
 
 async fn settled(log: &Log) -> u64 {
@@ -37,7 +37,7 @@ async fn settled(log: &Log) -> u64 {
     log.standing().await.unwrap().tree_size
 }
 
-async fn activity(log: &Log, scope: &Scope) -> Vec<String> {
+async fn activity(log: &Log, scope: &RecordScope) -> Vec<String> {
     let query = ActivityQuery { limit: Some(500), ..ActivityQuery::default() };
     let page: Value = serde_json::from_slice(&log.activity(scope, &query).await.unwrap().body).unwrap();
     let events = page["events"].as_array().unwrap();
@@ -50,7 +50,7 @@ async fn a_file_of_version_2_is_upgraded_with_its_receipts_its_chains_and_its_pr
     let path = folder.path().join("statistics.db");
     rusqlite::Connection::open(&path).unwrap().execute_batch(FILE_OF_VERSION_2).unwrap();
     let pool = Pool::open(&DatabaseSettings::default(), &path, Some("statistics")).await.unwrap();
-    let log = Log::open(pool, "attache/log", &Clock::system(), &Chance::system()).await.unwrap();
+    let log = Log::open(pool, "attache/log", &Clock::system(), &Rng::system()).await.unwrap();
     let sent: Vec<Value> = serde_json::from_str(EVENTS_OF_VERSION_2).unwrap();
     assert_eq!(log.standing().await.unwrap().tree_size, 30);
     assert_eq!(log.audit().await.unwrap().events, 34);
@@ -151,7 +151,7 @@ async fn a_file_that_was_locked_is_written_again_once_it_is_free() {
     let stranger = rusqlite::Connection::open(folder.path().join("statistics.db")).unwrap();
     stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
     for _ in 0..3 {
-        let refused = log.append(&[append_of(&event, &Chance::system())]).await.unwrap_err();
+        let refused = log.append(&[append_of(&event, &Rng::system())]).await.unwrap_err();
         assert!(refused.is_unavailable(), "{refused}");
         assert!(log.writable().await.is_err());
     }
@@ -168,7 +168,7 @@ async fn a_log_that_is_closed_refuses_what_comes_later() {
     let world = World::on_sqlite().await;
     let event = Chain::new(&world).next();
     world.log.close().await;
-    let refused = world.log.append(&[append_of(&event, &Chance::system())]).await.unwrap_err();
+    let refused = world.log.append(&[append_of(&event, &Rng::system())]).await.unwrap_err();
     assert_eq!(refused.to_string(), "the log is closed");
 }
 
@@ -212,7 +212,7 @@ async fn a_group_that_writes_nothing_does_not_hide_that_the_last_write_failed() 
     take(&log, &first).await;
     let stranger = rusqlite::Connection::open(folder.path().join("statistics.db")).unwrap();
     stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
-    log.append(&[append_of(&chain.next(), &Chance::system())]).await.unwrap_err();
+    log.append(&[append_of(&chain.next(), &Rng::system())]).await.unwrap_err();
     stranger.execute_batch("ROLLBACK").unwrap();
     // A resend has its receipt again and shows nothing of the file.
     take(&log, &first).await;

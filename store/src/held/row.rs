@@ -1,7 +1,7 @@
 //! Rows of held events.
 
 use domain::Timestamp;
-use domain::envelope::Outline;
+use domain::envelope::PartialEnvelope;
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use sqlx::FromRow;
 use uuid::Uuid;
@@ -49,7 +49,7 @@ impl TryFrom<EntryRow> for HeldEntry {
             sender: parsed("held_events.sender", &row.sender)?,
             account: parsed_opt("held_events.account_id", row.account_id.as_deref())?,
             user_cuid: parsed_opt("held_events.user_cuid", row.user_cuid.as_deref())?,
-            outline: Outline {
+            outline: PartialEnvelope {
                 event_id: row.event_id.map(EventId::from),
                 event_type: row.event_type,
                 agent_id: row.agent_id,

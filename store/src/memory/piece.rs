@@ -12,7 +12,7 @@ use crate::passage::words::token;
 use crate::row::storable;
 
 /// A chunk, ready to be written.
-pub(super) struct Piece<'a> {
+pub(super) struct PreparedChunk<'a> {
     /// Its place among the chunks of its memory, from 0.
     pub(super) ordinal: i64,
     /// Its text.
@@ -23,7 +23,7 @@ pub(super) struct Piece<'a> {
     pub(super) vector: Option<Vec<u8>>,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> PreparedChunk<'a> {
     /// Counts the words of a chunk, those of its title weighted.
     pub(super) fn of(title: &str, ordinal: i64, chunk: &ChunkPut<'a>) -> Self {
         let content = storable(chunk.content);
@@ -46,7 +46,7 @@ impl<'a> Piece<'a> {
 /// The postings of chunks as [`POSTINGS_ADD`] takes them: the stems between blanks, and three arrays as PostgreSQL writes them.
 ///
 /// They are in the order of the index, so that neighbours in it are written one after the other.
-pub(super) fn postings(written: &[(i64, &Piece<'_>)]) -> [String; 4] {
+pub(super) fn postings(written: &[(i64, &PreparedChunk<'_>)]) -> [String; 4] {
     let mut rows: Vec<(&str, i64, u32, u32)> = written
         .iter()
         .flat_map(|(id, piece)| {
@@ -86,7 +86,7 @@ macro_rules! pieces_add {
             }
             // Neither database says in which order they come back.
             ids.sort_unstable();
-            let written: Vec<(i64, &Piece<'_>)> = ids.into_iter().map(|(_, id)| id).zip(pieces).collect();
+            let written: Vec<(i64, &PreparedChunk<'_>)> = ids.into_iter().map(|(_, id)| id).zip(pieces).collect();
             if $postgres {
                 let [stems, chunks, frequencies, lengths] = piece::postings(&written);
                 let query = sqlx::query(piece::POSTINGS_ADD).bind($shelf).bind(stems).bind(chunks);

@@ -5,7 +5,7 @@ use domain::{Digest, Timestamp};
 use sqlx::{FromRow, QueryBuilder};
 use uuid::Uuid;
 
-use super::piece::{self, Piece, pieces_add};
+use super::piece::{self, PreparedChunk, pieces_add};
 use super::{MemoryPut, Put, json, spaces_of};
 use crate::error::{During, StoreError};
 use crate::passage::vector::NOT_EMBEDDED;
@@ -20,8 +20,8 @@ impl Store {
         let postgres = self.pool.is_postgres();
         let (title, content) = (storable(put.title), storable(put.content));
         let url = put.url.map(storable);
-        let pieces: Vec<Piece> =
-            (0..).zip(put.chunks).map(|(ordinal, chunk)| Piece::of(&title, ordinal, chunk)).collect();
+        let pieces: Vec<PreparedChunk> =
+            (0..).zip(put.chunks).map(|(ordinal, chunk)| PreparedChunk::of(&title, ordinal, chunk)).collect();
         let version = version(put);
         let count = limit(pieces.len());
         let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();

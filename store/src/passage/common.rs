@@ -11,8 +11,8 @@ use domain::ids::{MemoryId, SpaceId};
 use sqlx::FromRow;
 use uuid::Uuid;
 
-use super::words::{Asked, B, K1, array, in_spaces, quoted};
-use super::{ChunkId, Shelf};
+use super::words::{B, K1, QueryStem, array, in_spaces, quoted};
+use super::{AccountStatistics, ChunkId};
 use crate::error::{Corrupt, During, StoreError};
 use crate::memory::json;
 use crate::row::limit;
@@ -146,8 +146,8 @@ impl Store {
     /// in no order, and some may have none of the stems.
     pub async fn chunks_with_common_words(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         reach: Reach,
     ) -> Result<Vec<ChunkId>, StoreError> {
@@ -180,8 +180,8 @@ impl Store {
     /// stem goes; or of the spaces, the newest one.
     pub async fn chunks_of_newest_memories(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         memories_max: usize,
         walked_max: usize,
@@ -236,7 +236,7 @@ impl Store {
     /// The newest chunks of a shelf that are in any of the spaces, newest first.
     async fn newest_of_spaces(
         &self,
-        on: &Shelf,
+        on: &AccountStatistics,
         spaces: &[SpaceId],
         chunks_max: usize,
     ) -> Result<Vec<ChunkId>, StoreError> {
@@ -257,7 +257,13 @@ impl Store {
     }
 
     /// The chunk where a walk over the entries of a stem ends that begins below a chunk.
-    async fn floor(&self, on: &Shelf, stem: &Asked, below: i64, walked_max: usize) -> Result<i64, sqlx::Error> {
+    async fn floor(
+        &self,
+        on: &AccountStatistics,
+        stem: &QueryStem,
+        below: i64,
+        walked_max: usize,
+    ) -> Result<i64, sqlx::Error> {
         if self.pool.is_postgres() {
             on_reader!(&self.pool, |db| {
                 let query = sqlx::query_scalar(FLOOR_POSTGRES).bind(on.number).bind(&stem.stem);
@@ -275,8 +281,8 @@ impl Store {
     /// rarest.
     async fn matching_by_fts5(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         below: i64,
         reach: Reach,
@@ -311,8 +317,8 @@ impl Store {
     /// Every lookup of a stem in a chunk counts as an entry.
     async fn matching_by_postgres(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         below: i64,
         reach: Reach,

@@ -18,7 +18,7 @@ use sqlx::AssertSqlSafe;
 use uuid::Uuid;
 
 use self::graph::graph_name;
-use super::{ChunkId, Shelf, Wanted};
+use super::{AccountStatistics, ChunkId, Wanted};
 use crate::error::{During, StoreError};
 use crate::memory::json;
 use crate::pool::PgPool;
@@ -29,7 +29,7 @@ use crate::{Pool, Store};
 pub const DIMENSIONS_MAX: u16 = 2_000;
 
 /// Chunks with their cosines, nearest first.
-pub type Near = Vec<(ChunkId, f32)>;
+pub type Neighbours = Vec<(ChunkId, f32)>;
 
 /// The nearest of what was compared.
 macro_rules! nearest {
@@ -53,12 +53,12 @@ impl Store {
     /// own index answers, if there is one yet; then what it has in view is all that is spread over memories.
     pub async fn nearest(
         &self,
-        on: &Shelf,
+        on: &AccountStatistics,
         model: &ModelId,
         query: &[f32],
         wanted: Wanted,
         exact_max: usize,
-    ) -> Result<Near, StoreError> {
+    ) -> Result<Neighbours, StoreError> {
         macro_rules! compared {
             () => {
                 "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
@@ -68,7 +68,7 @@ impl Store {
         const NEAREST: &str = nearest!(compared!());
         const OF_EACH: &str = nearest!(compared!(), of each "$5");
         const DO: &str = "find near vectors";
-        let Some((pool, query)) = self.comparing(query) else { return Ok(Near::new()) };
+        let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
         let rows_max = limit(wanted.chunks_max);
         if on.chunks > limit(exact_max) {
             let walked_max = if wanted.each_max.is_some() { EXTENSION_MAX / 2 } else { rows_max };
@@ -87,12 +87,12 @@ impl Store {
     /// The same of memories that are linked to one of `spaces` and stand on one of `shelves`. All of them are compared.
     pub async fn nearest_in_spaces(
         &self,
-        shelves: &[Shelf],
+        shelves: &[AccountStatistics],
         spaces: &[SpaceId],
         model: &ModelId,
         query: &[f32],
         wanted: Wanted,
-    ) -> Result<Near, StoreError> {
+    ) -> Result<Neighbours, StoreError> {
         macro_rules! compared {
             () => {
                 "SELECT n.chunk_id, n.memory_id, n.vector <=> CAST($3 AS vector) AS far
@@ -106,7 +106,7 @@ impl Store {
         }
         const NEAREST: &str = nearest!(compared!());
         const OF_EACH: &str = nearest!(compared!(), of each "$6");
-        let Some((pool, query)) = self.comparing(query) else { return Ok(Near::new()) };
+        let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
         let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
         let rows = sqlx::query_as(if wanted.each_max.is_some() { OF_EACH } else { NEAREST });
         let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
@@ -124,16 +124,16 @@ impl Store {
 }
 
 /// A chunk, how far it is, and its memory.
-type Walked = (i64, f64, Uuid);
+type NeighbourRow = (i64, f64, Uuid);
 
 /// Nothing when there is no graph of the shelf, or none that is whole.
 async fn by_graph(
     pool: &PgPool,
-    on: &Shelf,
+    on: &AccountStatistics,
     model: &ModelId,
     query: &str,
     rows_max: i64,
-) -> Result<Vec<Walked>, sqlx::Error> {
+) -> Result<Vec<NeighbourRow>, sqlx::Error> {
     // The condition of a partial index is seen only where numbers and names are known when the plan is made.
     const SET: &str =
         "SELECT set_config('hnsw.ef_search', $2, true), set_config('plan_cache_mode', 'force_custom_plan', true),
@@ -158,7 +158,7 @@ async fn by_graph(
 }
 
 /// The first of what was walked to, nearest first, of each memory no more than its share.
-fn shared_out(walked: Vec<Walked>, wanted: Wanted) -> Near {
+fn shared_out(walked: Vec<NeighbourRow>, wanted: Wanted) -> Neighbours {
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
     let kept = walked.into_iter().filter(|(_, _, memory)| {
         let taken = taken.entry(*memory).or_default();
@@ -178,7 +178,7 @@ fn breadth(rows_max: i64) -> i64 {
 
 /// A cosine of a vector without length is no number; such a one is near to nothing.
 #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
-fn cosines(rows: Vec<(i64, f64)>) -> Near {
+fn cosines(rows: Vec<(i64, f64)>) -> Neighbours {
     let cosine = |far: f64| if far.is_finite() { (1.0 - far) as f32 } else { 0.0 };
     rows.into_iter().map(|(chunk, far)| (chunk, cosine(far))).collect()
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use domain::ids::SpaceId;
 
-use super::{ChunkId, Shelf, Wanted};
+use super::{AccountStatistics, ChunkId, Wanted};
 use crate::error::{During, StoreError};
 use crate::memory::json;
 use crate::row::limit;
@@ -21,7 +21,7 @@ pub const B: f64 = 0.4;
 
 /// A stem that is looked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct QueryStem {
     /// The stem.
     pub stem: String,
     /// What it tells: its inverse document frequency.
@@ -80,8 +80,8 @@ impl Store {
     /// stems is ranked; of common stems [`Store::chunks_with_common_words`] returns candidates.
     pub async fn chunks_with_words(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&[SpaceId]>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, StoreError> {
@@ -97,8 +97,8 @@ impl Store {
 
     async fn ranked_by_fts5(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&str>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
@@ -136,8 +136,8 @@ impl Store {
 
     async fn ranked_by_postgres(
         &self,
-        on: &Shelf,
-        asked: &[Asked],
+        on: &AccountStatistics,
+        asked: &[QueryStem],
         spaces: Option<&str>,
         wanted: Wanted,
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-impl Shelf {
+impl AccountStatistics {
     /// The length of a chunk on average, in words.
     pub fn length_average(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "nobody keeps 2^53 words")]
@@ -188,7 +188,7 @@ impl Shelf {
 }
 
 /// Stems as terms of an FTS5 query: letters and digits within quotes, so that no stem is an operator.
-pub(super) fn quoted(on: &Shelf, asked: &[Asked]) -> Vec<String> {
+pub(super) fn quoted(on: &AccountStatistics, asked: &[QueryStem]) -> Vec<String> {
     asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect()
 }
 

@@ -66,14 +66,14 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     /// Absent while a body or the thread uses it.
-    desk: Option<Desk>,
-    waiting: VecDeque<oneshot::Sender<Turn>>,
+    desk: Option<WriterConnection>,
+    waiting: VecDeque<oneshot::Sender<WriteGuard>>,
     is_closed: bool,
 }
 
 /// What a turn owns.
 #[derive(Default)]
-struct Desk {
+struct WriterConnection {
     /// `None`: not opened yet, or closed after a failure.
     connection: Option<DirectConnection>,
     /// The transaction that is open.
@@ -132,7 +132,7 @@ impl Writer {
             file,
             wait_max,
             limits,
-            queue: Mutex::new(Queue { desk: Some(Desk::default()), ..Queue::default() }),
+            queue: Mutex::new(Queue { desk: Some(WriterConnection::default()), ..Queue::default() }),
             thread: WriterThread::start()?,
             commits: AtomicU64::new(0),
             members: AtomicU64::new(0),
@@ -140,14 +140,14 @@ impl Writer {
         })))
     }
 
-    /// Waits for a turn in a transaction; end it with [`Turn::settle`].
-    pub async fn begin(&self, undo: Undo) -> Result<Turn, Error> {
+    /// Waits for a turn in a transaction; end it with [`WriteGuard::settle`].
+    pub async fn begin(&self, undo: Undo) -> Result<WriteGuard, Error> {
         let turn = self.turn().await?;
         turn.enter(undo).await
     }
 
     /// Waits for a turn outside of any transaction, on an open connection.
-    pub(super) async fn alone(&self) -> Result<Turn, Error> {
+    pub(super) async fn alone(&self) -> Result<WriteGuard, Error> {
         let mut turn = self.turn().await?;
         if turn.desk.group.is_some() || turn.desk.connection.is_none() {
             turn = turn
@@ -200,7 +200,7 @@ impl Writer {
         self.0.queue().desk.is_some()
     }
 
-    async fn turn(&self) -> Result<Turn, Error> {
+    async fn turn(&self) -> Result<WriteGuard, Error> {
         if self.is_closed() {
             return Err(Error::PoolClosed);
         }
@@ -215,10 +215,10 @@ impl Writer {
     }
 
     /// A turn, or a place at the end of the queue.
-    fn queue_up(&self) -> Result<Turn, oneshot::Receiver<Turn>> {
+    fn queue_up(&self) -> Result<WriteGuard, oneshot::Receiver<WriteGuard>> {
         let mut queue = self.0.queue();
         if let Some(desk) = queue.desk.take() {
-            return Ok(Turn::new(Arc::clone(&self.0), desk));
+            return Ok(WriteGuard::new(Arc::clone(&self.0), desk));
         }
         let (sender, waiting) = oneshot::channel();
         queue.waiting.push_back(sender);
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     /// Gives the desk to the next in the queue. If the queue is empty or the group is full, the transaction is committed first.
-    fn pass_on(self: &Arc<Self>, mut desk: Desk) {
+    fn pass_on(self: &Arc<Self>, mut desk: WriterConnection) {
         loop {
             let next = {
                 let mut queue = self.queue();
@@ -260,12 +260,12 @@ impl Shared {
                 next
             };
             // Outside of the lock: the turn of a receiver that is gone comes back, or is dropped.
-            match next.send(Turn::new(Arc::clone(self), desk)) {
+            match next.send(WriteGuard::new(Arc::clone(self), desk)) {
                 Ok(()) => return,
                 Err(mut turn) => desk = turn.take_desk(),
             }
         }
-        let mut turn = Turn::new(Arc::clone(self), desk);
+        let mut turn = WriteGuard::new(Arc::clone(self), desk);
         self.thread.run(move || {
             let mut answers = turn.shared.finish(&mut turn.desk);
             if turn.desk.wal.is_over(turn.shared.file.wal_bytes()) {
@@ -279,12 +279,12 @@ impl Shared {
     }
 
     /// Commits a group, if there is one, and answers its members.
-    fn commit(&self, desk: &mut Desk) {
+    fn commit(&self, desk: &mut WriterConnection) {
         self.finish(desk).give();
     }
 
     /// Commits a group, if there is one.
-    fn finish(&self, desk: &mut Desk) -> Answers {
+    fn finish(&self, desk: &mut WriterConnection) -> Answers {
         let Some(group) = desk.group.take() else { return Answers::default() };
         let committed = match &mut desk.connection {
             Some(connection) => connection.command("COMMIT"),
@@ -330,7 +330,7 @@ impl Answers {
     }
 }
 
-impl Desk {
+impl WriterConnection {
     /// Closes the connection, which rolls the transaction back. Returns the error for the members.
     fn fail(&mut self, error: &DirectError) -> Answers {
         self.connection = None;
@@ -356,16 +356,16 @@ impl Desk {
 }
 
 /// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls its body back.
-pub struct Turn {
+pub struct WriteGuard {
     shared: Arc<Shared>,
-    desk: Desk,
+    desk: WriterConnection,
     begun: Begun,
     /// The desk belongs to another turn.
     is_over: bool,
 }
 
-impl Turn {
-    fn new(shared: Arc<Shared>, desk: Desk) -> Self {
+impl WriteGuard {
+    fn new(shared: Arc<Shared>, desk: WriterConnection) -> Self {
         Self { shared, desk, begun: Begun::Nothing, is_over: false }
     }
 
@@ -503,7 +503,7 @@ impl Turn {
         done.await.map_err(|_| Error::WorkerCrashed)?
     }
 
-    fn take_desk(&mut self) -> Desk {
+    fn take_desk(&mut self) -> WriterConnection {
         self.is_over = true;
         std::mem::take(&mut self.desk)
     }
@@ -538,7 +538,7 @@ enum Ended {
     Failed(DirectError),
 }
 
-impl Drop for Turn {
+impl Drop for WriteGuard {
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -549,7 +549,7 @@ impl Drop for Turn {
     }
 }
 
-impl fmt::Debug for Turn {
+impl fmt::Debug for WriteGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn").field("begun", &self.begun).finish_non_exhaustive()
     }

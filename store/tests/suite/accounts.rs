@@ -12,12 +12,12 @@ use crate::world::{World, at, email, laws, now};
 laws! {
     async fn a_first_sign_in_makes_a_person_and_if_wanted_an_account(world: &World) {
         let store = &world.store;
-        let ada = store.person_sign_in(&email("ada@example.com"), false, now(), &world.chance).await.unwrap();
+        let ada = store.person_sign_in(&email("ada@example.com"), false, now(), &world.rng).await.unwrap();
         assert_eq!((ada.account.as_ref(), ada.email.as_str()), (None, "ada@example.com"));
-        let again = store.person_sign_in(&email("Ada@Example.com"), true, at(1), &world.chance).await.unwrap();
+        let again = store.person_sign_in(&email("Ada@Example.com"), true, at(1), &world.rng).await.unwrap();
         assert_eq!(again.id, ada.id);
         let account = again.account.clone().unwrap();
-        assert_eq!(store.person_sign_in(&email("ada@example.com"), true, at(2), &world.chance).await.unwrap(), again);
+        assert_eq!(store.person_sign_in(&email("ada@example.com"), true, at(2), &world.rng).await.unwrap(), again);
         let found = store.account_by_id(&account).await.unwrap().unwrap();
         assert_eq!((found.plan, found.balance_cents, found.created_at), (Plan::Free, 0, at(1)));
         assert_eq!(found.owner, Some((ada.id, ada.email.clone())));
@@ -31,8 +31,8 @@ laws! {
         let mut signing = tokio::task::JoinSet::new();
         for round in 0..8 {
             let store = if round % 2 == 0 { world.store.clone() } else { second.clone() };
-            let (address, chance) = (address.clone(), world.chance.clone());
-            signing.spawn(async move { store.person_sign_in(&address, true, now(), &chance).await.unwrap() });
+            let (address, rng) = (address.clone(), world.rng.clone());
+            signing.spawn(async move { store.person_sign_in(&address, true, now(), &rng).await.unwrap() });
         }
         let people = signing.join_all().await;
         assert!(people.iter().all(|person| *person == people[0] && person.account.is_some()));
@@ -43,22 +43,22 @@ laws! {
     async fn an_account_is_provisioned_once_for_an_identity_and_once_for_a_person(world: &World) {
         let store = &world.store;
         let (cuid, ada) = (world.cuid(), email("ada@example.com"));
-        let made = store.account_provision(Some(&cuid), None, Some("Lab"), now(), &world.chance).await.unwrap();
+        let made = store.account_provision(Some(&cuid), None, Some("Lab"), now(), &world.rng).await.unwrap();
         let Provision::Created(account) = made else { panic!("{made:?}") };
         let found = store.account_by_id(&account).await.unwrap().unwrap();
         assert_eq!((found.name.as_deref(), found.owner), (Some("Lab"), None));
         assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(account.clone()));
         assert_eq!(store.identities_of_account(&account).await.unwrap(), std::slice::from_ref(&cuid));
 
-        let refused = store.account_provision(Some(&cuid), Some(&ada), None, now(), &world.chance).await.unwrap();
+        let refused = store.account_provision(Some(&cuid), Some(&ada), None, now(), &world.rng).await.unwrap();
         assert_eq!(refused, Provision::IdentityLinked);
         assert_eq!(store.accounts(10).await.unwrap().len(), 1, "a refusal leaves nothing");
         assert!(store.persons(10).await.unwrap().is_empty());
 
-        let made = store.account_provision(None, Some(&ada), None, now(), &world.chance).await.unwrap();
+        let made = store.account_provision(None, Some(&ada), None, now(), &world.rng).await.unwrap();
         assert!(matches!(made, Provision::Created(_)));
         let other = world.cuid();
-        let refused = store.account_provision(Some(&other), Some(&ada), None, now(), &world.chance).await.unwrap();
+        let refused = store.account_provision(Some(&other), Some(&ada), None, now(), &world.rng).await.unwrap();
         assert_eq!(refused, Provision::PersonHasAccount);
         assert_eq!(store.identity(&other).await.unwrap(), None);
     }
@@ -82,16 +82,16 @@ laws! {
             let mut both = [cuid.clone(), other.clone()];
             both.sort_by_key(|cuid| cuid.as_str().to_owned());
             let off = rule(machine, lane, ConsentLevel::Off);
-            assert_eq!(store.consent_set(&both, &off, Some("because\0"), now(), &world.chance).await.unwrap(), both);
-            assert_eq!(store.consent_set(&both, &off, None, at(1), &world.chance).await.unwrap(), []);
+            assert_eq!(store.consent_set(&both, &off, Some("because\0"), now(), &world.rng).await.unwrap(), both);
+            assert_eq!(store.consent_set(&both, &off, None, at(1), &world.rng).await.unwrap(), []);
             let full = rule(machine, lane, ConsentLevel::Full);
-            assert_eq!(store.consent_set(std::slice::from_ref(&cuid), &full, None, at(2), &world.chance).await.unwrap(), std::slice::from_ref(&cuid));
+            assert_eq!(store.consent_set(std::slice::from_ref(&cuid), &full, None, at(2), &world.rng).await.unwrap(), std::slice::from_ref(&cuid));
         }
         let rules = store.consent_rules(&cuid).await.unwrap();
         assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Full)));
         let rules = store.consent_rules(&other).await.unwrap();
         assert_eq!(rules, scopes.map(|(machine, lane)| rule(machine, lane, ConsentLevel::Off)));
-        assert!(store.consent_set(&[world.cuid()], &rules[0], None, now(), &world.chance).await.unwrap_err().is_foreign_key_violation());
+        assert!(store.consent_set(&[world.cuid()], &rules[0], None, now(), &world.rng).await.unwrap_err().is_foreign_key_violation());
     }
 
     async fn a_computer_and_its_person_have_a_level_each_for_one_scope(world: &World) {
@@ -101,13 +101,13 @@ laws! {
         let one = std::slice::from_ref(&cuid);
         let (off, full) = (rule(ConsentLevel::Off, Author::Person), rule(ConsentLevel::Full, Author::Computer));
         for rule in [&off, &full] {
-            assert_eq!(store.consent_set(one, rule, None, now(), &world.chance).await.unwrap(), one);
-            assert_eq!(store.consent_set(one, rule, None, now(), &world.chance).await.unwrap(), []);
+            assert_eq!(store.consent_set(one, rule, None, now(), &world.rng).await.unwrap(), one);
+            assert_eq!(store.consent_set(one, rule, None, now(), &world.rng).await.unwrap(), []);
         }
         assert_eq!(store.consent_rules(&cuid).await.unwrap(), [off, full.clone()]);
         // An agent speaks for the person: its level takes the place of theirs.
         let agents = rule(ConsentLevel::MetadataOnly, Author::Agent);
-        assert_eq!(store.consent_set(one, &agents, None, now(), &world.chance).await.unwrap(), one);
+        assert_eq!(store.consent_set(one, &agents, None, now(), &world.rng).await.unwrap(), one);
         let rules = [agents, full];
         assert_eq!(store.consent_rules(&cuid).await.unwrap(), rules);
         let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap().facts.consent;
@@ -124,9 +124,9 @@ laws! {
         let mut setting = tokio::task::JoinSet::new();
         for round in 0..9 {
             let (store, cuid) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone());
-            let chance = world.chance.clone();
+            let rng = world.rng.clone();
             let rule = ConsentRule { machine: None, lane: None, level: levels[round % 3], set_by: Author::Person };
-            setting.spawn(async move { store.consent_set(&[cuid], &rule, None, now(), &chance).await.unwrap().len() });
+            setting.spawn(async move { store.consent_set(&[cuid], &rule, None, now(), &rng).await.unwrap().len() });
         }
         assert!(setting.join_all().await.into_iter().sum::<usize>() >= 1);
         assert_eq!(world.store.consent_rules(&cuid).await.unwrap().len(), 1);
@@ -138,7 +138,7 @@ laws! {
         let (_, cuid, _) = world.attached(&ada).await;
         let (_, strange, _) = world.attached(&bob).await;
         let rule = ConsentRule { machine: None, lane: Some(Lane::Llm), level: ConsentLevel::Off, set_by: Author::Person };
-        store.consent_set(&[cuid.clone(), strange], &rule, None, now(), &world.chance).await.unwrap();
+        store.consent_set(&[cuid.clone(), strange], &rule, None, now(), &world.rng).await.unwrap();
         let records = store.consent_of_account(&ada).await.unwrap();
         assert_eq!(records.len(), 1);
         assert_eq!((&records[0].user_cuid, &records[0].rule), (&cuid, &rule));

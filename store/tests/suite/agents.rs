@@ -321,7 +321,7 @@ laws! {
         let person = world.person("ada@example.com").await;
         let mut ids = vec![];
         for seconds in [0, 1, 2] {
-            let id = world.chance.uuid_v7(at(seconds)).into();
+            let id = world.rng.uuid_v7(at(seconds)).into();
             let registration = Registration { id, created_at: at(seconds), ..world.new_registration() };
             let attempt = world.new_attempt(id, at(seconds));
             store.registration_create(&registration, Some(&attempt)).await.unwrap();
@@ -338,7 +338,7 @@ laws! {
     async fn agents_are_listed_newest_first(world: &World) {
         let mut ids = vec![];
         for seconds in [0, 1, 2] {
-            let id = world.chance.uuid_v7(at(seconds)).into();
+            let id = world.rng.uuid_v7(at(seconds)).into();
             let registration = Registration { id, created_at: at(seconds), ..world.new_registration() };
             world.store.registration_create(&registration, None).await.unwrap();
             ids.insert(0, id);

@@ -8,11 +8,11 @@ use crate::world::{World, at, laws, now};
 
 fn key(world: &World, account: &UserAccountId, name: &str) -> ApiKey {
     ApiKey {
-        id: world.chance.uuid_v7(now()).into(),
+        id: world.rng.uuid_v7(now()).into(),
         account: account.clone(),
         name: name.parse().unwrap(),
         scopes: vec![ApiKeyScope::Search, ApiKeyScope::Settings],
-        spaces: Some(vec![world.chance.uuid_v7(now()).into()]),
+        spaces: Some(vec![world.rng.uuid_v7(now()).into()]),
         created_at: now(),
         expires_at: Some(at(60)),
         last_used_at: None,

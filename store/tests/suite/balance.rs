@@ -9,7 +9,7 @@ laws! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let add = async |account, cents, second| {
-            store.balance_add(account, cents, "bought\0", at(second), &world.chance).await.unwrap()
+            store.balance_add(account, cents, "bought\0", at(second), &world.rng).await.unwrap()
         };
         assert_eq!(add(&ada, 500, 0).await, BalanceAdd::Added(500));
         assert_eq!(add(&ada, -750, 1).await, BalanceAdd::Added(-250));
@@ -32,8 +32,8 @@ laws! {
         let mut adding = tokio::task::JoinSet::new();
         for round in 0..8 {
             let store = if round % 2 == 0 { &world.store } else { &second }.clone();
-            let (ada, chance) = (ada.clone(), world.chance.clone());
-            adding.spawn(async move { store.balance_add(&ada, 10, "gift", at(round), &chance).await.unwrap() });
+            let (ada, rng) = (ada.clone(), world.rng.clone());
+            adding.spawn(async move { store.balance_add(&ada, 10, "gift", at(round), &rng).await.unwrap() });
         }
         adding.join_all().await;
         assert_eq!(world.store.account_by_id(&ada).await.unwrap().unwrap().balance_cents, 80);
@@ -42,7 +42,7 @@ laws! {
 
     async fn an_account_is_found_by_its_owners_address(world: &World) {
         let ada = world.account("ada@example.com").await;
-        world.store.person_sign_in(&email("bob@example.com"), false, at(0), &world.chance).await.unwrap();
+        world.store.person_sign_in(&email("bob@example.com"), false, at(0), &world.rng).await.unwrap();
         let found = async |address| world.store.account_by_email(&email(address)).await.unwrap();
         assert_eq!(found("Ada@example.com").await, Some(ada));
         assert_eq!(found("bob@example.com").await, None);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::batch::{End, Item, Outcome};
+use domain::batch::{End, Item, ItemOutcome};
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
 use domain::memory::MemoryType;
@@ -20,8 +20,8 @@ fn items() -> Vec<Item> {
 }
 
 async fn batch(world: &World, account: &UserAccountId) -> BatchId {
-    let id = world.chance.uuid_v7(now()).into();
-    let spaces = [world.chance.uuid_v7(now()).into()];
+    let id = world.rng.uuid_v7(now()).into();
+    let spaces = [world.rng.uuid_v7(now()).into()];
     let new = NewBatch { id, account, spaces: &spaces, key_spaces: None, items: &items() };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
     id
@@ -29,8 +29,8 @@ async fn batch(world: &World, account: &UserAccountId) -> BatchId {
 
 const HELD: Lease = Lease::Held { is_cancelled: false };
 
-fn failed(index: usize) -> Outcome {
-    Outcome::error(&items()[index], Fault::Timeout, "slow")
+fn failed(index: usize) -> ItemOutcome {
+    ItemOutcome::error(&items()[index], Fault::Timeout, "slow")
 }
 
 laws! {
@@ -113,7 +113,7 @@ laws! {
         let ada = world.account("ada@example.com").await;
         let mut making = JoinSet::new();
         for _ in 0..8 {
-            let (store, ada, id) = (store.clone(), ada.clone(), world.chance.uuid_v7(now()).into());
+            let (store, ada, id) = (store.clone(), ada.clone(), world.rng.uuid_v7(now()).into());
             making.spawn(async move {
                 let new = NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items() };
                 store.batch_create(&new, 3, now()).await.unwrap()

@@ -13,7 +13,7 @@ fn spent(events: i64, bytes: i64) -> Spent {
 laws! {
     async fn counts_of_all_processes_are_summed_by_sender_and_day(world: &World) {
         let second = world.second().await;
-        let senders: Vec<Sender> = (0..150).map(|_| Sender::Machine(world.chance.uuid_v7(now()).into())).collect();
+        let senders: Vec<Sender> = (0..150).map(|_| Sender::Machine(world.rng.uuid_v7(now()).into())).collect();
         let today = Day::of(now());
         let yesterday = Day::from(today.number() - 1);
         let counts: Vec<_> = (1..).zip(&senders).map(|(n, sender)| (sender.clone(), today, spent(n, 10 * n))).collect();

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::Chance;
+use domain::Rng;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::words::{asked, counted};
-use store::memory::Scope;
+use store::memory::MemoryScope;
 use store::passage::common::Reach;
-use store::passage::words::Asked;
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::words::QueryStem;
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, space};
@@ -29,30 +29,30 @@ struct Known {
 
 /// An account with memories of random words in random spaces; some are changed, linked to another space or deleted later.
 struct Library {
-    shelf: Shelf,
+    shelf: AccountStatistics,
     spaces: [SpaceId; 3],
     chunks: BTreeMap<ChunkId, Known>,
 }
 
 impl Library {
     async fn new(world: &World, memories: u64) -> Self {
-        let (store, chance) = (&world.store, Chance::seeded(7));
+        let (store, rng) = (&world.store, Rng::seeded(7));
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let spaces = [space(world, &ada).await, space(world, &ada).await, space(world, &ada).await];
         let text = || {
             let words: Vec<&str> =
-                (0_u64..).zip(WORDS).filter(|(place, _)| chance.below(place + 2) == 0).map(|(_, word)| word).collect();
+                (0_u64..).zip(WORDS).filter(|(place, _)| rng.below(place + 2) == 0).map(|(_, word)| word).collect();
             words.join(" ")
         };
         let mut drafts = Vec::new();
         for nth in 0..memories {
             // Chunks of another account are in the same spaces.
             let account = if nth % 5 == 0 { &bob } else { &ada };
-            let texts: Vec<String> = (0..=chance.below(4)).map(|_| text()).collect();
+            let texts: Vec<String> = (0..=rng.below(4)).map(|_| text()).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let mut draft = Draft::new(world, account, String::leak(nth.to_string()), &texts);
             draft.title = "";
-            draft.spaces = spaces.into_iter().filter(|_| chance.below(4) == 0).collect();
+            draft.spaces = spaces.into_iter().filter(|_| rng.below(4) == 0).collect();
             draft.put(store, MEMORIES_MAX).await;
             drafts.push(draft);
         }
@@ -73,8 +73,8 @@ impl Library {
         let shelf = shelf(store, &ada).await;
         let everything: Vec<ChunkId> = (0..100_000).collect();
         let mut chunks = BTreeMap::new();
-        for passage in store.passages(&everything, &Scope::Account(ada.clone()), None).await.unwrap() {
-            let memory = store.memory_by_id(passage.memory, &Scope::Account(ada.clone())).await.unwrap().unwrap();
+        for passage in store.passages(&everything, &MemoryScope::Account(ada.clone()), None).await.unwrap() {
+            let memory = store.memory_by_id(passage.memory, &MemoryScope::Account(ada.clone())).await.unwrap().unwrap();
             let stems = counted("", &passage.content).stems.into_keys().collect();
             chunks.insert(passage.chunk, Known { memory: passage.memory, stems, spaces: memory.spaces });
         }
@@ -93,13 +93,13 @@ impl Library {
     }
 }
 
-async fn shelf(store: &Store, account: &UserAccountId) -> Shelf {
-    store.shelves_in(&Scope::Account(account.clone()), 1).await.unwrap()[0]
+async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
 /// Stems of a query, the rarest word last in [`WORDS`] first.
-fn stems(query: &str) -> Vec<Asked> {
-    asked(query, 32).into_iter().map(|stem| Asked { stem, weight: 1.0 }).collect()
+fn stems(query: &str) -> Vec<QueryStem> {
+    asked(query, 32).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
 
 fn sorted(mut chunks: Vec<ChunkId>) -> Vec<ChunkId> {
@@ -175,7 +175,7 @@ laws! {
                     };
                     let (newest, below) = within.split_at(newest);
                     let newest: BTreeSet<ChunkId> = newest.iter().map(|(chunk, _)| *chunk).collect();
-                    let having = |stems: &[Asked]| -> BTreeSet<ChunkId> {
+                    let having = |stems: &[QueryStem]| -> BTreeSet<ChunkId> {
                         let having = below.iter().filter(|(_, known)| stems.iter().all(|asked| known.stems.contains(&asked.stem)));
                         having.map(|(chunk, _)| *chunk).collect()
                     };

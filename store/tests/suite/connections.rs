@@ -139,7 +139,7 @@ laws! {
         world.store.registration_create(&registration, None).await.unwrap();
         let error = world.store.registration_create(&registration, None).await.unwrap_err();
         assert!(error.is_unique_violation() && !error.is_foreign_key_violation() && !error.is_unavailable());
-        let stranger = world.chance.uuid_v7(now()).into();
+        let stranger = world.rng.uuid_v7(now()).into();
         let error = world.store.session_create(&world.new_session(stranger, now()), None, now()).await.unwrap_err();
         assert!(error.is_foreign_key_violation() && !error.is_unique_violation());
         assert_eq!(error.to_string(), "cannot create a session");
@@ -162,8 +162,8 @@ async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
     for _ in 0..3 {
         let filled: Result<(), sqlx::Error> = in_transaction!(pool, |tx| {
             sqlx::raw_sql("PRAGMA max_page_count = 1").execute(&mut *tx).await?;
-            let letter = "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES (x'00', hex(zeroblob(1000000)), '', '', $1, $1)";
-            sqlx::query(letter).bind(now()).execute(&mut *tx).await.map(drop)
+            let mail = "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES (x'00', hex(zeroblob(1000000)), '', '', $1, $1)";
+            sqlx::query(mail).bind(now()).execute(&mut *tx).await.map(drop)
         });
         let error = filled.during("fill the file").unwrap_err();
         assert!(error.is_unavailable(), "{error:?}");
@@ -312,7 +312,7 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
     let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
     let holder = writer.begin(Undo::Whole).await.unwrap();
     assert!(hasty.writable().await.unwrap_err().is_unavailable());
-    let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.chance).await;
+    let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.rng).await;
     assert!(found.unwrap_err().is_unavailable());
     drop(holder);
     hasty.writable().await.unwrap();

@@ -6,14 +6,16 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX};
 use domain::ids::{MachineUuid, PersonId, UserAccountId, UserCuid};
-use domain::letter::Letter;
-use domain::{Chance, Timestamp};
+use domain::mail::OutgoingMail;
+use domain::{Rng, Timestamp};
 use store::Store;
 use store::account::{Person, Provision};
-use store::device::{Approval, ApprovalRefusal, Approver, AttachedDevice, DeviceStart, Guesser, NewDeviceCode, Typed};
+use store::device::{
+    Approval, ApprovalRefusal, Approver, AttachedDevice, CodeEntry, DeviceStart, Guesser, NewDeviceCode,
+};
 use store::janitor::{PurgeSettings, Purged};
 use store::machine::{AttachRefusal, NewMachine, Register};
-use store::mail::QueuedLetter;
+use store::mail::QueuedMail;
 
 use crate::world::{World, at, email, laws, now};
 
@@ -33,7 +35,7 @@ fn new_code(world: &World, machine: MachineUuid, identity: &UserCuid, at: Timest
         expires_at: at + TimeDelta::seconds(CODE_SECONDS),
         state: DeviceState::Pending,
     };
-    (code, world.chance.bytes())
+    (code, world.rng.bytes())
 }
 
 async fn start(store: &Store, code: &DeviceCode, sealed_user_code: [u8; 32]) -> DeviceStart {
@@ -56,12 +58,12 @@ async fn asking_anew(world: &World) -> DeviceCode {
 
 /// A person without an account.
 async fn without_account(world: &World, address: &str) -> Person {
-    world.store.person_sign_in(&email(address), false, now(), &world.chance).await.unwrap()
+    world.store.person_sign_in(&email(address), false, now(), &world.rng).await.unwrap()
 }
 
 /// An account of an identity that nobody owns yet.
 async fn provisioned(world: &World, identity: &UserCuid) -> UserAccountId {
-    match world.store.account_provision(Some(identity), None, None, now(), &world.chance).await.unwrap() {
+    match world.store.account_provision(Some(identity), None, None, now(), &world.rng).await.unwrap() {
         Provision::Created(account) => account,
         refused => panic!("{refused:?}"),
     }
@@ -79,8 +81,8 @@ async fn approve_by(store: &Store, code: &DeviceCode, person: &Person, by: &Appr
     let owner = person.email.clone();
     let notice = move |attached: &AttachedDevice| {
         assert_eq!((attached.machine, &attached.owner), (code.machine, &owner));
-        let letter = Letter { to: owner, subject: "attached".into(), text: attached.account.to_string() };
-        QueuedLetter { id: Chance::system().uuid_v7(at).into(), letter }
+        let mail = OutgoingMail { to: owner, subject: "attached".into(), text: attached.account.to_string() };
+        QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
     };
     store.device_approve(&code.code, code.machine, by, notice, at).await.unwrap()
 }
@@ -94,8 +96,8 @@ async fn attached_to(store: &Store, machine: MachineUuid) -> Option<UserAccountI
     store.machine_facts(machine).await.unwrap().unwrap().facts.account
 }
 
-async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId, at: Timestamp) -> Typed {
-    let guess = world.chance.uuid_v7(at);
+async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId, at: Timestamp) -> CodeEntry {
+    let guess = world.rng.uuid_v7(at);
     let guesser = Guesser { person, by_agent: false };
     store.device_typed(sealed, guesser, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
 }
@@ -110,14 +112,14 @@ laws! {
         assert_eq!(store.device_by_code(&code.code).await.unwrap().as_ref(), Some(&code));
         assert_eq!(store.device_by_code(&world.secret()).await.unwrap(), None);
 
-        let Typed::Found(asking) = typed(world, store, &sealed, ada.id, at(6)).await else { panic!("not found") };
+        let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(6)).await else { panic!("not found") };
         assert_eq!((&asking.code, asking.name.as_deref()), (&code, Some("laptop")));
         assert_eq!((asking.first_seen_at, asking.ip_address.as_deref()), (Some(now()), Some("192.0.2.1")));
 
         // What became of it is found as well, even when the computer is gone.
         assert!(approve(store, &code, &ada, at(7)).await.is_ok());
         assert!(store.machine_remove(machine).await.unwrap());
-        let Typed::Found(asking) = typed(world, store, &sealed, ada.id, at(8)).await else { panic!("not found") };
+        let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(8)).await else { panic!("not found") };
         assert_eq!(asking.code.state, DeviceState::Claimed { account: ada.account.unwrap(), at: at(7) });
         assert_eq!((asking.name, asking.first_seen_at), (None, None));
     }
@@ -159,7 +161,7 @@ laws! {
         let (code, sealed) = new_code(world, machine, &identity, now());
         assert!(store.machine_detach(machine, &account).await.unwrap());
         assert_eq!(start(store, &code, sealed).await, DeviceStart::MachineGone);
-        let (code, sealed) = new_code(world, world.chance.uuid_v7(now()).into(), &identity, now());
+        let (code, sealed) = new_code(world, world.rng.uuid_v7(now()).into(), &identity, now());
         assert_eq!(start(store, &code, sealed).await, DeviceStart::MachineGone);
         assert_eq!(store.device_by_code(&code.code).await.unwrap(), None);
     }
@@ -226,7 +228,7 @@ laws! {
         let store = &world.store;
         let (agent, claim) = world.claimed("ada@example.com").await;
         let owner = store.account_by_id(&claim.account).await.unwrap().unwrap().owner.unwrap();
-        let ada = store.person_sign_in(&owner.1, false, now(), &world.chance).await.unwrap();
+        let ada = store.person_sign_in(&owner.1, false, now(), &world.rng).await.unwrap();
         let by_agent = Approver { person: ada.id, via: ConfirmedVia::Agent(agent) };
         let code = asking_anew(world).await;
         assert_eq!(approve_by(store, &code, &ada, &by_agent, now()).await, Ok(claim.account.clone()));
@@ -362,10 +364,10 @@ laws! {
 
         // The reader sees the number of the others, except those of their own account.
         let others = async |person| {
-            let sealed = world.chance.bytes();
+            let sealed = world.rng.bytes();
             let (code, _) = new_code(world, third, &identity, now());
             start(store, &code, sealed).await;
-            let Typed::Found(asking) = typed(world, store, &sealed, person, at(4)).await else { panic!("not found") };
+            let CodeEntry::Found(asking) = typed(world, store, &sealed, person, at(4)).await else { panic!("not found") };
             asking.others
         };
         assert_eq!(others(ada.id).await, 2);
@@ -466,19 +468,19 @@ laws! {
         start(store, &code, sealed).await;
         for seconds in 0..i64::from(GUESSES_MAX) {
             // The right one costs nothing.
-            assert!(matches!(typed(world, store, &sealed, ada.id, at(seconds)).await, Typed::Found(_)));
-            assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, at(seconds)).await, Typed::Wrong);
+            assert!(matches!(typed(world, store, &sealed, ada.id, at(seconds)).await, CodeEntry::Found(_)));
+            assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, at(seconds)).await, CodeEntry::Wrong);
         }
         let half_an_hour = GUESS_WINDOW.num_seconds();
         for seconds in [10, half_an_hour - 1] {
-            assert_eq!(typed(world, store, &sealed, ada.id, at(seconds)).await, Typed::Blocked);
-            assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, at(seconds)).await, Typed::Blocked);
+            assert_eq!(typed(world, store, &sealed, ada.id, at(seconds)).await, CodeEntry::Blocked);
+            assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, at(seconds)).await, CodeEntry::Blocked);
         }
-        assert!(matches!(typed(world, store, &sealed, bob.id, at(10)).await, Typed::Found(_)));
+        assert!(matches!(typed(world, store, &sealed, bob.id, at(10)).await, CodeEntry::Found(_)));
         // The first guess is forgotten, and there is room for one more.
-        assert!(matches!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, Typed::Found(_)));
-        assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, at(half_an_hour)).await, Typed::Wrong);
-        assert_eq!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, Typed::Blocked);
+        assert!(matches!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, CodeEntry::Found(_)));
+        assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, at(half_an_hour)).await, CodeEntry::Wrong);
+        assert_eq!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, CodeEntry::Blocked);
     }
 
     async fn guesses_of_agents_and_of_their_person_are_counted_apart(world: &World) {
@@ -489,15 +491,15 @@ laws! {
         start(store, &code, sealed).await;
         let guess = async |sealed: &[u8; 32], by_agent: bool| {
             let guesser = Guesser { person: ada.id, by_agent };
-            let id = world.chance.uuid_v7(now());
+            let id = world.rng.uuid_v7(now());
             store.device_typed(sealed, guesser, id, (GUESSES_MAX, GUESS_WINDOW), now()).await.unwrap()
         };
         for by_agent in [true, false] {
             for _ in 0..GUESSES_MAX {
-                assert!(matches!(guess(&sealed, by_agent).await, Typed::Found(_)));
-                assert_eq!(guess(&world.chance.bytes(), by_agent).await, Typed::Wrong);
+                assert!(matches!(guess(&sealed, by_agent).await, CodeEntry::Found(_)));
+                assert_eq!(guess(&world.rng.bytes(), by_agent).await, CodeEntry::Wrong);
             }
-            assert_eq!(guess(&sealed, by_agent).await, Typed::Blocked);
+            assert_eq!(guess(&sealed, by_agent).await, CodeEntry::Blocked);
         }
     }
 
@@ -510,8 +512,8 @@ laws! {
         let mut guessing = tokio::task::JoinSet::new();
         for number in 0..21 {
             let store = if number % 2 == 0 { &world.store } else { &second }.clone();
-            let typed = if number == 10 { sealed } else { world.chance.bytes() };
-            let guess = world.chance.uuid_v7(now());
+            let typed = if number == 10 { sealed } else { world.rng.bytes() };
+            let guess = world.rng.uuid_v7(now());
             guessing.spawn(async move {
                 let limit = (GUESSES_MAX, GUESS_WINDOW);
                 let guesser = Guesser { person: ada.id, by_agent: false };
@@ -519,11 +521,11 @@ laws! {
             });
         }
         let outcomes = guessing.join_all().await;
-        let count = |wanted: &Typed| outcomes.iter().filter(|(right, found)| !right && found == wanted).count();
-        assert_eq!((count(&Typed::Wrong), count(&Typed::Blocked)), (GUESSES_MAX as usize, 20 - GUESSES_MAX as usize));
+        let count = |wanted: &CodeEntry| outcomes.iter().filter(|(right, found)| !right && found == wanted).count();
+        assert_eq!((count(&CodeEntry::Wrong), count(&CodeEntry::Blocked)), (GUESSES_MAX as usize, 20 - GUESSES_MAX as usize));
         let (_, right) = outcomes.iter().find(|(right, _)| *right).unwrap();
-        assert!(matches!(right, Typed::Found(_) | Typed::Blocked), "{right:?}");
-        assert_eq!(typed(world, &second, &sealed, ada.id, now()).await, Typed::Blocked);
+        assert!(matches!(right, CodeEntry::Found(_) | CodeEntry::Blocked), "{right:?}");
+        assert_eq!(typed(world, &second, &sealed, ada.id, now()).await, CodeEntry::Blocked);
     }
 
     async fn what_was_settled_is_listed_for_those_who_remember_it(world: &World) {
@@ -549,7 +551,7 @@ laws! {
         let ada = world.person("ada@example.com").await;
         let (code, waiting) = (asking_anew(world).await, asking_anew(world).await);
         assert!(approve(store, &code, &ada, at(CODE_SECONDS - 1)).await.is_ok());
-        assert_eq!(typed(world, store, &world.chance.bytes(), ada.id, now()).await, Typed::Wrong);
+        assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, now()).await, CodeEntry::Wrong);
         let settings = PurgeSettings { device_codes_kept: Duration::from_hours(24), ..PurgeSettings::default() };
         assert_eq!(store.purge(at(HOUR), &settings).await.unwrap(), Purged::default());
         let purged = store.purge(at(HOUR + 1), &settings).await.unwrap();

@@ -1,6 +1,6 @@
 //! What new content has to be, and what was left out.
 
-use domain::filter::{FilterSettings, Verdict, VerdictBy};
+use domain::filter::{FilterSettings, FilterVerdict, VerdictBy};
 use tokio::task::JoinSet;
 
 use crate::world::{World, at, laws, now};
@@ -43,10 +43,10 @@ laws! {
     async fn verdicts_are_listed_newest_first_for_their_account(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
-        let verdict = Verdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
-        let batch = world.chance.uuid_v7(now()).into();
+        let verdict = FilterVerdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
+        let batch = world.rng.uuid_v7(now()).into();
         for (second, subject) in [(0, "https://example.com/"), (1, "A \0 note")] {
-            let id = world.chance.uuid_v7(at(second));
+            let id = world.rng.uuid_v7(at(second));
             store.verdict_add(id, &ada, batch, subject, &verdict, at(second)).await.unwrap();
         }
         let filed = store.verdicts_of_account(&ada, 10).await.unwrap();

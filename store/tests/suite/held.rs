@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use domain::confirm::ConfirmedVia;
-use domain::envelope::Outline;
+use domain::envelope::PartialEnvelope;
 use domain::held::HoldReason;
 use domain::ids::{MachineUuid, RegistrationId};
 use domain::{Digest, Timestamp};
@@ -19,7 +19,7 @@ pub fn new_held(world: &World, sender: Sender, body: &str, at: Timestamp) -> New
         sender,
         account: None,
         user_cuid: None,
-        outline: Outline::default(),
+        outline: PartialEnvelope::default(),
         reason: HoldReason::MalformedEnvelope,
         detail: "/: not an object".into(),
         body: Some(body.into()),
@@ -31,7 +31,7 @@ pub fn new_held(world: &World, sender: Sender, body: &str, at: Timestamp) -> New
 }
 
 fn machine(world: &World) -> Sender {
-    Sender::Machine(MachineUuid::from(world.chance.uuid_v7(now())))
+    Sender::Machine(MachineUuid::from(world.rng.uuid_v7(now())))
 }
 
 fn roomy() -> HeldQuotas {
@@ -50,11 +50,11 @@ laws! {
         let new = NewHeld {
             account: Some(account.clone()),
             user_cuid: Some(world.cuid()),
-            outline: Outline {
+            outline: PartialEnvelope {
                 event_id: Some(world.event()),
                 event_type: Some("memory.stored".into()),
                 agent_id: Some("svc-cli".into()),
-                machine_uuid: Some(world.chance.uuid_v7(now()).into()),
+                machine_uuid: Some(world.rng.uuid_v7(now()).into()),
             },
             seal: Some(Digest::of(b"seal")),
             ..new_held(world, Sender::Account(account.clone()), "\0\u{1f}any bytes", now())
@@ -320,7 +320,7 @@ laws! {
         assert_eq!(claim.account, ada);
         let of_account = |sender: Sender, seconds: i64| NewHeld {
             account: Some(ada.clone()),
-            outline: Outline { machine_uuid: Some(attached), event_id: Some(world.event()), ..Outline::default() },
+            outline: PartialEnvelope { machine_uuid: Some(attached), event_id: Some(world.event()), ..PartialEnvelope::default() },
             ..new_held(world, sender, &seconds.to_string(), at(seconds))
         };
         let all = [
@@ -353,7 +353,7 @@ laws! {
         let store = &world.store;
         let agent = world.registration().await;
         let mut before = unattributed(world, agent, "before", now());
-        before.outline.machine_uuid = Some(world.chance.uuid_v7(now()).into());
+        before.outline.machine_uuid = Some(world.rng.uuid_v7(now()).into());
         store.held_insert(std::slice::from_ref(&before), &roomy()).await.unwrap();
         let attempt = world.new_attempt(agent, now());
         store.attempt_start(&attempt, 10, chrono::TimeDelta::hours(1), now()).await.unwrap();

@@ -16,7 +16,7 @@ laws! {
         assert!(!store.pool().is_empty().await.unwrap());
         assert_eq!(store.installation().await.unwrap(), None);
         let (one, two): (InstallationId, InstallationId) =
-            (world.chance.uuid_v7(now()).into(), world.chance.uuid_v7(now()).into());
+            (world.rng.uuid_v7(now()).into(), world.rng.uuid_v7(now()).into());
         assert_eq!(store.installation_begin(one).await.unwrap().id, one);
         let known = store.installation_begin(two).await.unwrap();
         assert_eq!((known.id, known.log.as_ref()), (one, None));
@@ -27,7 +27,7 @@ laws! {
         let store = &world.store;
         let now = now();
         assert!(!store.installation_remember(&log("a", 1), now).await.unwrap(), "there is no installation yet");
-        store.installation_begin(world.chance.uuid_v7(now).into()).await.unwrap();
+        store.installation_begin(world.rng.uuid_v7(now).into()).await.unwrap();
         for (vkey, size, is_taken) in
             [("a", 0, true), ("a", 7, true), ("a", 7, false), ("a", 3, false), ("b", 9, false), ("a", 8, true)]
         {
@@ -39,7 +39,7 @@ laws! {
     async fn a_new_log_replaces_what_is_remembered_and_usage_is_not_counted_beyond_it(world: &World) {
         let store = &world.store;
         let now = now();
-        store.installation_begin(world.chance.uuid_v7(now).into()).await.unwrap();
+        store.installation_begin(world.rng.uuid_v7(now).into()).await.unwrap();
         store.installation_remember(&log("a", 9), now).await.unwrap();
         let counted = store.usage_counted().await.unwrap();
         let days: [UsageDay; 0] = [];

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 use domain::batch::{End, Item};
-use domain::filter::{Verdict, VerdictBy};
+use domain::filter::{FilterVerdict, VerdictBy};
 use domain::ids::BatchId;
 use domain::token::TokenScope;
 use store::batch::NewBatch;
@@ -78,12 +78,12 @@ laws! {
         let (store, settings) = (&world.store, PurgeSettings::default());
         let ada = world.account("ada@example.com").await;
         let items = [Item::Url("https://example.com/".into())];
-        let [ended, running] = [0, 1].map(|_| BatchId::from(world.chance.uuid_v7(now())));
+        let [ended, running] = [0, 1].map(|_| BatchId::from(world.rng.uuid_v7(now())));
         for id in [ended, running] {
             store.batch_create(&NewBatch { id, account: &ada, spaces: &[], key_spaces: None, items: &items }, 4, now()).await.unwrap();
         }
-        let verdict = Verdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
-        store.verdict_add(world.chance.uuid_v7(now()), &ada, ended, "a page", &verdict, now()).await.unwrap();
+        let verdict = FilterVerdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
+        store.verdict_add(world.rng.uuid_v7(now()), &ada, ended, "a page", &verdict, now()).await.unwrap();
         store.batch_finish(ended, &[], &End::Complete, at(60)).await.unwrap();
         assert_eq!(store.purge(at(DAY + 59), &settings).await.unwrap(), Purged::default());
         assert_eq!(store.purge(at(DAY + 61), &settings).await.unwrap(), Purged { batches: 1, ..Purged::default() });

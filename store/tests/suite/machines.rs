@@ -22,12 +22,12 @@ laws! {
         assert_eq!((known.facts.machine_uuid, &known.facts.user_cuid), (machine_uuid, &user_cuid));
         assert_eq!((known.facts.account.as_ref(), known.has_held, known.last_seen_at), (None, false, now()));
         assert_eq!(store.machine_facts(machine_uuid).await.unwrap(), Some(known));
-        assert_eq!(store.machine_facts(world.chance.uuid_v7(now()).into()).await.unwrap(), None);
+        assert_eq!(store.machine_facts(world.rng.uuid_v7(now()).into()).await.unwrap(), None);
     }
 
     async fn computers_that_register_at_once_under_one_id_are_one(world: &World) {
         let second = world.second().await;
-        let machine_uuid = world.chance.uuid_v7(now()).into();
+        let machine_uuid = world.rng.uuid_v7(now()).into();
         let mut registering = tokio::task::JoinSet::new();
         for round in 0..6 {
             let store = if round % 2 == 0 { &world.store } else { &second }.clone();
@@ -51,10 +51,10 @@ laws! {
             ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Person },
         ];
         for rule in &rules {
-            store.consent_set(std::slice::from_ref(&cuid), rule, None, now(), &world.chance).await.unwrap();
+            store.consent_set(std::slice::from_ref(&cuid), rule, None, now(), &world.rng).await.unwrap();
         }
         let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full, set_by: Author::Person };
-        store.consent_set(&[cuid], &elsewhere, None, now(), &world.chance).await.unwrap();
+        store.consent_set(&[cuid], &elsewhere, None, now(), &world.rng).await.unwrap();
         let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap();
         known.facts.consent.sort_by_key(|rule| rule.machine);
         assert_eq!(known.facts.consent, rules);
@@ -68,7 +68,7 @@ laws! {
             ConsentRule { machine: None, lane: None, level: ConsentLevel::Full, set_by: Author::Person },
             ConsentRule { machine: Some(first), lane: Some(Lane::Llm), level: ConsentLevel::Off, set_by: Author::Person },
         ] {
-            store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.chance).await.unwrap();
+            store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.rng).await.unwrap();
         }
         let asked = [second_secret, world.secret(), first_secret, second_secret];
         let known = store.machines_by_secret(&asked).await.unwrap();
@@ -110,7 +110,7 @@ laws! {
         let (machine, cuid, first_secret) = world.machine().await;
         let register = async || {
             let secret = world.secret();
-            let machine_uuid = world.chance.uuid_v7(now()).into();
+            let machine_uuid = world.rng.uuid_v7(now()).into();
             let new = NewMachine { machine_uuid, user_cuid: &cuid, name: None, secret };
             assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
             secret
@@ -133,7 +133,7 @@ laws! {
     async fn attaching_is_refused_in_the_documented_order(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
-        let nobody = world.chance.uuid_v7(now()).into();
+        let nobody = world.rng.uuid_v7(now()).into();
         assert_eq!(store.machine_attach(nobody, &ada, now()).await.unwrap(), Err(AttachRefusal::MachineNotRegistered));
 
         let (machine, cuid, _) = world.attached(&bob).await;
@@ -149,7 +149,7 @@ laws! {
         let (machine, cuid, secret) = {
             let cuid = world.cuid();
             let new = NewMachine {
-                machine_uuid: world.chance.uuid_v7(now()).into(),
+                machine_uuid: world.rng.uuid_v7(now()).into(),
                 user_cuid: &cuid,
                 name: None,
                 secret: world.secret(),
@@ -157,7 +157,7 @@ laws! {
             store.machine_register(&new, now()).await.unwrap();
             (new.machine_uuid, cuid.clone(), new.secret)
         };
-        let made = store.account_provision(Some(&cuid), None, None, now(), &world.chance).await.unwrap();
+        let made = store.account_provision(Some(&cuid), None, None, now(), &world.rng).await.unwrap();
         let Provision::Created(provisioned) = made else { panic!("{made:?}") };
         assert_eq!(store.machine_attach(machine, &ada, now()).await.unwrap(), Err(AttachRefusal::PersonBoundToOtherAccount));
         assert_eq!(store.machine_by_secret(&secret).await.unwrap().unwrap().facts.account, None);
@@ -183,7 +183,7 @@ laws! {
         // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
         let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
         for machine in [other, machine] {
-            store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.chance).await.unwrap();
+            store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.rng).await.unwrap();
         }
         let control = store.identity(&cuid).await.unwrap().unwrap().control_machine.unwrap();
         let service = vec![Recorder { machine: control, identity: cuid }];
@@ -231,7 +231,7 @@ laws! {
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let mut registered = Vec::new();
         for seconds in [0, 10, 5] {
-            let machine_uuid = world.chance.uuid_v7(now()).into();
+            let machine_uuid = world.rng.uuid_v7(now()).into();
             let new = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
             store.machine_register(&new, at(seconds)).await.unwrap();
             store.machine_attach(machine_uuid, &ada, at(20)).await.unwrap().unwrap();
@@ -290,7 +290,7 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
     let store::Pool::Postgres(pool) = store.pool() else { unreachable!() };
     let asked: Vec<_> = (0..16).map(|_| world.secret()).collect();
     let hold = async |round: i64| {
-        let sender = store::held::Sender::Machine(world.chance.uuid_v7(now()).into());
+        let sender = store::held::Sender::Machine(world.rng.uuid_v7(now()).into());
         let named = |i: i64| {
             let mut held = new_held(&world, sender.clone(), &format!("{round} {i}"), at(round));
             held.outline.event_id = (i % 2 == 0).then(|| world.event());

@@ -3,7 +3,7 @@
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
-use store::memory::{ChunkPut, MemoryPut, Put, Scope, Unlink};
+use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put, Unlink};
 use store::{Pool, Store, on_writer};
 
 use crate::world::{World, at, laws_of_vectors, now};
@@ -24,7 +24,7 @@ pub struct Draft {
 impl Draft {
     pub fn new(world: &World, account: &UserAccountId, key: &'static str, texts: &[&str]) -> Self {
         Self {
-            id: world.chance.uuid_v7(now()).into(),
+            id: world.rng.uuid_v7(now()).into(),
             account: account.clone(),
             title: "A title",
             texts: texts.iter().map(|text| (*text).to_owned()).collect(),
@@ -70,7 +70,7 @@ pub fn model() -> ModelId {
 pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
     const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
         VALUES ($1, $2, 'space', $3, $3, $4)";
-    let id = world.chance.uuid_v7(now());
+    let id = world.rng.uuid_v7(now());
     on_writer!(world.store.pool(), |db| async {
         sqlx::query(SQL).bind(id).bind(account.as_str()).bind(false).bind(now()).execute(db).await.map(drop)
     })
@@ -100,10 +100,10 @@ laws_of_vectors! {
         let id = draft.id;
         assert_eq!(draft.put(store, 9).await, Put::Created(id));
         assert_eq!(draft.put(store, 9).await, Put::Existing(id));
-        draft.id = world.chance.uuid_v7(at(1)).into();
+        draft.id = world.rng.uuid_v7(at(1)).into();
         draft.spaces = vec![blue, red];
         assert_eq!(draft.put(store, 9).await, Put::Existing(id));
-        let scope = Scope::Account(ada.clone());
+        let scope = MemoryScope::Account(ada.clone());
         let kept = store.memory_by_id(id, &scope).await.unwrap().unwrap();
         assert_eq!((kept.kind, kept.title.as_str()), (MemoryType::Page, "A title"));
         assert_eq!((kept.url.as_deref(), kept.content.as_str()), (Some("https://example.com/"), "first\u{fffd}\nsecond"));
@@ -160,7 +160,7 @@ laws_of_vectors! {
     async fn a_key_for_certain_spaces_changes_what_is_in_them_alone(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let (red, blue) = (space(world, &ada).await, space(world, &ada).await);
-        let scope = Scope::Account(ada.clone());
+        let scope = MemoryScope::Account(ada.clone());
         let kept = async |id| store.memory_by_id(id, &scope).await.unwrap().unwrap();
         let mut first = Draft::new(world, &ada, "page", &["as it was"]);
         first.spaces = vec![red];
@@ -193,13 +193,13 @@ laws_of_vectors! {
         let (id, both) = (draft.id, [red, green]);
         assert_eq!(store.memory_unlink(id, &bob, &both).await.unwrap(), Unlink::NotThere);
         assert_eq!(store.memory_unlink(id, &ada, &[green]).await.unwrap(), Unlink::NotThere);
-        let shelf = store.shelves_in(&Scope::Account(ada.clone()), 1).await.unwrap()[0];
+        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
         let known = store.shelf_changes(shelf.number, 0, &model(), 9).await.unwrap().upto;
         assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::Unlinked);
         assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::NotThere);
         for (space, count) in [(red, 0), (blue, 1)] {
             assert_eq!(store.memories_in_space(space).await.unwrap(), count);
-            assert_eq!(store.memory_by_id(id, &Scope::Spaces(vec![space])).await.unwrap().is_some(), count == 1);
+            assert_eq!(store.memory_by_id(id, &MemoryScope::Spaces(vec![space])).await.unwrap().is_some(), count == 1);
         }
         // Indexes in memory follow.
         let followed = store.shelf_changes(shelf.number, known, &model(), 9).await.unwrap().memories;
@@ -229,8 +229,8 @@ laws_of_vectors! {
         assert!(!store.memory_delete(draft.id, &ada).await.unwrap());
         assert_eq!(rows_left(world).await, 0);
         assert_eq!(store.memories_in_space(space).await.unwrap(), 0);
-        assert_eq!(store.memory_by_id(draft.id, &Scope::Account(ada.clone())).await.unwrap(), None);
-        let shelf = store.shelves_in(&Scope::Account(ada.clone()), 1).await.unwrap()[0];
+        assert_eq!(store.memory_by_id(draft.id, &MemoryScope::Account(ada.clone())).await.unwrap(), None);
+        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
         assert_eq!((shelf.chunks, shelf.words), (0, 0));
         // It may be kept anew.
         of_bob.account = ada;
@@ -247,7 +247,7 @@ laws_of_vectors! {
         for (round, key) in KEYS.into_iter().enumerate() {
             for account in [&ada, &bob] {
                 let mut draft = Draft::new(world, account, key, &["text"]);
-                draft.id = world.chance.uuid_v7(at(i64::try_from(round).unwrap())).into();
+                draft.id = world.rng.uuid_v7(at(i64::try_from(round).unwrap())).into();
                 if round % 2 == 0 {
                     draft.spaces = vec![shared, other];
                     in_shared.push(draft.id);
@@ -259,7 +259,7 @@ laws_of_vectors! {
             }
         }
         in_shared.sort();
-        let walk = async |scope: Scope| {
+        let walk = async |scope: MemoryScope| {
             let mut ids: Vec<MemoryId> = Vec::new();
             loop {
                 let page = store.memories_of(&scope, ids.last().copied(), 2, 9).await.unwrap();
@@ -270,13 +270,13 @@ laws_of_vectors! {
                 ids.extend(page.iter().map(|memory| memory.id));
             }
         };
-        assert_eq!(walk(Scope::Account(ada.clone())).await, of_ada);
-        assert_eq!(walk(Scope::Spaces(vec![shared, other])).await, in_shared);
-        assert_eq!(walk(Scope::Spaces(vec![])).await, []);
+        assert_eq!(walk(MemoryScope::Account(ada.clone())).await, of_ada);
+        assert_eq!(walk(MemoryScope::Spaces(vec![shared, other])).await, in_shared);
+        assert_eq!(walk(MemoryScope::Spaces(vec![])).await, []);
         assert_eq!(store.memories_in_space(shared).await.unwrap(), 6);
         // Of another account, by its id alone: nothing.
-        assert_eq!(store.memory_by_id(of_ada[1], &Scope::Account(bob)).await.unwrap(), None);
-        assert_eq!(store.memory_by_id(of_ada[1], &Scope::Spaces(vec![shared])).await.unwrap(), None);
-        assert!(store.memory_by_id(of_ada[0], &Scope::Spaces(vec![shared])).await.unwrap().is_some());
+        assert_eq!(store.memory_by_id(of_ada[1], &MemoryScope::Account(bob)).await.unwrap(), None);
+        assert_eq!(store.memory_by_id(of_ada[1], &MemoryScope::Spaces(vec![shared])).await.unwrap(), None);
+        assert!(store.memory_by_id(of_ada[0], &MemoryScope::Spaces(vec![shared])).await.unwrap().is_some());
     }
 }

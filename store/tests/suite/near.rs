@@ -2,16 +2,16 @@
 
 use domain::ids::UserAccountId;
 use domain::memory::ModelId;
-use store::memory::Scope;
+use store::memory::MemoryScope;
 use store::passage::near::prepare::Prepared;
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, model, space};
 use crate::world::{World, laws};
 
-async fn shelf(store: &Store, account: &UserAccountId) -> Shelf {
-    store.shelves_in(&Scope::Account(account.clone()), 1).await.unwrap()[0]
+async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
 async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors: &[[f32; 4]]) -> Draft {
@@ -26,7 +26,7 @@ async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors
 async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) -> Vec<String> {
     assert!(near.is_sorted_by(|a, b| a.1 >= b.1), "{near:?}");
     let chunks: Vec<ChunkId> = near.iter().map(|(chunk, _)| *chunk).collect();
-    let passages = store.passages(&chunks, &Scope::Account(account.clone()), None).await.unwrap();
+    let passages = store.passages(&chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
     let text = |chunk: &ChunkId| passages.iter().find(|passage| passage.chunk == *chunk).unwrap().content.clone();
     chunks.iter().map(text).collect()
 }
@@ -250,7 +250,7 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     // What was deleted is in the graph still, and in no answer; what is left is found, however much is deleted.
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
     assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
-    let left = Shelf { chunks: 2, ..at };
+    let left = AccountStatistics { chunks: 2, ..at };
     let near = world.store.nearest(&left, &model(), &point(0), Wanted::any(20), 0).await.unwrap();
     assert_eq!(texts(&world.store, &ada, &near).await, ["new 0", "new 1"]);
     // Another model's graph takes its place.

@@ -14,7 +14,7 @@ fn rule(lane: Option<Lane>, level: ConsentLevel) -> ConsentRule {
 }
 
 async fn set(world: &World, store: &Store, cuid: &UserCuid, rule: &ConsentRule, second: i64) -> usize {
-    let changed = store.consent_set(std::slice::from_ref(cuid), rule, Some("why"), at(second), &world.chance).await;
+    let changed = store.consent_set(std::slice::from_ref(cuid), rule, Some("why"), at(second), &world.rng).await;
     changed.unwrap().len()
 }
 
@@ -109,9 +109,9 @@ laws! {
         let second = world.second().await;
         let mut setting = tokio::task::JoinSet::new();
         for (round, lane) in Lane::ALL.into_iter().cycle().take(18).enumerate() {
-            let (store, cuid, chance) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone(), world.chance.clone());
+            let (store, cuid, rng) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone(), world.rng.clone());
             let level = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full][round % 3];
-            setting.spawn(async move { store.consent_set(&[cuid], &rule(Some(lane), level), None, now(), &chance).await.unwrap().len() });
+            setting.spawn(async move { store.consent_set(&[cuid], &rule(Some(lane), level), None, now(), &rng).await.unwrap().len() });
         }
         let written: usize = setting.join_all().await.into_iter().sum();
         assert_eq!(waiting(&world.store, &cuid).await.len(), written);

@@ -4,22 +4,22 @@ use domain::ids::UserAccountId;
 use domain::memory::ModelId;
 use domain::words::asked;
 use store::Store;
-use store::memory::Scope;
+use store::memory::MemoryScope;
 use store::passage::common::Reach;
 use store::passage::follow::Followed;
 use store::passage::vector::packed;
-use store::passage::words::Asked;
-use store::passage::{ChunkId, Shelf, Wanted};
+use store::passage::words::QueryStem;
+use store::passage::{AccountStatistics, ChunkId, Wanted};
 
 use crate::memories::{Draft, model, space};
 use crate::world::{World, laws_of_vectors};
 
-async fn shelf(store: &Store, account: &UserAccountId) -> Shelf {
-    store.shelves_in(&Scope::Account(account.clone()), 1).await.unwrap()[0]
+async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
-fn stems(query: &str) -> Vec<Asked> {
-    asked(query, 32).into_iter().map(|stem| Asked { stem, weight: 1.0 }).collect()
+fn stems(query: &str) -> Vec<QueryStem> {
+    asked(query, 32).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
 
 /// The texts of the chunks that have the words of a query.
@@ -30,7 +30,7 @@ async fn texts(store: &Store, account: &UserAccountId, query: &str) -> Vec<Strin
 }
 
 async fn in_order(store: &Store, account: &UserAccountId, chunks: &[ChunkId]) -> Vec<String> {
-    let passages = store.passages(chunks, &Scope::Account(account.clone()), None).await.unwrap();
+    let passages = store.passages(chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
     let text = |chunk: &ChunkId| passages.iter().find(|passage| passage.chunk == *chunk).unwrap().content.clone();
     chunks.iter().map(text).collect()
 }
@@ -135,7 +135,7 @@ laws_of_vectors! {
             linked.put(store, 9).await;
         }
         assert_eq!(texts(store, &ada, "secret").await.len(), 2);
-        let in_shared = Scope::Spaces(vec![shared]);
+        let in_shared = MemoryScope::Spaces(vec![shared]);
         let shelves = store.shelves_in(&in_shared, 9).await.unwrap();
         assert_eq!(shelves.len(), 2);
         assert_eq!(store.shelves_in(&in_shared, 1).await.unwrap().len(), 1);
@@ -154,13 +154,13 @@ laws_of_vectors! {
             assert_eq!(found.len(), 2);
         }
         let everything: Vec<ChunkId> = (0..100).collect();
-        let contents = async |scope: &Scope| -> Vec<String> {
+        let contents = async |scope: &MemoryScope| -> Vec<String> {
             let passages = store.passages(&everything, scope, None).await.unwrap();
             passages.into_iter().map(|passage| passage.content).collect()
         };
         assert_eq!(contents(&in_shared).await, ["a shared secret", "a shared secret"]);
-        assert_eq!(contents(&Scope::Account(bob)).await.len(), 2);
-        assert!(contents(&Scope::Spaces(vec![])).await.is_empty());
+        assert_eq!(contents(&MemoryScope::Account(bob)).await.len(), 2);
+        assert!(contents(&MemoryScope::Spaces(vec![])).await.is_empty());
     }
 
     /// More than one statement takes, and one in between that says nothing.
@@ -179,7 +179,7 @@ laws_of_vectors! {
         let (followed, _) = follow(store, at.number, 0, 10).await;
         let chunks: Vec<ChunkId> = followed[0].vectors.iter().map(|(chunk, _)| *chunk).collect();
         let of = async |model: &ModelId| -> Vec<(String, Option<Vec<f32>>)> {
-            let passages = store.passages(&chunks, &Scope::Account(ada.clone()), Some(model)).await.unwrap();
+            let passages = store.passages(&chunks, &MemoryScope::Account(ada.clone()), Some(model)).await.unwrap();
             passages.into_iter().map(|passage| (passage.content, passage.vector)).collect()
         };
         let kept = of(&model()).await;
@@ -193,7 +193,7 @@ laws_of_vectors! {
         let vectors: Vec<(ChunkId, Vec<f32>)> = chunks.iter().rev().copied().zip((0..COUNT).map(vector)).collect();
         assert_eq!(store.vectors_put(&other, &vectors).await.unwrap(), usize::from(COUNT));
         for (chunk, vector) in &vectors {
-            let passages = store.passages(&[*chunk], &Scope::Account(ada.clone()), Some(&other)).await.unwrap();
+            let passages = store.passages(&[*chunk], &MemoryScope::Account(ada.clone()), Some(&other)).await.unwrap();
             assert_eq!(passages[0].vector.as_ref(), Some(vector));
         }
         assert!(store.all_embedded(&other).await.unwrap());
@@ -225,9 +225,9 @@ laws_of_vectors! {
         // Another model begins with those of the first.
         let other = ModelId { name: "other".into(), dimensions: 4 };
         assert_eq!(store.chunks_to_embed(&other, 10).await.unwrap().len(), 4);
-        let passages = store.passages(&[waiting[0].chunk], &Scope::Account(ada.clone()), Some(&model())).await.unwrap();
+        let passages = store.passages(&[waiting[0].chunk], &MemoryScope::Account(ada.clone()), Some(&model())).await.unwrap();
         assert_eq!(passages[0].vector.as_deref(), Some(&[0.0, 1.0, 0.0, 0.0][..]));
-        let passages = store.passages(&[waiting[0].chunk], &Scope::Account(ada), Some(&other)).await.unwrap();
+        let passages = store.passages(&[waiting[0].chunk], &MemoryScope::Account(ada), Some(&other)).await.unwrap();
         assert_eq!(passages[0].vector, None);
     }
 

@@ -22,7 +22,7 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
     let account = world.account("ada@example.com").await;
     let mut computers = Vec::new();
     for second in 0..i64::try_from(count).unwrap() {
-        let (machine_uuid, user_cuid) = (world.chance.uuid_v7(now()).into(), world.cuid());
+        let (machine_uuid, user_cuid) = (world.rng.uuid_v7(now()).into(), world.cuid());
         let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
         assert_eq!(world.store.machine_register(&new, at(second)).await.unwrap(), Register::Registered);
         world.store.machine_attach(machine_uuid, &account, at(second)).await.unwrap().unwrap();

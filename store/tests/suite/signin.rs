@@ -158,7 +158,7 @@ async fn start(store: &Store, ticket: &Ticket, before: Option<&SecretHash>) -> R
 
 /// Uses up a ticket for a new session.
 async fn enters(world: &World, store: &Store, ticket: &Ticket, at: Timestamp) -> bool {
-    let person = store.person_sign_in(&ticket.email, true, at, &world.chance).await.unwrap();
+    let person = store.person_sign_in(&ticket.email, true, at, &world.rng).await.unwrap();
     let new = world.new_session(person.id, at + HOUR);
     let entered = store.signin_use(&ticket.token, &new, None, at).await.unwrap();
     assert_eq!(store.session_by_hash(&new.token, at).await.unwrap().is_some(), entered);

@@ -13,7 +13,7 @@ fn name(text: &str) -> SpaceName {
 }
 
 fn new_id(world: &World) -> SpaceId {
-    world.chance.uuid_v7(now()).into()
+    world.rng.uuid_v7(now()).into()
 }
 
 async fn space(world: &World, owner: &UserAccountId, title: &str, is_public: bool) -> SpaceId {

@@ -66,11 +66,11 @@ laws! {
     async fn one_key_signs_and_one_is_announced(world: &World) {
         let second = world.second().await;
         let kept = TimeDelta::days(30);
-        assert_eq!(world.store.assertion_keys_rotate(now(), &world.chance).await.unwrap(), None);
+        assert_eq!(world.store.assertion_keys_rotate(now(), &world.rng).await.unwrap(), None);
         let mut starting = tokio::task::JoinSet::new();
         for round in 0..6 {
-            let (store, chance) = (if round % 2 == 0 { &world.store } else { &second }.clone(), world.chance.clone());
-            starting.spawn(async move { store.assertion_keys_ensure(now(), &chance).await.unwrap() });
+            let (store, rng) = (if round % 2 == 0 { &world.store } else { &second }.clone(), world.rng.clone());
+            starting.spawn(async move { store.assertion_keys_ensure(now(), &rng).await.unwrap() });
         }
         starting.join_all().await;
         let keys = world.store.assertion_keys(now(), kept).await.unwrap();
@@ -81,7 +81,7 @@ laws! {
         let (active, next) = (of(&keys, KeyState::Active), of(&keys, KeyState::Next));
         assert_ne!(active.1, next.1);
 
-        let signs = world.store.assertion_keys_rotate(at(10), &world.chance).await.unwrap();
+        let signs = world.store.assertion_keys_rotate(at(10), &world.rng).await.unwrap();
         assert_eq!(signs.as_ref(), Some(&next.0));
         let keys = world.store.assertion_keys(at(10), kept).await.unwrap();
         assert_eq!((keys.len(), of(&keys, KeyState::Active)), (3, next));
@@ -93,10 +93,10 @@ laws! {
 
     async fn rotations_at_once_leave_one_key_that_signs(world: &World) {
         let second = world.second().await;
-        world.store.assertion_keys_ensure(now(), &world.chance).await.unwrap();
+        world.store.assertion_keys_ensure(now(), &world.rng).await.unwrap();
         let (one, two) = tokio::join!(
-            world.store.assertion_keys_rotate(at(1), &world.chance),
-            second.assertion_keys_rotate(at(1), &world.chance),
+            world.store.assertion_keys_rotate(at(1), &world.rng),
+            second.assertion_keys_rotate(at(1), &world.rng),
         );
         assert!(one.unwrap().is_some() | two.unwrap().is_some());
         let keys = world.store.assertion_keys(at(1), TimeDelta::days(30)).await.unwrap();
@@ -107,10 +107,10 @@ laws! {
 
     async fn there_is_one_key_of_short_codes(world: &World) {
         let second = world.second().await;
-        let (one, two) = tokio::join!(world.store.code_key(&world.chance), second.code_key(&world.chance));
+        let (one, two) = tokio::join!(world.store.code_key(&world.rng), second.code_key(&world.rng));
         let sealed = one.unwrap().seal(b"context", "123456");
         assert!(two.unwrap().opens(b"context", "123456", &sealed));
-        let again = world.store.code_key(&world.chance).await.unwrap();
+        let again = world.store.code_key(&world.rng).await.unwrap();
         assert!(again.opens(b"context", "123456", &sealed));
     }
 }

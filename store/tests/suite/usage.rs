@@ -16,7 +16,7 @@ fn on(recorder: &Recorder, day: i64, used: Used) -> UsageDay {
 
 /// A computer of an identity of its own.
 fn recorder(world: &World) -> Recorder {
-    Recorder { machine: world.chance.uuid_v7(now()).into(), identity: world.cuid() }
+    Recorder { machine: world.rng.uuid_v7(now()).into(), identity: world.cuid() }
 }
 
 fn window(first: i64, end: i64) -> Window {

@@ -6,14 +6,14 @@ use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, Claim, Registration, RegistrationType};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, EventId, HeldId, MachineUuid, PersonId, ReceiptId, RegistrationId, UserAccountId, UserCuid};
-use domain::letter::Letter;
+use domain::mail::OutgoingMail;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::signin::{CODE_SECONDS, Ticket, TicketState, Via};
-use domain::{Chance, Timestamp};
+use domain::{Rng, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
 use store::machine::{NewMachine, Register};
-use store::mail::QueuedLetter;
+use store::mail::QueuedMail;
 use store::passage::near::prepare::Prepared;
 use store::session::NewSession;
 use store::{DatabaseSettings, Store, on_writer};
@@ -24,7 +24,7 @@ pub use harness::{laws, laws_of_vectors};
 /// A store on an empty database that is gone with it.
 pub struct World {
     pub store: Store,
-    pub chance: Chance,
+    pub rng: Rng,
     pub settings: DatabaseSettings,
     pub folder: TempDir,
     /// Dropped last: whoever is still connected is cut off.
@@ -63,7 +63,7 @@ impl World {
         let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         store.check_schema().await.unwrap();
-        Self { store, chance: Chance::seeded(1), settings, folder, _database: database }
+        Self { store, rng: Rng::seeded(1), settings, folder, _database: database }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -81,28 +81,28 @@ impl World {
     }
 
     pub fn secret(&self) -> SecretHash {
-        Secret::mint(SecretKind::Session, &self.chance).hash()
+        Secret::mint(SecretKind::Session, &self.rng).hash()
     }
 
     pub fn event(&self) -> EventId {
-        self.chance.uuid_v7(now()).into()
+        self.rng.uuid_v7(now()).into()
     }
 
     pub fn receipt(&self) -> ReceiptId {
-        self.chance.uuid_v7(now()).into()
+        self.rng.uuid_v7(now()).into()
     }
 
     /// Ids of later moments sort later.
     pub fn held_id(&self, at: Timestamp) -> HeldId {
-        self.chance.uuid_v7(at).into()
+        self.rng.uuid_v7(at).into()
     }
 
     pub fn cuid(&self) -> UserCuid {
-        self.chance.cuid2().parse().unwrap()
+        self.rng.cuid2().parse().unwrap()
     }
 
     pub async fn person(&self, address: &str) -> Person {
-        self.store.person_sign_in(&email(address), true, now(), &self.chance).await.unwrap()
+        self.store.person_sign_in(&email(address), true, now(), &self.rng).await.unwrap()
     }
 
     /// The account of a person.
@@ -114,7 +114,7 @@ impl World {
     pub fn new_session(&self, person: PersonId, expires_at: Timestamp) -> NewSession<'static> {
         NewSession {
             token: self.secret(),
-            id: self.chance.uuid_v7(now()).into(),
+            id: self.rng.uuid_v7(now()).into(),
             person,
             via: Via::Code,
             address: Some("192.0.2.1"),
@@ -131,9 +131,9 @@ impl World {
     }
 
     /// A letter that is not stored yet.
-    pub fn new_mail(&self, address: &str) -> QueuedLetter {
-        let letter = Letter { to: email(address), subject: "News".into(), text: "Something happened.\n".into() };
-        QueuedLetter { id: self.chance.uuid_v7(now()).into(), letter }
+    pub fn new_mail(&self, address: &str) -> QueuedMail {
+        let mail = OutgoingMail { to: email(address), subject: "News".into(), text: "Something happened.\n".into() };
+        QueuedMail { id: self.rng.uuid_v7(now()).into(), mail }
     }
 
     /// A sign-in code that is not stored yet.
@@ -141,7 +141,7 @@ impl World {
         Ticket {
             token: self.secret(),
             email: email(address),
-            sealed_code: self.chance.bytes(),
+            sealed_code: self.rng.bytes(),
             next: Some("/device".parse().unwrap()),
             created_at: at,
             expires_at: at + TimeDelta::seconds(CODE_SECONDS),
@@ -152,7 +152,7 @@ impl World {
 
     /// A registered computer, with its identity and its secret.
     pub async fn machine(&self) -> (MachineUuid, UserCuid, SecretHash) {
-        let (machine_uuid, user_cuid, secret) = (self.chance.uuid_v7(now()).into(), self.cuid(), self.secret());
+        let (machine_uuid, user_cuid, secret) = (self.rng.uuid_v7(now()).into(), self.cuid(), self.secret());
         let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: Some("laptop"), secret };
         assert_eq!(self.store.machine_register(&new, now()).await.unwrap(), Register::Registered);
         (machine_uuid, user_cuid, secret)
@@ -160,7 +160,7 @@ impl World {
 
     /// Another registered computer of this identity.
     pub async fn machine_of(&self, user_cuid: &UserCuid, at: Timestamp) -> MachineUuid {
-        let machine_uuid = self.chance.uuid_v7(now()).into();
+        let machine_uuid = self.rng.uuid_v7(now()).into();
         let new = NewMachine { machine_uuid, user_cuid, name: None, secret: self.secret() };
         assert_eq!(self.store.machine_register(&new, at).await.unwrap(), Register::Registered);
         machine_uuid
@@ -176,7 +176,7 @@ impl World {
     /// An anonymous registration that is not stored yet.
     pub fn new_registration(&self) -> Registration {
         Registration {
-            id: self.chance.uuid_v7(now()).into(),
+            id: self.rng.uuid_v7(now()).into(),
             registration_type: RegistrationType::Anonymous,
             login_hint: None,
             claim_token: self.secret(),
@@ -199,7 +199,7 @@ impl World {
         Attempt {
             token: self.secret(),
             registration,
-            sealed_code: self.chance.bytes(),
+            sealed_code: self.rng.bytes(),
             email: None,
             expires_at: at + TimeDelta::seconds(ATTEMPT_SECONDS),
             wrong_tries: 0,

@@ -63,7 +63,7 @@ both! {
 
     async fn a_batch_keeps_within_its_bounds(world: World) {
         let (_, key) = world.librarian("ada@example.com").await;
-        let one_more: Vec<String> = (0..21).map(|_| world.chance().uuid_v7(world.clock().now()).to_string()).collect();
+        let one_more: Vec<String> = (0..21).map(|_| world.rng().uuid_v7(world.clock().now()).to_string()).collect();
         for (body, path) in [
             (json!({}), ""),
             (json!({ "urls": [], "contents": [] }), ""),
@@ -102,7 +102,7 @@ both! {
         world.get(&path, &stranger).await.refused(404, "not_found");
         world.delete(&path, &stranger).await.refused(404, "not_found");
         world.get("/v1/batch-add/nonsense", &key).await.refused(404, "not_found");
-        for wrong in ["7", "x:7", &format!("{}:1", world.chance().uuid_v7(world.clock().now()))] {
+        for wrong in ["7", "x:7", &format!("{}:1", world.rng().uuid_v7(world.clock().now()))] {
             let request = world.request(reqwest::Method::GET, &path, &key).header("last-event-id", wrong);
             world.send(request).await.refused(400, "invalid_request");
         }

@@ -32,7 +32,7 @@ async fn nothing_is_begun_that_there_is_no_stream_for() {
     assert_eq!(refused.refused(503, "temporarily_unavailable")["reason"], "too_many_streams");
     let joining = world.get(&format!("/v1/batch-add/{}", listening.batch), &key).await;
     assert_eq!(joining.refused(503, "temporarily_unavailable")["reason"], "too_many_streams");
-    let batches = world.server.house.store.batches_of_account(&person.account, 10).await.unwrap();
+    let batches = world.server.app.store.batches_of_account(&person.account, 10).await.unwrap();
     assert_eq!(batches.len(), 1, "what was refused was kept: {batches:?}");
     assert_eq!(world.found(&key, json!({ "query": "nobody hears" })).await, [""; 0]);
     drop(listening);
@@ -121,7 +121,7 @@ async fn a_stream_ends_with_its_key_and_the_batch_goes_on() {
     // The batch is not theirs to end, and a key that is good hears on.
     let mut again = world.rejoin(&kept, &listening.batch, None).await;
     assert_eq!(again.next().await.unwrap()["processed"], 0);
-    let batch = world.server.house.store.batches_of_account(&person.account, 10).await.unwrap().remove(0);
+    let batch = world.server.app.store.batches_of_account(&person.account, 10).await.unwrap().remove(0);
     assert!(batch.is_running);
 }
 
@@ -153,7 +153,7 @@ async fn an_export_ends_with_its_key_and_does_not_look_whole() {
     let (content, now) = ("w".repeat(60_000), world.clock().now());
     for nth in 0..160_u32 {
         let put = MemoryPut {
-            id: world.chance().uuid_v7(now).into(),
+            id: world.rng().uuid_v7(now).into(),
             account: &person.account,
             kind: MemoryType::Note,
             title: "A note",
@@ -166,7 +166,7 @@ async fn an_export_ends_with_its_key_and_does_not_look_whole() {
             key_spaces: None,
             memories_max: 1000,
         };
-        world.server.house.store.memory_put(&put, now).await.unwrap();
+        world.server.app.store.memory_put(&put, now).await.unwrap();
     }
     let key = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "revoked" })).await.expect(201);
     let mut stream = TcpStream::connect(world.server.address).await.unwrap();

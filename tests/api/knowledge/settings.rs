@@ -158,7 +158,7 @@ async fn a_language_model_decides_and_its_failure_keeps() {
     let skipped: Vec<&Value> = told.iter().filter(|message| message["type"] == "skipped").collect();
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0]["index"], 1);
-    let verdicts = world.server.house.store.verdicts_of_account(&person.account, 10).await.unwrap();
+    let verdicts = world.server.app.store.verdicts_of_account(&person.account, 10).await.unwrap();
     let filed: Vec<(&str, bool, &str)> =
         verdicts.iter().map(|filed| (filed.subject.as_str(), filed.verdict.keep, filed.verdict.by.as_str())).collect();
     assert!(

@@ -63,7 +63,7 @@ both! {
         world.add_refused(&other, into("Otters swim")).await.refused(403, "space_forbidden");
         world.search(&other, look.clone()).await.refused(403, "space_forbidden");
 
-        let (store, id) = (&world.server.house.store, space.parse().unwrap());
+        let (store, id) = (&world.server.app.store, space.parse().unwrap());
         store.space_share(id, &ada.account, &bob.account, Some(AccessType::Read)).await.unwrap();
         assert_eq!(world.found(&other, look.clone()).await, ["Otters hold hands"]);
         world.add_refused(&other, into("Otters swim")).await.refused(403, "space_forbidden");

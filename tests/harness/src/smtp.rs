@@ -68,8 +68,8 @@ impl MailServer {
         let letters = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&letters);
         std::thread::spawn(move || {
-            for letter in lines.map_while(Result::ok).filter_map(|line| received(&line)) {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+            for mail in lines.map_while(Result::ok).filter_map(|line| received(&line)) {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
             }
         });
         Some(Self { port, letters, process })
@@ -95,9 +95,9 @@ impl Drop for MailServer {
 }
 
 fn received(line: &str) -> Option<Received> {
-    let letter: Value = serde_json::from_str(line).ok()?;
-    let text = |name: &str| letter[name].as_str().map(str::to_owned);
-    let to = letter["to"].as_array()?.iter().filter_map(|to| to.as_str().map(str::to_owned)).collect();
+    let mail: Value = serde_json::from_str(line).ok()?;
+    let text = |name: &str| mail[name].as_str().map(str::to_owned);
+    let to = mail["to"].as_array()?.iter().filter_map(|to| to.as_str().map(str::to_owned)).collect();
     Some(Received { from: text("from")?, to, data: text("data")?, user: text("user") })
 }
 
@@ -122,8 +122,8 @@ mod tests {
         while server.letters().is_empty() {
             std::thread::yield_now();
         }
-        let letter = &server.letters()[0];
-        assert_eq!((letter.from.as_str(), &letter.to[..]), ("a@example.com", &["b@example.com".to_owned()][..]));
-        assert!(letter.data.contains("Subject: News"), "{letter:?}");
+        let mail = &server.letters()[0];
+        assert_eq!((mail.from.as_str(), &mail.to[..]), ("a@example.com", &["b@example.com".to_owned()][..]));
+        assert!(mail.data.contains("Subject: News"), "{mail:?}");
     }
 }

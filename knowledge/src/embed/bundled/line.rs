@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::embed::{EmbedError, Urgency};
 
-type Answer = Result<Vec<Vec<f32>>, EmbedError>;
+type Embeddings = Result<Vec<Vec<f32>>, EmbedError>;
 
 /// The lines. They are as long as all calls together that wait: a call gives its texts away and then waits.
 #[derive(Debug, Default)]
@@ -36,12 +36,12 @@ struct Call {
     vectors: Vec<Vec<f32>>,
     missing: usize,
     /// Gone once answered. When the last text goes without an answer, the caller sees that nobody will answer.
-    caller: Option<oneshot::Sender<Answer>>,
+    caller: Option<oneshot::Sender<Embeddings>>,
 }
 
 impl Lines {
     /// Texts at the end of their line; the answer comes when all have a vector.
-    pub(super) fn put(&self, texts: Vec<String>, urgency: Urgency) -> oneshot::Receiver<Answer> {
+    pub(super) fn put(&self, texts: Vec<String>, urgency: Urgency) -> oneshot::Receiver<Embeddings> {
         let (caller, answer) = oneshot::channel();
         let (vectors, missing) = (vec![Vec::new(); texts.len()], texts.len());
         let call = Arc::new(Mutex::new(Call { vectors, missing, caller: Some(caller) }));
@@ -129,7 +129,7 @@ impl Text {
 }
 
 impl Call {
-    fn answer(&mut self, answer: Answer) {
+    fn answer(&mut self, answer: Embeddings) {
         if let Some(caller) = self.caller.take() {
             // Whoever has gone does not want to know.
             let _ = caller.send(answer);

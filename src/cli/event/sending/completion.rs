@@ -42,7 +42,7 @@ impl Sending {
             None => self.consent_in(lane).await?,
         };
         let now = self.clock.now();
-        let event_id = draft.event_id.unwrap_or_else(|| self.chance.uuid_v7(now).into());
+        let event_id = draft.event_id.unwrap_or_else(|| self.rng.uuid_v7(now).into());
         let mut scope = json!({
             "user_id": self.machine.user_cuid,
             "machine_id": self.machine.machine_uuid,
@@ -81,9 +81,9 @@ impl Sending {
                 Err(error) => return Err(failed(error)),
             });
         }
-        let told = self.registry.as_ref().and_then(|registry| registry.get(event_type).copied());
-        if told.is_some() {
-            return Ok(told);
+        let report = self.registry.as_ref().and_then(|registry| registry.get(event_type).copied());
+        if report.is_some() {
+            return Ok(report);
         }
         let built_in = Registry::built_in().map_err(Failure::refused)?.lane_of(event_type);
         Ok(built_in.filter(|_| self.registry.as_ref().is_some_and(BTreeMap::is_empty)))

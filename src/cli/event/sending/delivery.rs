@@ -13,7 +13,7 @@ use wire::events::SubmitResult;
 
 use super::Sending;
 use crate::cli::event::chain::{Chain, Pending};
-use crate::cli::event::told::Told;
+use crate::cli::event::report::SendReport;
 use crate::cli::remote::failed;
 use crate::cli::{Done, Failure};
 
@@ -22,12 +22,12 @@ impl Sending {
     pub(super) async fn deliver(&mut self, chain: &mut Chain, own: bool) -> Done {
         let mut moved = false;
         while let Some(pending) = chain.pending().cloned() {
-            let told = Told { pending: &pending, position: chain.next(), own, moved };
+            let report = SendReport { pending: &pending, position: chain.next(), own, moved };
             match self.client.event_submit(pending.sealed.clone()).await {
                 Ok(SubmitResult::Forwarded { receipt_id }) => {
                     self.tally.sent += 1;
                     self.tally.receipts.push((pending.event_id, receipt_id));
-                    told.say(
+                    report.say(
                         self.voice,
                         json!({ "receipt_id": receipt_id }),
                         "sent ",
@@ -37,7 +37,7 @@ impl Sending {
                 }
                 Ok(SubmitResult::Held { warning, .. }) => {
                     self.tally.held += 1;
-                    told.say(self.voice, json!({ "held": true, "warning": warning }), "held ", &warning);
+                    report.say(self.voice, json!({ "held": true, "warning": warning }), "held ", &warning);
                     chain.set_aside(own);
                 }
                 Err(error) if error.code() == Some("event_id_conflict") => {
@@ -45,11 +45,11 @@ impl Sending {
                         None => {
                             self.tally.known += 1;
                             let words = "the log has this event already";
-                            told.say(self.voice, json!({ "known": true }), "known", words);
+                            report.say(self.voice, json!({ "known": true }), "known", words);
                         }
                         Some(reason) => {
                             self.tally.failed += 1;
-                            told.say(self.voice, json!({ "failed": true, "reason": reason }), "taken", &reason);
+                            report.say(self.voice, json!({ "failed": true, "reason": reason }), "taken", &reason);
                         }
                     }
                     chain.set_aside(own);
@@ -61,7 +61,7 @@ impl Sending {
                         return Err(Failure::refused(format!("{error}\n  event {}: {reason}", pending.event_id)));
                     }
                     self.tally.failed += 1;
-                    told.say(self.voice, json!({ "failed": true, "reason": reason }), "large", reason);
+                    report.say(self.voice, json!({ "failed": true, "reason": reason }), "large", reason);
                 }
                 Err(error) => match expected(&error).filter(|_| !moved) {
                     Some(position) => {

@@ -19,7 +19,7 @@ use openidconnect::{
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Errand;
+use super::OidcState;
 use crate::config::{OidcSettings, SigninSettings};
 
 /// No answer of a provider is read beyond this many bytes.
@@ -121,7 +121,7 @@ type Client =
 
 impl Provider {
     /// Where the browser goes.
-    pub(super) async fn authorize(&self, errand: &Errand) -> Result<String, Denial> {
+    pub(super) async fn authorize(&self, errand: &OidcState) -> Result<String, Denial> {
         let metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);
         let (state, nonce) = (errand.state.clone(), errand.nonce.clone());
@@ -140,7 +140,7 @@ impl Provider {
     }
 
     /// Whom the code is for: their address, if the provider has verified it.
-    pub(super) async fn identify(&self, code: String, errand: &Errand) -> Result<Email, Denial> {
+    pub(super) async fn identify(&self, code: String, errand: &OidcState) -> Result<Email, Denial> {
         let mut metadata = self.metadata(self.cached_for).await?;
         let client = self.client(&metadata);
         let http = |request| fetch(self.http.clone(), request);

@@ -133,7 +133,7 @@ pub const PLACED_ON_POSTGRES: &str = placed!("l.leaf_index", "LEFT JOIN leaves l
 
 #[cfg(test)]
 mod tests {
-    use domain::{Chance, Clock};
+    use domain::{Clock, Rng};
     use store::{DatabaseSettings, Pool};
 
     use crate::log::Log;
@@ -143,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("statistics.db");
         let pool = Pool::open(&DatabaseSettings::default(), &path, None).await.unwrap();
-        let log = Log::open(pool, "attache.test/log", &Clock::system(), &Chance::system()).await.unwrap();
+        let log = Log::open(pool, "attache.test/log", &Clock::system(), &Rng::system()).await.unwrap();
         let Pool::Sqlite { file, .. } = &log.pool else { unreachable!() };
         for (sql, columns) in super::ALL {
             assert_eq!(store::pool::not_a_probe(file, sql, columns), None, "{sql}");

@@ -1,4 +1,4 @@
-use domain::{Chance, Clock};
+use domain::{Clock, Rng};
 use store::DatabaseSettings;
 
 use super::*;
@@ -11,7 +11,7 @@ const LEAVES: u64 = 66_000;
 async fn planted(tree: &mut Tiles) -> (tempfile::TempDir, Log) {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::open(&DatabaseSettings::default(), &folder.path().join("statistics.db"), None).await.unwrap();
-    let log = Log::open(pool, "attache.test/log", &Clock::system(), &Chance::system()).await.unwrap();
+    let log = Log::open(pool, "attache.test/log", &Clock::system(), &Rng::system()).await.unwrap();
     let leaves: Vec<Digest> = (0..LEAVES).map(|number| leaf_hash(&number.to_be_bytes())).collect();
     let touched = tree.append(0, &leaves).unwrap();
     let Pool::Sqlite { file, .. } = &log.pool else { unreachable!() };
@@ -38,9 +38,9 @@ fn signed(size: u64) -> Signed {
 }
 
 /// Sizes at which a level of tiles fills, begins, or neither, and some by chance.
-fn sizes(chance: &Chance) -> Vec<u64> {
+fn sizes(rng: &Rng) -> Vec<u64> {
     let mut sizes = vec![1, 2, 15, 16, 17, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537, LEAVES];
-    sizes.extend((0..60).map(|_| 1 + chance.below(LEAVES)));
+    sizes.extend((0..60).map(|_| 1 + rng.below(LEAVES)));
     sizes
 }
 
@@ -48,19 +48,20 @@ fn sizes(chance: &Chance) -> Vec<u64> {
 async fn paths_from_what_is_kept_are_those_that_are_folded_anew() {
     let mut tiles = Tiles::default();
     let (_folder, log) = planted(&mut tiles).await;
-    let chance = Chance::seeded(5);
+    let rng = Rng::seeded(5);
     // Room for everything, for some tiles, and for none.
     for bytes_max in [BYTES_MAX, 20_000, 0] {
         let log = log.clone().with_tiles_cache(bytes_max);
-        for size in sizes(&chance) {
+        for size in sizes(&rng) {
             let tree = log.edged(signed(size)).await.unwrap();
-            for index in [0, size - 1, size / 2, chance.below(size), chance.below(size)] {
+            for index in [0, size - 1, size / 2, rng.below(size), rng.below(size)] {
                 let wanted = merkle::inclusion(&mut tiles, index, size).unwrap();
-                let (with, own) = (group(&tiles, index), |hands: &mut Hands<'_>| merkle::inclusion(hands, index, size));
+                let (with, own) =
+                    (group(&tiles, index), |hands: &mut CachedTiles<'_>| merkle::inclusion(hands, index, size));
                 assert_eq!(log.path(&tree, Some(&with), own).await.unwrap(), wanted, "{index} in {size}");
                 assert_eq!(log.path(&tree, None, own).await.unwrap(), wanted, "{index} in {size}");
                 let wanted = merkle::consistency(&mut tiles, index, size).unwrap();
-                let own = |hands: &mut Hands<'_>| merkle::consistency(hands, index, size);
+                let own = |hands: &mut CachedTiles<'_>| merkle::consistency(hands, index, size);
                 assert_eq!(log.path(&tree, None, own).await.unwrap(), wanted, "{index} before {size}");
             }
         }
@@ -73,7 +74,7 @@ async fn a_tile_that_is_at_hand_is_not_read_again() {
     let mut tiles = Tiles::default();
     let (_folder, log) = planted(&mut tiles).await;
     let tree = log.edged(signed(LEAVES)).await.unwrap();
-    let own = |hands: &mut Hands<'_>| merkle::inclusion(hands, 4711, LEAVES);
+    let own = |hands: &mut CachedTiles<'_>| merkle::inclusion(hands, 4711, LEAVES);
     let with = group(&tiles, 4711);
     let wanted = log.path(&tree, Some(&with), own).await.unwrap();
     assert_eq!(wanted, merkle::inclusion(&mut tiles, 4711, LEAVES).unwrap());
@@ -88,7 +89,7 @@ async fn a_tile_that_is_missing_or_short_is_named_and_not_kept() {
     let (_folder, log) = planted(&mut tiles).await;
     let Pool::Sqlite { file, .. } = &log.pool else { unreachable!() };
     let writer = file.writer().unwrap();
-    let own = |hands: &mut Hands<'_>| merkle::inclusion(hands, 300, LEAVES);
+    let own = |hands: &mut CachedTiles<'_>| merkle::inclusion(hands, 300, LEAVES);
     let tree = log.edged(signed(LEAVES)).await.unwrap();
     let whole = tiles.bytes(TileId { level: 0, index: 1 });
     for change in ["UPDATE tiles SET hashes = substr(hashes, 1, 8160)", "DELETE FROM tiles"] {

@@ -34,13 +34,13 @@ struct Machine {
 pub struct Chain {
     agent_id: Box<str>,
     /// The last event taken; `None` before the first.
-    pub head: Option<Tip>,
+    pub head: Option<ChainHead>,
     sources: Vec<Source>,
 }
 
 /// The last event of a chain.
 #[derive(Debug, Clone, Copy)]
-pub struct Tip {
+pub struct ChainHead {
     /// Its place in the chain.
     pub head: Head,
     /// Its sender's id.
@@ -142,7 +142,7 @@ impl Chain {
     }
 }
 
-fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<Option<Tip>, LogError> {
+fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<Option<ChainHead>, LogError> {
     const SQL: &str =
         "SELECT chain_epoch, seq, self, event_id FROM chain_heads WHERE machine_id = ?1 AND agent_id = ?2";
     const ASK: &str = "read the head of a chain";
@@ -158,7 +158,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
     let Some((epoch, seq, self_hash, event_id)) = found else { return Ok(None) };
     let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: Digest::from(self_hash) };
     // Its row is indexed, or the fold would have brought the chain here.
-    Ok(Some(Tip { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))
+    Ok(Some(ChainHead { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))
 }
 
 fn stored_source(

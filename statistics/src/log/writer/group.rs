@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::super::append::{Append, AppendOutcome};
 use super::super::{DuringSqlite as _, LogError};
-use super::chains::{Chains, Tip};
+use super::chains::{ChainHead, Chains};
 use super::ids::Ids;
-use super::tree::{Counted, Tail, Unplaced};
+use super::tree::{Counted, Unplaced, UnplacedEvents};
 use super::{Open, index};
-use crate::log::recent::{Recent, Recorded};
+use crate::log::recent::{Recorded, UnindexedEvents};
 
 const ADD: &str =
     "INSERT INTO events (event_id, receipt_id, source_id, event_type, ts_edge_ms, consent_level, redacted,
@@ -86,8 +86,8 @@ impl Open {
 struct View<'o> {
     db: &'o Connection,
     chains: &'o mut Chains,
-    tail: &'o mut Tail,
-    recent: &'o Recent,
+    tail: &'o mut UnplacedEvents,
+    recent: &'o UnindexedEvents,
     ids: &'o mut Ids,
 }
 
@@ -142,7 +142,7 @@ impl View<'_> {
         let recent = Recorded { event_id: event.event_id, source_id, received_at_ms };
         self.recent.push(id, recent);
         let head = Head { chain_epoch, seq, self_hash: event.seal };
-        chain.head = Some(Tip { head, event_id: event.event_id, id });
+        chain.head = Some(ChainHead { head, event_id: event.event_id, id });
         let counted = Counted::of(recorder, event.lane, &event.event_type);
         self.tail.push(id, Unplaced { received_at_ms, leaf, counted });
         Ok(Taken { outcome: AppendOutcome::Receipt(append.receipt()), id: Some(id) })
@@ -232,7 +232,7 @@ impl View<'_> {
             self_hash: Digest::from(event.self_hash),
         };
         let known = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
-        known.head = Some(Tip { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
+        known.head = Some(ChainHead { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
         let counted = Counted::stored(machine, &event.identity, &event.lane, &event.event_type)?;
         let recent = Recorded {
             event_id: Uuid::from_bytes(event.event_id).into(),

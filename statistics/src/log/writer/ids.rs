@@ -1,7 +1,7 @@
 //! Ids of events, found in sorted runs.
 //!
 //! A unique index would take a random page for each id that does not grow with the clock, within the transaction of the event. Here the
-//! ids of the newest events are in memory ([`Recent`](super::super::recent::Recent)), and those of all others in runs: sorted entries of
+//! ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::Recent)), and those of all others in runs: sorted entries of
 //! an id and a number, in chunks of [`CHUNK_ENTRIES`]. An indexing pass writes a run of level 0. Sixteen batches of a level are
 //! merged into one of the next, in slices, so an entry is written once for each level, and always beside its neighbours. The range and the
 //! Bloom filter of a run are checked before a chunk of it is read, so a lookup of a new id reads about one chunk per hundred runs.
@@ -9,7 +9,7 @@
 mod merge;
 mod run;
 
-use domain::Chance;
+use domain::Rng;
 use domain::ids::EventId;
 use fastbloom::BloomFilter;
 use rusqlite::{Connection, OptionalExtension as _};
@@ -66,7 +66,7 @@ pub struct Ids {
     has_spent: bool,
     /// Bytes of filters that are kept in memory at most. Runs without one are read.
     filters_bytes_max: u64,
-    chance: Chance,
+    rng: Rng,
     shape: Shape,
 }
 
@@ -84,11 +84,11 @@ struct Run {
 
 impl Ids {
     /// Reads the list of runs. Runs that an earlier connection did not finish are marked for deletion.
-    pub fn load(db: &mut Connection, filters_bytes_max: u64, chance: &Chance) -> Result<Self, LogError> {
-        Self::load_with(db, filters_bytes_max, chance, SHAPE)
+    pub fn load(db: &mut Connection, filters_bytes_max: u64, rng: &Rng) -> Result<Self, LogError> {
+        Self::load_with(db, filters_bytes_max, rng, SHAPE)
     }
 
-    fn load_with(db: &mut Connection, filters_bytes_max: u64, chance: &Chance, shape: Shape) -> Result<Self, LogError> {
+    fn load_with(db: &mut Connection, filters_bytes_max: u64, rng: &Rng, shape: Shape) -> Result<Self, LogError> {
         const ASK: &str = "tidy the runs of ids";
         let transaction = begin(db)?;
         let spent = transaction.prepare_cached(UNFINISHED).during(ASK)?.execute([]).during(ASK)?;
@@ -98,7 +98,7 @@ impl Ids {
             merge: None,
             has_spent: spent > 0 || transaction.prepare_cached(SPENT).during(ASK)?.exists([]).during(ASK)?,
             filters_bytes_max,
-            chance: chance.clone(),
+            rng: rng.clone(),
             shape,
         };
         ids.reload(&transaction)?;
@@ -180,7 +180,7 @@ impl Ids {
 
     /// Begins a run in a new batch; its filter has the size for this number of entries.
     pub fn new_run(&self, db: &Connection, level: i64, entries: usize) -> Result<RunWriter, LogError> {
-        RunWriter::begin(db, RunWriter::new_batch(db)?, level, entries, &self.chance)
+        RunWriter::begin(db, RunWriter::new_batch(db)?, level, entries, &self.rng)
     }
 
     /// Ends a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
@@ -219,7 +219,7 @@ impl Ids {
                 db,
                 level,
                 self.runs.iter().filter(|run| run.level == level),
-                &self.chance,
+                &self.rng,
                 self.shape,
             )?);
         }
@@ -315,7 +315,7 @@ mod tests {
     }
 
     fn load(db: &mut Connection, filters_bytes_max: u64, shape: Shape) -> Ids {
-        Ids::load_with(db, filters_bytes_max, &Chance::seeded(1), shape).unwrap()
+        Ids::load_with(db, filters_bytes_max, &Rng::seeded(1), shape).unwrap()
     }
 
     fn add(db: &Connection, ids: &mut Ids, mut entries: Vec<(Key, i64)>) {
@@ -325,8 +325,8 @@ mod tests {
 
     /// Enough batches for a merge.
     fn three_batches(db: &Connection, ids: &mut Ids) -> Vec<(Key, i64)> {
-        let chance = Chance::seeded(3);
-        let known: Vec<_> = (0..900).map(|number| drawn(&chance, number)).collect();
+        let rng = Rng::seeded(3);
+        let known: Vec<_> = (0..900).map(|number| drawn(&rng, number)).collect();
         for entries in known.chunks(300) {
             add(db, ids, entries.to_vec());
         }
@@ -337,20 +337,17 @@ mod tests {
         db.query_row(sql, [], |row| row.get(0)).unwrap()
     }
 
-    fn drawn(chance: &Chance, number: i64) -> (Key, i64) {
-        (
-            *chance.uuid_v7(Timestamp::from_timestamp_millis(chance.below(1 << 40).cast_signed()).unwrap()).as_bytes(),
-            number,
-        )
+    fn drawn(rng: &Rng, number: i64) -> (Key, i64) {
+        (*rng.uuid_v7(Timestamp::from_timestamp_millis(rng.below(1 << 40).cast_signed()).unwrap()).as_bytes(), number)
     }
 
     #[test]
     fn every_id_is_found_at_each_step_of_every_merge_and_no_other_is() {
         let (db, mut ids) = open();
-        let chance = Chance::seeded(3);
+        let rng = Rng::seeded(3);
         let mut known = BTreeMap::new();
         for batch in 0..40_i64 {
-            let entries: Vec<_> = (0..200).map(|number| drawn(&chance, batch * 200 + number)).collect();
+            let entries: Vec<_> = (0..200).map(|number| drawn(&rng, batch * 200 + number)).collect();
             known.extend(entries.iter().copied());
             add(&db, &mut ids, entries);
             let mut steps = 0;
@@ -361,7 +358,7 @@ mod tests {
                     let id = Uuid::from_bytes(*key).into();
                     assert_eq!(ids.find(&db, id).unwrap(), Some(*number), "batch {batch}, step {steps}");
                 }
-                assert_eq!(ids.find(&db, chance.uuid_v7(Timestamp::UNIX_EPOCH).into()).unwrap(), None);
+                assert_eq!(ids.find(&db, rng.uuid_v7(Timestamp::UNIX_EPOCH).into()).unwrap(), None);
                 steps += 1;
             }
         }
@@ -421,10 +418,10 @@ mod tests {
     #[test]
     fn a_filter_answers_nearly_all_questions_about_new_ids() {
         let (db, mut ids) = open();
-        let chance = Chance::seeded(3);
-        add(&db, &mut ids, (0..5_000).map(|number| drawn(&chance, number)).collect());
+        let rng = Rng::seeded(3);
+        add(&db, &mut ids, (0..5_000).map(|number| drawn(&rng, number)).collect());
         let filter = ids.runs[0].filter.as_ref().unwrap();
-        let passed = (0..10_000).filter(|number| filter.contains(&drawn(&chance, *number).0[..])).count();
+        let passed = (0..10_000).filter(|number| filter.contains(&drawn(&rng, *number).0[..])).count();
         assert!(passed < 300, "{passed}");
     }
 }

@@ -3,7 +3,7 @@
 //! All three are functions of the log. A pass takes the events that none of them contains, sorts their entries by the keys of each table, and
 //! writes them in slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice
 //! advances the row `indexed`; if a pass is interrupted, the next one writes the same entries again. Until then the events are found in
-//! [`Recent`](super::super::recent::Recent).
+//! [`UnindexedEvents`](super::super::recent::Recent).
 
 use rusqlite::{Connection, params};
 

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
 
 use super::super::sequence::Sequenced;
-use super::super::usage::Spans;
+use super::super::usage::UsageSums;
 use super::super::{DuringSqlite as _, LogError};
 use super::Open;
 use super::group::{begin, whole};
@@ -62,7 +62,7 @@ impl Counted {
 }
 
 /// The events behind the signed tree, in the order of their rows. A row's number is one more than its place, since rows have no gap.
-pub struct Tail {
+pub struct UnplacedEvents {
     /// Leaves of the signed tree.
     size: i64,
     /// The number of the first of `events`.
@@ -71,7 +71,7 @@ pub struct Tail {
     events: VecDeque<Unplaced>,
 }
 
-impl Tail {
+impl UnplacedEvents {
     /// Behind a tree of `size` leaves.
     pub fn from(size: i64) -> Self {
         Self { size, first: size + 1, events: VecDeque::new() }
@@ -144,7 +144,7 @@ impl Open {
         &mut self,
         pass: &mut Pass,
         now: Timestamp,
-        spans: &Spans,
+        spans: &UsageSums,
     ) -> Result<Option<Sequenced>, LogError> {
         // Another process may have appended, or grown the tree.
         self.fold()?;
@@ -189,7 +189,7 @@ impl Open {
     }
 
     /// Returns how many events got their places: none if another process has grown the tree at this moment.
-    fn place(&mut self, count: usize, now: Timestamp, spans: &Spans) -> Result<u32, LogError> {
+    fn place(&mut self, count: usize, now: Timestamp, spans: &UsageSums) -> Result<u32, LogError> {
         let Self { db, tail, .. } = self;
         let transaction = begin(db)?;
         let signed = signed(&transaction)?;

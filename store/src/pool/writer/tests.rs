@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use domain::Chance;
+use domain::Rng;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -480,10 +480,10 @@ async fn whatever_its_neighbours_do_a_member_is_written_once_or_not_at_all() {
     for seed in 0..8 {
         let limits = GroupLimits { members_max: 7, open_max: LONG };
         let world = Arc::new(World::within(limits).await);
-        let chance = Chance::seeded(seed);
+        let rng = Rng::seeded(seed);
         let mut members = Vec::new();
         for number in 0..120_i64 {
-            let [fate, polls, ..] = chance.bytes::<8>();
+            let [fate, polls, ..] = rng.bytes::<8>();
             let fate = match fate % 8 {
                 0..4 => Fate::Kept,
                 4 => Fate::Refused,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use domain::Chance;
+use domain::Rng;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::super::super::{DuringSqlite as _, LogError};
@@ -25,7 +25,7 @@ pub struct Merge {
     /// The next entry of each input that has one, smallest first, with the number of the input.
     next: BinaryHeap<Reverse<(Key, i64, usize)>>,
     output: Option<RunWriter>,
-    chance: Chance,
+    rng: Rng,
     shape: Shape,
 }
 
@@ -44,7 +44,7 @@ impl Merge {
         db: &Connection,
         level: i64,
         runs: impl Iterator<Item = &'r Run>,
-        chance: &Chance,
+        rng: &Rng,
         shape: Shape,
     ) -> Result<Self, LogError> {
         let mut batches = BTreeMap::<i64, Vec<&Run>>::new();
@@ -66,7 +66,7 @@ impl Merge {
             inputs: inputs.collect(),
             next: BinaryHeap::new(),
             output: None,
-            chance: chance.clone(),
+            rng: rng.clone(),
             shape,
         };
         merge.output = Some(merge.new_run(db)?);
@@ -112,7 +112,7 @@ impl Merge {
 
     fn new_run(&self, db: &Connection) -> Result<RunWriter, LogError> {
         let entries = usize::try_from(self.left.min(self.shape.run_entries_max)).unwrap_or(usize::MAX);
-        RunWriter::begin(db, self.batch, self.level, entries, &self.chance)
+        RunWriter::begin(db, self.batch, self.level, entries, &self.rng)
     }
 
     /// Puts the next entry of an input among those that are compared.

@@ -1,6 +1,6 @@
 //! Writing a run.
 
-use domain::Chance;
+use domain::Rng;
 use fastbloom::BloomFilter;
 use rusqlite::{Connection, params};
 
@@ -39,10 +39,10 @@ impl RunWriter {
     }
 
     /// Begins a run; its filter has the size for this number of entries.
-    pub fn begin(db: &Connection, batch: i64, level: i64, entries: usize, chance: &Chance) -> Result<Self, LogError> {
+    pub fn begin(db: &Connection, batch: i64, level: i64, entries: usize, rng: &Rng) -> Result<Self, LogError> {
         db.prepare_cached(BEGIN).during(ASK)?.execute((batch, level)).during(ASK)?;
         // Secret, so that ids cannot be chosen to pass the filter.
-        let seed = u128::from_le_bytes(chance.bytes());
+        let seed = u128::from_le_bytes(rng.bytes());
         Ok(Self {
             run: db.last_insert_rowid(),
             batch,

@@ -1,10 +1,10 @@
-//! Randomness as a value: identifiers, secrets and jitter come from a [`Chance`] that a test can seed.
+//! Randomness as a value: identifiers, secrets and jitter come from a [`Rng`] that a test can seed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng as _, RngExt, SeedableRng};
 use uuid::Uuid;
 
 use crate::Timestamp;
@@ -13,9 +13,9 @@ use crate::Timestamp;
 ///
 /// The generator is cryptographic (`StdRng`), seeded once from the operating system.
 #[derive(Clone)]
-pub struct Chance(Arc<Mutex<StdRng>>);
+pub struct Rng(Arc<Mutex<StdRng>>);
 
-impl Chance {
+impl Rng {
     /// Seeded by the operating system: the only kind that a server may run on.
     pub fn system() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one door to the system's randomness")]
@@ -65,7 +65,7 @@ impl Chance {
     }
 }
 
-impl fmt::Debug for Chance {
+impl fmt::Debug for Rng {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Chance")
     }
@@ -78,17 +78,17 @@ mod tests {
 
     #[test]
     fn made_identifiers_pass_their_own_parsers() {
-        let chance = Chance::seeded(1);
+        let rng = Rng::seeded(1);
         for _ in 0..100 {
-            let uuid = chance.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
+            let uuid = rng.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
             assert_eq!(uuid.parse::<EventId>().unwrap().to_string(), uuid);
-            assert!(chance.cuid2().parse::<UserCuid>().is_ok());
+            assert!(rng.cuid2().parse::<UserCuid>().is_ok());
         }
     }
 
     #[test]
     fn equal_seeds_draw_equal_numbers() {
-        assert_eq!(Chance::seeded(7).bytes::<32>(), Chance::seeded(7).bytes::<32>());
-        assert_ne!(Chance::seeded(7).bytes::<32>(), Chance::seeded(8).bytes::<32>());
+        assert_eq!(Rng::seeded(7).bytes::<32>(), Rng::seeded(7).bytes::<32>());
+        assert_ne!(Rng::seeded(7).bytes::<32>(), Rng::seeded(8).bytes::<32>());
     }
 }

@@ -15,7 +15,7 @@ const FOREIGN_CHARS_MAX: usize = 60;
 
 /// A mail in plain text. `Debug` shows nothing of it: it is personal, and may hold a code.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct OutgoingMail {
     /// To whom.
     pub to: Email,
     /// One line.
@@ -24,14 +24,14 @@ pub struct Letter {
     pub text: String,
 }
 
-impl std::fmt::Debug for Letter {
+impl std::fmt::Debug for OutgoingMail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Letter(…)")
+        f.write_str("OutgoingMail(…)")
     }
 }
 
 /// The code with which a person signs in. It is the first thing in the text and not in the subject, which locked screens show.
-pub fn sign_in_code(to: Email, code: &SignInCode, base_url: &str) -> Letter {
+pub fn sign_in_code(to: Email, code: &SignInCode, base_url: &str) -> OutgoingMail {
     let (first, second) = code.expose().split_at(4);
     let text = format!(
         "Your code to sign in:\n\n    {first} {second}\n\nIt works for {minutes} minutes, once, and only in the browser that asked for \
@@ -39,7 +39,7 @@ pub fn sign_in_code(to: Email, code: &SignInCode, base_url: &str) -> Letter {
          it,\nyou need do nothing; without the code nobody gets in.\n",
         minutes = CODE_SECONDS / 60,
     );
-    Letter { to, subject: "Your code to sign in".into(), text }
+    OutgoingMail { to, subject: "Your code to sign in".into(), text }
 }
 
 /// A computer that was attached to an account.
@@ -58,7 +58,7 @@ pub struct Attached<'a> {
 }
 
 /// Tells the owner of an account that a computer was attached to it.
-pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> Letter {
+pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail {
     let name = foreign(what.name.unwrap_or_default());
     let name = if name.is_empty() { "without a name".to_owned() } else { format!("that calls itself \"{name}\"") };
     let text = format!(
@@ -70,7 +70,7 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> Letter {
         account = what.account,
         when = moment(what.at),
     );
-    Letter { to, subject: "A computer was attached to your account".into(), text }
+    OutgoingMail { to, subject: "A computer was attached to your account".into(), text }
 }
 
 /// An agent that was claimed.
@@ -89,7 +89,7 @@ pub struct Claimed<'a> {
 }
 
 /// Tells the owner of an account that an agent acts for it now.
-pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> Letter {
+pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> OutgoingMail {
     let via = match what.via {
         ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),
         ConfirmedVia::Agent(agent) => {
@@ -105,7 +105,7 @@ pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> Letter {
         account = what.account,
         when = moment(what.at),
     );
-    Letter { to, subject: "An agent acts for your account".into(), text }
+    OutgoingMail { to, subject: "An agent acts for your account".into(), text }
 }
 
 /// A moment for people, in UTC.
@@ -127,7 +127,7 @@ fn foreign(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Chance;
+    use crate::Rng;
 
     const BASE: &str = "https://attache.example.com";
 
@@ -135,9 +135,9 @@ mod tests {
         "ada@example.com".parse().unwrap()
     }
 
-    fn attached_as(name: &str) -> Letter {
+    fn attached_as(name: &str) -> OutgoingMail {
         let account = "account1".parse().unwrap();
-        let machine = Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
+        let machine = Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
         let at = Timestamp::UNIX_EPOCH;
         attached(to(), &Attached { machine, name: Some(name), address: Some("192.0.2.1"), account: &account, at }, BASE)
     }
@@ -145,30 +145,30 @@ mod tests {
     #[test]
     fn the_code_stands_in_the_text_and_not_in_the_subject() {
         let code = "12345678".parse().unwrap();
-        let letter = sign_in_code(to(), &code, BASE);
-        assert!(letter.text.contains("1234 5678") && letter.text.contains("10 minutes"), "{}", letter.text);
-        assert!(letter.text.contains("https://attache.example.com/signin"), "{}", letter.text);
-        assert!(!letter.subject.contains("1234"));
-        assert_eq!(format!("{letter:?}"), "Letter(…)");
+        let mail = sign_in_code(to(), &code, BASE);
+        assert!(mail.text.contains("1234 5678") && mail.text.contains("10 minutes"), "{}", mail.text);
+        assert!(mail.text.contains("https://attache.example.com/signin"), "{}", mail.text);
+        assert!(!mail.subject.contains("1234"));
+        assert_eq!(format!("{mail:?}"), "OutgoingMail(…)");
     }
 
     #[test]
     fn a_notice_says_what_when_from_where_and_how_to_undo_it() {
-        let letter = attached_as("Ada's laptop");
+        let mail = attached_as("Ada's laptop");
         let parts =
             ["Ada's laptop", "192.0.2.1", "account1", "1970-01-01 00:00 UTC", "https://attache.example.com/account\n"];
         for part in parts {
-            assert!(letter.text.contains(part), "{part} in {}", letter.text);
+            assert!(mail.text.contains(part), "{part} in {}", mail.text);
         }
-        let agent = Chance::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
+        let agent = Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH).into();
         let account = "account1".parse().unwrap();
         let what =
             Claimed { agent, address: None, account: &account, via: ConfirmedVia::Session, at: Timestamp::UNIX_EPOCH };
-        let letter = claimed(to(), &what, BASE);
+        let mail = claimed(to(), &what, BASE);
         let parts =
             [&agent.to_string(), "a browser", "unknown address", "account1", "https://attache.example.com/account\n"];
         for part in parts {
-            assert!(letter.text.contains(part), "{part} in {}", letter.text);
+            assert!(mail.text.contains(part), "{part} in {}", mail.text);
         }
     }
 
@@ -182,16 +182,14 @@ mod tests {
             "\u{202e}evil\u{200b}",
             "\u{1b}[31m",
         ] {
-            let letter = attached_as(name);
-            assert_eq!(letter.text.lines().count(), lines, "{name:?}");
+            let mail = attached_as(name);
+            assert_eq!(mail.text.lines().count(), lines, "{name:?}");
             assert!(
-                !letter
-                    .text
-                    .contains(|c: char| c != '\n' && (c.is_control() || "\u{202e}\u{200b}\u{2028}".contains(c)))
+                !mail.text.contains(|c: char| c != '\n' && (c.is_control() || "\u{202e}\u{200b}\u{2028}".contains(c)))
             );
         }
-        let letter = attached_as(&"x".repeat(1000));
-        assert!(letter.text.contains(&format!("{}…", "x".repeat(59))) && !letter.text.contains(&"x".repeat(60)));
+        let mail = attached_as(&"x".repeat(1000));
+        assert!(mail.text.contains(&format!("{}…", "x".repeat(59))) && !mail.text.contains(&"x".repeat(60)));
         assert!(!attached_as("see https://evil.example").text.contains("https://evil"));
         assert!(attached_as(" \n ").text.contains("without a name"));
     }

@@ -10,7 +10,7 @@ use crate::cli::{Done, Failure, output, terminal};
 
 /// How it is told what became of each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Voice {
+pub enum ReportFormat {
     /// For a person.
     Human,
     /// An object a line.
@@ -21,7 +21,7 @@ pub enum Voice {
 
 /// How many events became what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct SendCounts {
     /// Got a receipt.
     pub sent: usize,
     /// Were retained.
@@ -34,11 +34,11 @@ pub struct Tally {
     pub receipts: Vec<(EventId, ReceiptId)>,
 }
 
-impl Tally {
+impl SendCounts {
     /// The last line, for a person.
-    pub fn say(&self, voice: Voice) {
+    pub fn say(&self, voice: ReportFormat) {
         let Self { sent, held, known, failed, .. } = *self;
-        if voice != Voice::Human {
+        if voice != ReportFormat::Human {
             return;
         }
         let mut words = vec![format!("{sent} sent")];
@@ -70,7 +70,7 @@ impl Tally {
 }
 
 /// An answer, and of which event.
-pub struct Told<'p> {
+pub struct SendReport<'p> {
     /// The event.
     pub pending: &'p Pending,
     /// Where it was put.
@@ -81,15 +81,15 @@ pub struct Told<'p> {
     pub moved: bool,
 }
 
-impl Told<'_> {
+impl SendReport<'_> {
     /// Says it.
-    pub fn say(&self, voice: Voice, outcome: Value, word: &str, words: &str) {
+    pub fn say(&self, voice: ReportFormat, outcome: Value, word: &str, words: &str) {
         let Pending { event_id, event_type, place, .. } = self.pending;
         let Position { chain_epoch, seq, .. } = self.position;
-        if voice == Voice::Silent {
+        if voice == ReportFormat::Silent {
             return;
         }
-        if voice == Voice::Json {
+        if voice == ReportFormat::Json {
             let mut value = json!({
                 "line": self.own.then_some(place.line),
                 "event_id": event_id,

@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use store::StoreError;
 
-use super::{Frame, SignedIn, page};
-use crate::house::House;
+use super::{PageLayout, SignedIn, page};
+use crate::app::App;
 use crate::http::error::ApiError;
 
 /// What is shown.
@@ -28,22 +28,22 @@ pub struct Shown {
 
 /// Why a page is not shown; itself a page.
 #[derive(Debug)]
-pub struct Trouble(Box<Response>);
+pub struct PageError(Box<Response>);
 
 /// What handlers of pages give.
-pub type Answer = Result<Response, Trouble>;
+pub type PageResult = Result<Response, PageError>;
 
 #[derive(Template)]
 #[template(path = "trouble.html")]
 struct TroublePage {
-    frame: Frame,
+    frame: PageLayout,
     shown: Shown,
 }
 
-impl Trouble {
+impl PageError {
     /// A page of its own, for whoever looks at it.
-    pub fn shown(house: &House, visitor: Option<&SignedIn>, status: StatusCode, shown: Shown) -> Self {
-        Self(Box::new(page(status, &TroublePage { frame: Frame::new(house, visitor), shown })))
+    pub fn shown(app: &App, visitor: Option<&SignedIn>, status: StatusCode, shown: Shown) -> Self {
+        Self(Box::new(page(status, &TroublePage { frame: PageLayout::new(app, visitor), shown })))
     }
 
     /// A page that is drawn already.
@@ -52,9 +52,9 @@ impl Trouble {
     }
 
     /// Something could not be done right now. The headers of the API's error are kept, `Retry-After` among them.
-    pub fn api(house: &House, error: &ApiError) -> Self {
+    pub fn api(app: &App, error: &ApiError) -> Self {
         let mut response = Self::shown(
-            house,
+            app,
             None,
             error.code().status(),
             Shown {
@@ -75,26 +75,26 @@ impl Trouble {
     }
 
     /// For [`Result::map_err`]: the store could not answer.
-    pub fn store(house: &House) -> impl Fn(StoreError) -> Self {
-        let house = house.clone();
-        move |error| Self::api(&house, &error.into())
+    pub fn store(app: &App) -> impl Fn(StoreError) -> Self {
+        let app = app.clone();
+        move |error| Self::api(&app, &error.into())
     }
 
     /// For [`Result::map_err`]: anything that is an error of the API too.
-    pub fn of<E: Into<ApiError>>(house: &House) -> impl Fn(E) -> Self {
-        let house = house.clone();
-        move |error| Self::api(&house, &error.into())
+    pub fn of<E: Into<ApiError>>(app: &App) -> impl Fn(E) -> Self {
+        let app = app.clone();
+        move |error| Self::api(&app, &error.into())
     }
 }
 
 /// An answer that was made elsewhere.
-impl From<Response> for Trouble {
+impl From<Response> for PageError {
     fn from(response: Response) -> Self {
         Self(Box::new(response))
     }
 }
 
-impl IntoResponse for Trouble {
+impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         *self.0
     }

@@ -6,7 +6,7 @@ use crate::handle::Unavailable;
 
 /// Something that is not an answer of the law: the store or the actor could not be reached.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum InfraError {
     /// The store.
     #[error("the store: {0}")]
     Store(#[from] StoreError),

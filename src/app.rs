@@ -11,32 +11,32 @@ use actors::budget::{BudgetKeeper, Budgets};
 use actors::claim::{self, Claims, Keyring};
 use actors::commit::Committer;
 use actors::device::{self, DeviceCodes};
-use actors::ingest::{self, Drift, Ingestion};
-use actors::intake::{Desk, HeldLedger, Intake};
+use actors::ingest::{self, Ingestion, OrphanedBatches};
+use actors::intake::{EventProcessor, HeldBatch, Intake};
 use actors::janitor::Janitor;
-use actors::lookup::{Lookup, SecretLedger};
+use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{self, Mail, Mailer, Transport};
 use actors::meter::{Usage, UsageMeter};
 use actors::outbox::Outbox;
-use actors::periodic::{Pass, PassError, Periodic, Rhythm};
-use actors::presence::{Presence, PresenceKeeper};
+use actors::periodic::{Pass, PassError, Periodic, Schedule};
+use actors::presence::{Presence, PresencePass};
 use actors::sequence::Sequence;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
-use actors::watch::Watch;
+use actors::watch::ChangeFeed;
 use actors::{ChildSpec, Handle, Root};
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::secret::CodeKey;
 use domain::token::AssertionKey;
-use domain::{Chance, Clock, Timestamp};
+use domain::{Clock, Rng, Timestamp};
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
 use knowledge::extract::{Extractor, WorkerCommand};
-use knowledge::fetch::{Fetcher, FetcherError, Surroundings};
+use knowledge::fetch::{Fetcher, FetcherDependencies, FetcherError};
 use knowledge::filter::Filter;
 use knowledge::index::database::PrepareError;
-use knowledge::prepare::Stations;
+use knowledge::prepare::PipelineStages;
 use knowledge::search::Search;
 use serde_json::Value;
 use store::Store;
@@ -52,17 +52,17 @@ use crate::http::knowledge::places::Places;
 use crate::http::limits::Limits;
 use crate::http::openapi::Description;
 use crate::http::seal::Seal;
-use crate::installation::{self, LogStart, Refusal};
+use crate::installation::{self, LogStart, StartRefusal};
 use crate::telemetry::Requests;
 use crate::web::signin::oidc::Providers;
 
 /// What every handler has at hand. Clones are the same house.
 #[derive(Debug, Clone)]
-pub struct House(Arc<Rooms>);
+pub struct App(Arc<AppState>);
 
 /// The rooms.
 #[derive(Debug)]
-pub struct Rooms {
+pub struct AppState {
     /// Every knob.
     pub settings: Settings,
     /// How the outside reaches us, without a slash at the end.
@@ -72,11 +72,11 @@ pub struct Rooms {
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
     /// The rows.
     pub store: Store,
     /// Computers by their secrets.
-    pub lookup: Lookup,
+    pub lookup: MachineLookup,
     /// Registration and claims.
     pub claims: Claims,
     /// Attachment of computers.
@@ -135,10 +135,10 @@ pub struct Rooms {
     pub root: Root,
 }
 
-impl std::ops::Deref for House {
-    type Target = Rooms;
+impl std::ops::Deref for App {
+    type Target = AppState;
 
-    fn deref(&self) -> &Rooms {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
@@ -157,7 +157,7 @@ pub enum BuildError {
     Client(#[from] statistics::client::ClientError),
     /// Facts and log that do not belong together.
     #[error(transparent)]
-    Installation(#[from] Refusal),
+    Installation(#[from] StartRefusal),
     /// A new epoch of the log.
     #[error("a new epoch of the event log cannot begin: {0}")]
     Epoch(String),
@@ -184,22 +184,22 @@ pub enum BuildError {
     Actors(String),
 }
 
-impl House {
+impl App {
     /// Builds every room and starts everything that lives.
     pub async fn build(
         settings: Settings,
         Urls { base: base_url, rag: rag_url }: Urls,
-        (clock, chance): (Clock, Chance),
+        (clock, rng): (Clock, Rng),
         start: LogStart,
         closing: watch::Receiver<bool>,
     ) -> Result<Self, BuildError> {
-        let (store, upstream) = installation::open(&settings, &clock, &chance, start).await?;
+        let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let keep_retired_for = settings.claims.keep_keys_for();
-        store.assertion_keys_ensure(clock.now(), &chance).await?;
+        store.assertion_keys_ensure(clock.now(), &rng).await?;
         let keys = store.assertion_keys(clock.now(), keep_retired_for).await?;
-        let codes = store.code_key(&chance).await?;
-        let ground = Ground { settings: &settings, store: &store, clock: &clock, chance: &chance, base_url: &base_url };
+        let codes = store.code_key(&rng).await?;
+        let ground = AppBuilder { settings: &settings, store: &store, clock: &clock, rng: &rng, base_url: &base_url };
         let claims = ground.claims(codes.clone(), &keys)?;
         let devices = ground.devices(codes.clone());
         let (mail, mailer) = ground.letters()?;
@@ -211,7 +211,7 @@ impl House {
         let usage = Usage::new(store.clone(), &upstream);
         let presence = Presence::new(store.clone());
         let budgets = Budgets::new(store.clone(), settings.events.unattached);
-        let desk = Desk {
+        let desk = EventProcessor {
             tally: usage.tally(),
             store: store.clone(),
             budgets: budgets.clone(),
@@ -219,7 +219,7 @@ impl House {
             upstream: upstream.clone(),
             registry: Arc::clone(&registry),
             clock: clock.clone(),
-            chance: chance.clone(),
+            rng: rng.clone(),
             held_lately: DashMap::new(),
         };
         let intake =
@@ -230,31 +230,31 @@ impl House {
         let (lookup, grouped) = lookup(&store, &settings);
         children.extend(grouped);
         let anchor = installation::anchor_of(&store, &upstream, &clock);
-        children.extend(embedded(&upstream, anchor.as_ref(), &settings, &chance));
-        let ledger = HeldLedger { store: store.clone(), quotas: settings.events.held };
+        children.extend(embedded(&upstream, anchor.as_ref(), &settings, &rng));
+        let ledger = HeldBatch { store: store.clone(), quotas: settings.events.held };
         children.push(ChildSpec::singleton(&hold, move || (Committer::new(ledger.clone(), batch_max), ())));
         children.push(ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())));
         children.push(ChildSpec::family(claims.ceremonies(), claims.prototype()));
         children.push(ChildSpec::family(devices.pollers(), devices.prototype()));
         children.push(intake.spec(settings.events.workers));
-        children.extend(library.children(&settings, &chance));
+        children.extend(library.children(&settings, &rng));
         let outbox =
-            Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), chance: chance.clone() };
-        children.push(keeper("outbox", outbox.clone(), settings.consent.outbox_every, &settings, &chance));
+            Outbox { store: store.clone(), upstream: upstream.clone(), clock: clock.clone(), rng: rng.clone() };
+        children.push(keeper("outbox", outbox.clone(), settings.consent.outbox_every, &settings, &rng));
         let watch = ground.watch(&claims, &devices, keep_retired_for);
-        children.push(keeper("watch", watch, SECOND, &settings, &chance));
-        children.push(keeper("meter", UsageMeter(usage.clone()), SECOND, &settings, &chance));
-        children.push(keeper("presence", PresenceKeeper(presence.clone()), SECOND, &settings, &chance));
-        children.push(keeper("budget", BudgetKeeper(budgets.clone()), SECOND, &settings, &chance));
+        children.push(keeper("watch", watch, SECOND, &settings, &rng));
+        children.push(keeper("meter", UsageMeter(usage.clone()), SECOND, &settings, &rng));
+        children.push(keeper("presence", PresencePass(presence.clone()), SECOND, &settings, &rng));
+        children.push(keeper("budget", BudgetKeeper(budgets.clone()), SECOND, &settings, &rng));
         let janitor = Janitor { store: store.clone(), clock: clock.clone(), settings: settings.janitor.purge };
-        children.push(keeper("janitor", janitor, settings.janitor.every, &settings, &chance));
+        children.push(keeper("janitor", janitor, settings.janitor.every, &settings, &rng));
 
-        let root = Root::start(settings.shutdown.root(), chance.clone(), children).await;
+        let root = Root::start(settings.shutdown.root(), rng.clone(), children).await;
         let root = root.map_err(|error| BuildError::Actors(error.to_string()))?;
         root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
         let batch = &settings.knowledge.batch;
         let gate = Arc::new(Gate::new(settings.http.requests_max));
-        Ok(Self(Arc::new(Rooms {
+        Ok(Self(Arc::new(AppState {
             limits: Limits::new(&settings.limits),
             guides: Guides::new(&base_url, &rag_url, &settings)?,
             resources: Resources::of_the_table(),
@@ -271,7 +271,7 @@ impl House {
             base_url,
             rag_url,
             clock,
-            chance,
+            rng,
             store,
             lookup,
             claims,
@@ -304,14 +304,14 @@ impl From<PrepareError> for BuildError {
 }
 
 /// Finds computers by their secrets; with the actor that groups requests on PostgreSQL.
-fn lookup(store: &Store, settings: &Settings) -> (Lookup, Option<ChildSpec>) {
+fn lookup(store: &Store, settings: &Settings) -> (MachineLookup, Option<ChildSpec>) {
     if !store.pool().is_postgres() {
-        return (Lookup::InPlace(store.clone()), None);
+        return (MachineLookup::InPlace(store.clone()), None);
     }
     let group = Handle::new("lookup", settings.actors.of("lookup"));
-    let (ledger, batch_max) = (SecretLedger(store.clone()), settings.log.batch_max);
+    let (ledger, batch_max) = (SecretBatch(store.clone()), settings.log.batch_max);
     let child = ChildSpec::singleton(&group, move || (Committer::new(ledger.clone(), batch_max), ()));
-    (Lookup::Grouped(group), Some(child))
+    (MachineLookup::Grouped(group), Some(child))
 }
 
 /// How the outside reaches us, without slashes at the ends.
@@ -339,62 +339,62 @@ pub const OUTBOX: &str = "outbox";
 const SECOND: Duration = Duration::from_secs(1);
 
 /// An actor that does one thing again and again; a pass that takes a minute is cut off.
-fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Settings, chance: &Chance) -> ChildSpec {
+fn keeper<P: Pass>(kind: &'static str, pass: P, every: Duration, settings: &Settings, rng: &Rng) -> ChildSpec {
     let handle = Periodic::<P>::handle(kind, settings.actors.of(kind));
-    let rhythm = Rhythm { every, deadline: Duration::from_mins(1) };
-    ChildSpec::periodic(&handle, Periodic::new(kind, pass, rhythm, chance.clone()))
+    let rhythm = Schedule { every, deadline: Duration::from_mins(1) };
+    ChildSpec::periodic(&handle, Periodic::new(kind, pass, rhythm, rng.clone()))
 }
 
 /// What lives in the embedded statistics service, where that is the one that is asked.
-fn embedded(upstream: &Upstream, anchor: Option<&Anchor>, settings: &Settings, chance: &Chance) -> Vec<ChildSpec> {
+fn embedded(upstream: &Upstream, anchor: Option<&Anchor>, settings: &Settings, rng: &Rng) -> Vec<ChildSpec> {
     let (Upstream::Embedded { append, log }, Some(anchor)) = (upstream, anchor) else { return Vec::new() };
     let appender = Appender::new(log.clone(), settings.log.batch_max);
     let sequence = Sequence { log: log.clone(), events_max: settings.log.sequence_max };
     vec![
         ChildSpec::singleton(append, move || (appender.clone(), ())),
-        keeper("sequence", sequence, settings.log.checkpoint_every, settings, chance),
-        keeper("anchor", anchor.clone(), settings.log.remember_every, settings, chance),
+        keeper("sequence", sequence, settings.log.checkpoint_every, settings, rng),
+        keeper("anchor", anchor.clone(), settings.log.remember_every, settings, rng),
     ]
 }
 
 /// The rooms of the knowledge API.
-struct Library {
+struct KnowledgeServices {
     pipeline: Pipeline,
     search: Search<Embedder>,
     ingestion: Ingestion,
 }
 
-impl Library {
+impl KnowledgeServices {
     /// What lives in them.
-    fn children(&self, settings: &Settings, chance: &Chance) -> [ChildSpec; 3] {
+    fn children(&self, settings: &Settings, rng: &Rng) -> [ChildSpec; 3] {
         let (store, embedder) = (self.ingestion.store().clone(), self.pipeline.stations().embedder.clone());
         let (backfill, every) =
             (Backfill { store, embedder, index: self.search.index().clone() }, settings.knowledge.embed_missing_every);
         [
             ChildSpec::family(self.ingestion.batches(), self.ingestion.prototype()),
-            keeper("drift", Drift(self.ingestion.clone()), SECOND, settings, chance),
-            keeper("backfill", backfill, every, settings, chance),
+            keeper("drift", OrphanedBatches(self.ingestion.clone()), SECOND, settings, rng),
+            keeper("backfill", backfill, every, settings, rng),
         ]
     }
 }
 
 /// What the rooms stand on.
-struct Ground<'g> {
+struct AppBuilder<'g> {
     settings: &'g Settings,
     store: &'g Store,
     clock: &'g Clock,
-    chance: &'g Chance,
+    rng: &'g Rng,
     base_url: &'g str,
 }
 
-impl Ground<'_> {
+impl AppBuilder<'_> {
     /// The way to people, and the actor behind it.
     fn letters(&self) -> Result<(Mail, Mailer), BuildError> {
         let outbox = self.settings.data.dir.join(OUTBOX);
-        let mailer = Mailer::new(mail::Wiring {
+        let mailer = Mailer::new(mail::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            chance: self.chance.clone(),
+            rng: self.rng.clone(),
             transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
             settings: self.settings.mail.clone(),
         });
@@ -402,8 +402,8 @@ impl Ground<'_> {
     }
 
     /// Notices what operators and other nodes changed.
-    fn watch(&self, claims: &Claims, devices: &DeviceCodes, keep_retired_for: TimeDelta) -> Watch {
-        Watch {
+    fn watch(&self, claims: &Claims, devices: &DeviceCodes, keep_retired_for: TimeDelta) -> ChangeFeed {
+        ChangeFeed {
             store: self.store.clone(),
             clock: self.clock.clone(),
             claims: claims.clone(),
@@ -413,74 +413,74 @@ impl Ground<'_> {
     }
 
     fn claims(&self, codes: CodeKey, keys: &[AssertionKey]) -> Result<Claims, BuildError> {
-        let wiring = claim::Wiring {
+        let dependencies = claim::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            chance: self.chance.clone(),
+            rng: self.rng.clone(),
             codes,
             keyring: Keyring::new(self.base_url.to_owned(), keys)?,
             settings: self.settings.claims.clone(),
             base_url: self.base_url.to_owned(),
         };
-        Ok(Claims::new(wiring, self.settings.actors.of("claims")))
+        Ok(Claims::new(dependencies, self.settings.actors.of("claims")))
     }
 
     fn devices(&self, codes: CodeKey) -> DeviceCodes {
-        let wiring = device::Wiring {
+        let dependencies = device::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            chance: self.chance.clone(),
+            rng: self.rng.clone(),
             codes,
             settings: self.settings.devices.clone(),
             base_url: self.base_url.to_owned(),
         };
-        DeviceCodes::new(wiring, self.settings.actors.of("devices"))
+        DeviceCodes::new(dependencies, self.settings.actors.of("devices"))
     }
 
-    fn library(&self, rag_url: &str) -> Result<Library, BuildError> {
+    fn library(&self, rag_url: &str) -> Result<KnowledgeServices, BuildError> {
         let pipeline = self.pipeline()?;
         let (embedder, settings) = (pipeline.stations().embedder.clone(), self.settings.knowledge.search.clone());
         let ingestion = self.ingestion(&pipeline, rag_url);
-        Ok(Library { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
+        Ok(KnowledgeServices { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
     }
 
     /// The way of what is added, from an address to vectors.
     fn pipeline(&self) -> Result<Pipeline, BuildError> {
         let knowledge = &self.settings.knowledge;
         let failed = |why: &dyn std::fmt::Display| BuildError::Knowledge(why.to_string());
-        Ok(Pipeline::new(Stations {
+        Ok(Pipeline::new(PipelineStages {
             fetcher: Arc::new(self.fetcher().map_err(|error| failed(&error))?),
             extractor: extractor(knowledge).map_err(|error| failed(&error))?,
             filter: Filter::new(&knowledge.llm).map_err(|error| failed(&error))?,
             chunk: knowledge.chunk.clone(),
-            embedder: Embedder::new(&knowledge.embedding, self.chance).map_err(|error| failed(&error))?,
+            embedder: Embedder::new(&knowledge.embedding, self.rng).map_err(|error| failed(&error))?,
         }))
     }
 
     fn fetcher(&self) -> Result<Fetcher, FetcherError> {
-        let surroundings = Surroundings::system(self.base_url, self.clock.clone(), self.chance.clone());
+        let surroundings = FetcherDependencies::system(self.base_url, self.clock.clone(), self.rng.clone());
         Fetcher::new(self.settings.knowledge.fetch.clone(), surroundings)
     }
 
     fn ingestion(&self, pipeline: &Pipeline, rag_url: &str) -> Ingestion {
-        let wiring = ingest::Wiring {
+        let dependencies = ingest::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            chance: self.chance.clone(),
+            rng: self.rng.clone(),
             pipeline: pipeline.clone(),
             settings: self.settings.knowledge.batch.clone(),
             memories_max: self.settings.knowledge.memories_per_account_max,
             rag_url: rag_url.to_owned(),
-            runner: self.chance.uuid_v7(self.clock.now()).to_string(),
+            runner: self.rng.uuid_v7(self.clock.now()).to_string(),
         };
-        Ingestion::new(wiring, self.settings.actors.of("batches"))
+        Ingestion::new(dependencies, self.settings.actors.of("batches"))
     }
 
     fn signins(&self, mail: &Mail, codes: CodeKey) -> SignIns {
-        SignIns::new(signin::Wiring {
+        SignIns::new(signin::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
-            chance: self.chance.clone(),
+            rng: self.rng.clone(),
             codes,
             mail: mail.clone(),
             base_url: self.base_url.to_owned(),
@@ -501,7 +501,7 @@ pub fn extractor(settings: &KnowledgeSettings) -> std::io::Result<Extractor> {
     Ok(Extractor::new(command, settings.extract.clone()))
 }
 
-impl Rooms {
+impl AppState {
     /// Writes what is only in memory and closes the databases, after everything that lives has ended.
     pub async fn close(&self) {
         let settle = async {

@@ -7,44 +7,44 @@ use bytes::Bytes;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::consent::ConsentRule;
-use domain::envelope::{Envelope, Outline, Sealed, Unreadable};
-use domain::held::{Hold, HoldReason, Standing, judge, judge_of_machine, may_keep};
+use domain::envelope::{Envelope, PartialEnvelope, Sealed, Unreadable};
+use domain::held::{HoldDecision, HoldReason, SenderAuthority, judge, judge_of_machine, may_keep};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use domain::recorder::Recorder;
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
 use domain::usage::Used;
-use domain::{Chance, Clock, Digest, Timestamp};
-use statistics::contract::{Outcome, Scope, Submission, Unavailable};
+use domain::{Clock, Digest, Rng, Timestamp};
+use statistics::contract::{RecordScope, Submission, SubmitOutcome, Unavailable};
 use store::held::{HeldOutcome, HeldScope, NewHeld, Sender as HeldSender};
 use store::{Store, StoreError};
 
-use super::{HeldLedger, Sender, Verdict};
-use crate::budget::{Asked, Budgets};
+use super::{HeldBatch, IntakeOutcome, Sender};
+use crate::budget::{BudgetDecision, Budgets};
 use crate::commit::CommitMessage;
 use crate::handle::Handle;
-use crate::meter::Tally;
+use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
 
 /// Everything that a decision about an event needs.
 #[derive(Debug)]
-pub struct Desk {
+pub struct EventProcessor {
     /// The rows.
     pub store: Store,
     /// Budgets of senders without an owner.
     pub budgets: Budgets,
     /// Commits held events in groups.
-    pub hold: Handle<CommitMessage<HeldLedger>>,
+    pub hold: Handle<CommitMessage<HeldBatch>>,
     /// Where events go.
     pub upstream: Upstream,
     /// Told of receipts where no log can be followed.
-    pub tally: Option<Arc<Tally>>,
+    pub tally: Option<Arc<ReceiptCounter>>,
     /// The event types.
     pub registry: Arc<Registry>,
     /// Time.
     pub clock: Clock,
     /// Chance.
-    pub chance: Chance,
+    pub rng: Rng,
     /// Computers that had something held of late. A resend may have been authenticated before its first try was held; then the
     /// credential's facts do not know of it yet.
     pub held_lately: DashMap<MachineUuid, Timestamp>,
@@ -63,9 +63,9 @@ pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
 const HELD_LATELY_MAX: usize = 4096;
 
 /// An event that the intake actor has to handle, as it came.
-pub type Indirect = (Sender, Result<Sealed, Unreadable>);
+pub type Unprocessed = (Sender, Result<Sealed, Unreadable>);
 
-impl Desk {
+impl EventProcessor {
     /// Takes the short way of an event of a computer that may be forwarded to the embedded log; any other is given back.
     ///
     /// Nothing durable happens here but by the actor of the log, so a caller that stops waiting changes nothing.
@@ -74,7 +74,7 @@ impl Desk {
         sender: Sender,
         body: &Bytes,
         opened: Result<Sealed, Unreadable>,
-    ) -> Result<Verdict, Indirect> {
+    ) -> Result<IntakeOutcome, Unprocessed> {
         if !matches!(self.upstream, Upstream::Embedded { .. }) {
             return Err((sender, opened));
         }
@@ -94,21 +94,21 @@ impl Desk {
         domain::failpoint!("intake.worker");
         let event_id = sealed.envelope.event_id;
         // The log keeps what the envelope says; for whom it is sent is of interest to external services alone.
-        let submission = Submission::new(body.clone(), sealed, Scope::default());
+        let submission = Submission::new(body.clone(), sealed, RecordScope::default());
         let now = self.clock.now();
         domain::failpoint!("forward.before");
-        let outcome = self.upstream.submit(submission, self.chance.uuid_v7(now).into(), now).await;
+        let outcome = self.upstream.submit(submission, self.rng.uuid_v7(now).into(), now).await;
         domain::failpoint!("forward.after");
         let verdict = match outcome {
-            Ok(Outcome::Receipt(receipt)) => {
+            Ok(SubmitOutcome::Receipt(receipt)) => {
                 if has_held {
                     self.heal_apart(machine, event_id, receipt).await;
                 }
-                Verdict::Forwarded(receipt)
+                IntakeOutcome::Forwarded(receipt)
             }
-            Ok(Outcome::PassThrough(passed)) => Verdict::Passed(passed),
-            Ok(Outcome::Refused { .. }) => Verdict::Unavailable { reason: "internal", retry_after: SOON },
-            Ok(Outcome::Unavailable(why)) => unavailable(event_id, &why, now),
+            Ok(SubmitOutcome::PassThrough(passed)) => IntakeOutcome::Passed(passed),
+            Ok(SubmitOutcome::Refused { .. }) => IntakeOutcome::Unavailable { reason: "internal", retry_after: SOON },
+            Ok(SubmitOutcome::Unavailable(why)) => unavailable(event_id, &why, now),
             Err(refusal) => refusal.into(),
         };
         Ok(verdict.counted())
@@ -123,59 +123,73 @@ impl Desk {
     }
 
     /// Counts an event of a sender that has a budget; the refusal, if that is spent.
-    pub async fn charge(&self, payer: &HeldSender, bytes: usize, now: Timestamp) -> Option<Verdict> {
+    pub async fn charge(&self, payer: &HeldSender, bytes: usize, now: Timestamp) -> Option<IntakeOutcome> {
         let refusal = match self.budgets.take(payer, bytes, now).await {
-            Ok(Asked::Taken) => return None,
-            Ok(Asked::Spent { retry_after }) => Verdict::Unavailable { reason: QUOTA_EXCEEDED, retry_after },
-            Ok(Asked::Crowded) => crate::handle::Unavailable::Overloaded.into(),
+            Ok(BudgetDecision::Taken) => return None,
+            Ok(BudgetDecision::Spent { retry_after }) => {
+                IntakeOutcome::Unavailable { reason: QUOTA_EXCEEDED, retry_after }
+            }
+            Ok(BudgetDecision::Crowded) => crate::handle::Unavailable::Overloaded.into(),
             Err(error) => {
                 tracing::warn!(error = domain::reasons(&error), "what a sender sent today could not be looked up");
-                Verdict::STORE_UNAVAILABLE
+                IntakeOutcome::STORE_UNAVAILABLE
             }
         };
         Some(refusal.counted())
     }
 
     /// Forwards, holds, or passes on what the statistics service says.
-    pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> Verdict {
+    pub async fn handle(&self, sender: Sender, body: &Bytes, opened: Result<Sealed, Unreadable>) -> IntakeOutcome {
         let sender = &sender;
         let standing = match self.standing(sender, &opened).await {
             Ok(standing) => standing,
             Err(error) => {
                 tracing::warn!(error = domain::reasons(&error), "the computer of an event could not be looked up");
-                return Verdict::STORE_UNAVAILABLE;
+                return IntakeOutcome::STORE_UNAVAILABLE;
             }
         };
         let verdict = match (judge(&opened, &standing, &self.registry), opened) {
             (Ok(()), Ok(sealed)) => self.forward(sender, &standing, body, sealed).await,
             (Err(hold), opened) => self.hold(sender, &standing, body, &opened, hold).await,
             // The judge refuses what could not be opened.
-            (Ok(()), Err(_)) => Verdict::Unavailable { reason: "internal", retry_after: SOON },
+            (Ok(()), Err(_)) => IntakeOutcome::Unavailable { reason: "internal", retry_after: SOON },
         };
         verdict.counted()
     }
 
     /// For whom the sender may speak. An account speaks for the computer that the scope names, so that one is looked up.
-    async fn standing(&self, sender: &Sender, opened: &Result<Sealed, Unreadable>) -> Result<Standing, StoreError> {
+    async fn standing(
+        &self,
+        sender: &Sender,
+        opened: &Result<Sealed, Unreadable>,
+    ) -> Result<SenderAuthority, StoreError> {
         Ok(match (sender, opened) {
-            (Sender::Unclaimed(_), _) => Standing::Nobody,
-            (Sender::Machine { facts, .. }, _) => Standing::Machine(facts.clone()),
+            (Sender::Unclaimed(_), _) => SenderAuthority::Nobody,
+            (Sender::Machine { facts, .. }, _) => SenderAuthority::Machine(facts.clone()),
             (Sender::Account { account, .. }, Ok(sealed)) => {
                 let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|known| known.facts);
-                Standing::Account { account: account.clone(), named }
+                SenderAuthority::Account { account: account.clone(), named }
             }
-            (Sender::Account { account, .. }, Err(_)) => Standing::Account { account: account.clone(), named: None },
+            (Sender::Account { account, .. }, Err(_)) => {
+                SenderAuthority::Account { account: account.clone(), named: None }
+            }
         })
     }
 
-    async fn forward(&self, sender: &Sender, standing: &Standing, body: &Bytes, sealed: Sealed) -> Verdict {
+    async fn forward(
+        &self,
+        sender: &Sender,
+        standing: &SenderAuthority,
+        body: &Bytes,
+        sealed: Sealed,
+    ) -> IntakeOutcome {
         let event_id = sealed.envelope.event_id;
-        let outline = Outline::from(&sealed.envelope);
-        let scope = Scope {
+        let outline = PartialEnvelope::from(&sealed.envelope);
+        let scope = RecordScope {
             account: standing.account().cloned(),
             identities: vec![sealed.envelope.scope.user_id.clone()],
             machine: Some(sealed.envelope.scope.machine_id),
-            ..Scope::default()
+            ..RecordScope::default()
         };
         let seal = sealed.seal;
         let used = self.tally.as_ref().map(|tally| {
@@ -184,7 +198,7 @@ impl Desk {
         });
         let submission = Submission::new(body.clone(), sealed, scope);
         let now = self.clock.now();
-        let receipt = self.chance.uuid_v7(now).into();
+        let receipt = self.rng.uuid_v7(now).into();
         domain::failpoint!("forward.before");
         let outcome = match self.upstream.submit(submission, receipt, now).await {
             Ok(outcome) => outcome,
@@ -192,24 +206,24 @@ impl Desk {
         };
         domain::failpoint!("forward.after");
         match outcome {
-            Outcome::Receipt(receipt) => {
+            SubmitOutcome::Receipt(receipt) => {
                 if let Some((tally, recorder, used)) = used {
                     tally.receipt(event_id, &recorder, used, now);
                 }
                 if let Some(scope) = self.held_scope(sender) {
                     heal(&self.store, &scope, event_id, receipt, self.clock.now()).await;
                 }
-                Verdict::Forwarded(receipt)
+                IntakeOutcome::Forwarded(receipt)
             }
-            Outcome::PassThrough(passed) => Verdict::Passed(passed),
-            Outcome::Refused { status, detail } => {
+            SubmitOutcome::PassThrough(passed) => IntakeOutcome::Passed(passed),
+            SubmitOutcome::Refused { status, detail } => {
                 let detail = format!("the statistics service answered {status}: {detail}");
-                let hold = Hold { reason: HoldReason::UpstreamRefused, detail };
+                let hold = HoldDecision { reason: HoldReason::UpstreamRefused, detail };
                 // The person allows it, or it would not have been sent there.
                 let waiting = Waiting { body, outline, seal: Some(seal), is_kept: true };
                 self.keep(self.entry(sender, standing, waiting, &hold), hold).await
             }
-            Outcome::Unavailable(why) => unavailable(event_id, &why, now),
+            SubmitOutcome::Unavailable(why) => unavailable(event_id, &why, now),
         }
     }
 
@@ -245,11 +259,11 @@ impl Desk {
     async fn hold(
         &self,
         sender: &Sender,
-        standing: &Standing,
+        standing: &SenderAuthority,
         body: &Bytes,
         opened: &Result<Sealed, Unreadable>,
-        mut hold: Hold,
-    ) -> Verdict {
+        mut hold: HoldDecision,
+    ) -> IntakeOutcome {
         let is_kept = match self.may_keep(standing, opened).await {
             Ok(is_kept) => is_kept,
             Err(error) => {
@@ -257,15 +271,15 @@ impl Desk {
                     error = domain::reasons(&error),
                     "what is allowed to the sender of an event could not be looked up"
                 );
-                return Verdict::STORE_UNAVAILABLE;
+                return IntakeOutcome::STORE_UNAVAILABLE;
             }
         };
         let (outline, seal) = match opened {
-            Ok(sealed) => (Outline::from(&sealed.envelope), Some(sealed.seal)),
+            Ok(sealed) => (PartialEnvelope::from(&sealed.envelope), Some(sealed.seal)),
             Err(unreadable) => ((*unreadable.outline).clone(), None),
         };
         // A stranger's computer is not told what a person allows.
-        if !is_kept && !matches!(standing, Standing::Machine(facts) if facts.is_outsider()) {
+        if !is_kept && !matches!(standing, SenderAuthority::Machine(facts) if facts.is_outsider()) {
             hold.detail.push_str("; its payload was not kept");
         }
         let waiting = Waiting { body, outline, seal, is_kept };
@@ -278,15 +292,19 @@ impl Desk {
     }
 
     /// Whether what persons set allows that the body is stored. An account's event that names none of its computers may be of any.
-    async fn may_keep(&self, standing: &Standing, opened: &Result<Sealed, Unreadable>) -> Result<bool, StoreError> {
+    async fn may_keep(
+        &self,
+        standing: &SenderAuthority,
+        opened: &Result<Sealed, Unreadable>,
+    ) -> Result<bool, StoreError> {
         let rules: Vec<ConsentRule>;
         let (rules, machine): (&[ConsentRule], _) = match standing {
-            Standing::Nobody => (&[], None),
-            Standing::Machine(facts) => (&facts.consent, Some(facts.machine_uuid)),
-            Standing::Account { account, named: Some(facts) } if facts.account.as_ref() == Some(account) => {
+            SenderAuthority::Nobody => (&[], None),
+            SenderAuthority::Machine(facts) => (&facts.consent, Some(facts.machine_uuid)),
+            SenderAuthority::Account { account, named: Some(facts) } if facts.account.as_ref() == Some(account) => {
                 (&facts.consent, Some(facts.machine_uuid))
             }
-            Standing::Account { account, .. } => {
+            SenderAuthority::Account { account, .. } => {
                 let records = self.store.consent_of_account(account).await?;
                 rules = records.into_iter().map(|record| record.rule).collect();
                 (&rules, None)
@@ -295,11 +313,11 @@ impl Desk {
         Ok(may_keep(opened, rules, machine, &self.registry))
     }
 
-    fn entry(&self, sender: &Sender, standing: &Standing, waiting: Waiting<'_>, hold: &Hold) -> NewHeld {
+    fn entry(&self, sender: &Sender, standing: &SenderAuthority, waiting: Waiting<'_>, hold: &HoldDecision) -> NewHeld {
         let now = self.clock.now();
         let Waiting { body, outline, seal, is_kept } = waiting;
         NewHeld {
-            id: self.chance.uuid_v7(now).into(),
+            id: self.rng.uuid_v7(now).into(),
             sender: sender.as_held(),
             account: standing.account().cloned(),
             user_cuid: standing.identity().cloned(),
@@ -315,7 +333,7 @@ impl Desk {
         }
     }
 
-    async fn keep(&self, item: NewHeld, hold: Hold) -> Verdict {
+    async fn keep(&self, item: NewHeld, hold: HoldDecision) -> IntakeOutcome {
         if let HeldSender::Machine(machine) = item.sender {
             self.note_held(machine, item.received_at);
         }
@@ -323,13 +341,13 @@ impl Desk {
         match self.hold.ask(|reply| CommitMessage::Add { item, reply }, deadline).await {
             Ok(Ok(HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_))) => {
                 metrics::counter!("attache_events_held_total", "reason" => hold.reason.as_str()).increment(1);
-                Verdict::Held { warning: hold.warning() }
+                IntakeOutcome::Held { warning: hold.warning() }
             }
             Ok(Ok(HeldOutcome::QuotaExceeded { retry_after })) => {
                 let retry_after = retry_after.to_std().unwrap_or_default();
-                Verdict::Unavailable { reason: "held_quota_exceeded", retry_after }
+                IntakeOutcome::Unavailable { reason: "held_quota_exceeded", retry_after }
             }
-            Ok(Err(_)) => Verdict::STORE_UNAVAILABLE,
+            Ok(Err(_)) => IntakeOutcome::STORE_UNAVAILABLE,
             Err(refusal) => refusal.into(),
         }
     }
@@ -347,15 +365,15 @@ fn recorder_of(envelope: &Envelope) -> Recorder {
     Recorder { machine: envelope.scope.machine_id, identity: envelope.scope.user_id.clone() }
 }
 
-fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> Verdict {
+fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> IntakeOutcome {
     tracing::warn!(event.id = %event_id, error = domain::reasons(why), "an event could not be forwarded");
-    Verdict::Unavailable { reason: "upstream_unavailable", retry_after: pause(why, now) }
+    IntakeOutcome::Unavailable { reason: "upstream_unavailable", retry_after: pause(why, now) }
 }
 
 /// An event that is to wait.
 struct Waiting<'b> {
     body: &'b Bytes,
-    outline: Outline,
+    outline: PartialEnvelope,
     seal: Option<Digest>,
     is_kept: bool,
 }
@@ -389,13 +407,13 @@ impl Sender {
     }
 }
 
-impl From<crate::handle::Unavailable> for Verdict {
+impl From<crate::handle::Unavailable> for IntakeOutcome {
     fn from(refusal: crate::handle::Unavailable) -> Self {
         Self::Unavailable { reason: refusal.reason(), retry_after: refusal.retry_after() }
     }
 }
 
-impl Verdict {
+impl IntakeOutcome {
     const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 
     /// Whether nothing was recorded or held. What ended without an answer may have been.

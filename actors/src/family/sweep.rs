@@ -13,7 +13,7 @@ use crate::settings::ActorSettings;
 
 /// What a visit sees.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight {
+pub(super) struct ActorSnapshot {
     /// The actor takes no more messages.
     pub(super) leaving: bool,
     /// Messages waiting or in its hands.
@@ -24,7 +24,7 @@ pub(super) struct Sight {
 
 /// What a visit leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SweepDecision {
     Leave,
     Passivate,
     Kill,
@@ -32,41 +32,41 @@ pub(super) enum Verdict {
 
 /// A visit to one actor. Visits compare by their time alone.
 #[derive(Debug)]
-pub(super) struct Visit<W> {
+pub(super) struct SweepEntry<W> {
     at: Instant,
     pub(super) whom: W,
     /// On the visit before, the actor was already leaving or was told to.
     told_to_leave: bool,
 }
 
-impl<W> PartialEq for Visit<W> {
+impl<W> PartialEq for SweepEntry<W> {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
 
-impl<W> Eq for Visit<W> {}
+impl<W> Eq for SweepEntry<W> {}
 
-impl<W> PartialOrd for Visit<W> {
+impl<W> PartialOrd for SweepEntry<W> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<W> Ord for Visit<W> {
+impl<W> Ord for SweepEntry<W> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.cmp(&other.at)
     }
 }
 
-pub(super) struct Visits<W> {
+pub(super) struct IdleSweep<W> {
     idle_after: Duration,
     stuck_after: Duration,
-    planned: BinaryHeap<Reverse<Visit<W>>>,
+    planned: BinaryHeap<Reverse<SweepEntry<W>>>,
     rings_at: Option<Instant>,
 }
 
-impl<W> Visits<W> {
+impl<W> IdleSweep<W> {
     pub(super) fn new(settings: &ActorSettings) -> Self {
         let ActorSettings { idle_after, stuck_after, .. } = *settings;
         Self { idle_after, stuck_after, planned: BinaryHeap::new(), rings_at: None }
@@ -80,27 +80,27 @@ impl<W> Visits<W> {
     }
 
     /// The next visit that is due.
-    pub(super) fn due(&mut self, now: Instant) -> Option<Visit<W>> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<SweepEntry<W>> {
         let Reverse(next) = self.planned.peek()?;
         if next.at <= now { self.planned.pop().map(|Reverse(visit)| visit) } else { None }
     }
 
     /// Judges what a visit saw and plans the next one.
-    pub(super) fn judge(&mut self, visit: Visit<W>, sight: Sight, now: Instant) -> Verdict {
-        let Sight { leaving, queued, unmoved_for } = sight;
+    pub(super) fn judge(&mut self, visit: SweepEntry<W>, sight: ActorSnapshot, now: Instant) -> SweepDecision {
+        let ActorSnapshot { leaving, queued, unmoved_for } = sight;
         let works = queued > 0 && unmoved_for < self.stuck_after;
         if leaving && visit.told_to_leave && !works {
-            return Verdict::Kill;
+            return SweepDecision::Kill;
         }
         let idle = queued == 0 && unmoved_for >= self.idle_after;
         if leaving || idle {
             let patience = if works { self.stuck_after.saturating_sub(unmoved_for) } else { self.stuck_after };
             self.plan(now + patience, visit.whom, true);
-            return if leaving { Verdict::Leave } else { Verdict::Passivate };
+            return if leaving { SweepDecision::Leave } else { SweepDecision::Passivate };
         }
         let rest = if queued == 0 { self.idle_after.saturating_sub(unmoved_for) } else { self.idle_after };
         self.plan(now + rest, visit.whom, false);
-        Verdict::Leave
+        SweepDecision::Leave
     }
 
     /// In how long the timer must ring next, or `None` if one is set that rings early enough.
@@ -122,7 +122,7 @@ impl<W> Visits<W> {
     }
 
     fn plan(&mut self, at: Instant, whom: W, told_to_leave: bool) {
-        self.planned.push(Reverse(Visit { at, whom, told_to_leave }));
+        self.planned.push(Reverse(SweepEntry { at, whom, told_to_leave }));
     }
 }
 
@@ -133,73 +133,74 @@ mod tests {
     const IDLE: Duration = Duration::from_mins(1);
     const STUCK: Duration = Duration::from_secs(30);
 
-    fn visits() -> (Visits<u64>, Instant) {
+    fn sweep() -> (IdleSweep<u64>, Instant) {
         let settings = ActorSettings { idle_after: IDLE, stuck_after: STUCK, ..ActorSettings::default() };
-        (Visits::new(&settings), Instant::now())
+        (IdleSweep::new(&settings), Instant::now())
     }
 
-    fn sight(leaving: bool, queued: u32, unmoved_for: Duration) -> Sight {
-        Sight { leaving, queued, unmoved_for }
+    fn sight(leaving: bool, queued: u32, unmoved_for: Duration) -> ActorSnapshot {
+        ActorSnapshot { leaving, queued, unmoved_for }
     }
 
     #[test]
     fn an_actor_that_was_busy_is_visited_again_when_it_could_be_idle() {
-        let (mut visits, now) = visits();
-        visits.plan_first(1, now);
-        assert_eq!(visits.due(now + IDLE / 2), None);
+        let (mut sweep, now) = sweep();
+        sweep.plan_first(1, now);
+        assert_eq!(sweep.due(now + IDLE / 2), None);
         let now = now + IDLE;
-        let visit = visits.due(now).unwrap();
-        assert_eq!(visits.judge(visit, sight(false, 0, Duration::from_secs(10)), now), Verdict::Leave);
-        assert_eq!(visits.due(now + Duration::from_secs(49)), None);
+        let visit = sweep.due(now).unwrap();
+        assert_eq!(sweep.judge(visit, sight(false, 0, Duration::from_secs(10)), now), SweepDecision::Leave);
+        assert_eq!(sweep.due(now + Duration::from_secs(49)), None);
         let now = now + Duration::from_secs(50);
-        let visit = visits.due(now).unwrap();
-        assert_eq!(visits.judge(visit, sight(false, 0, IDLE), now), Verdict::Passivate);
+        let visit = sweep.due(now).unwrap();
+        assert_eq!(sweep.judge(visit, sight(false, 0, IDLE), now), SweepDecision::Passivate);
     }
 
     #[test]
     fn an_actor_with_messages_is_never_idle() {
-        let (mut visits, now) = visits();
-        visits.plan_first(1, now);
-        let visit = visits.due(now + IDLE).unwrap();
-        assert_eq!(visits.judge(visit, sight(false, 1, IDLE * 2), now + IDLE), Verdict::Leave);
+        let (mut sweep, now) = sweep();
+        sweep.plan_first(1, now);
+        let visit = sweep.due(now + IDLE).unwrap();
+        assert_eq!(sweep.judge(visit, sight(false, 1, IDLE * 2), now + IDLE), SweepDecision::Leave);
     }
 
     #[test]
     fn one_that_was_told_to_leave_and_does_nothing_is_killed_but_not_while_it_works() {
-        let (mut visits, now) = visits();
-        visits.plan_first(1, now);
+        let (mut sweep, now) = sweep();
+        sweep.plan_first(1, now);
         let mut now = now + IDLE;
-        let visit = visits.due(now).unwrap();
-        assert_eq!(visits.judge(visit, sight(false, 0, IDLE), now), Verdict::Passivate);
+        let visit = sweep.due(now).unwrap();
+        assert_eq!(sweep.judge(visit, sight(false, 0, IDLE), now), SweepDecision::Passivate);
         now += STUCK;
-        let visit = visits.due(now).unwrap();
-        assert_eq!(visits.judge(visit, sight(true, 5, Duration::from_secs(1)), now), Verdict::Leave);
+        let visit = sweep.due(now).unwrap();
+        assert_eq!(sweep.judge(visit, sight(true, 5, Duration::from_secs(1)), now), SweepDecision::Leave);
         now += STUCK;
-        let visit = visits.due(now).unwrap();
-        assert_eq!(visits.judge(visit, sight(true, 4, STUCK), now), Verdict::Kill);
-        assert_eq!(visits.due(now + IDLE), None);
+        let visit = sweep.due(now).unwrap();
+        assert_eq!(sweep.judge(visit, sight(true, 4, STUCK), now), SweepDecision::Kill);
+        assert_eq!(sweep.due(now + IDLE), None);
     }
 
     #[test]
     fn one_timer_serves_many_and_an_earlier_need_sets_another() {
-        let (mut visits, now) = visits();
-        assert_eq!(visits.set_timer(now), None);
-        visits.plan_first(1, now);
-        let ring = visits.set_timer(now).unwrap();
+        let (mut sweep, now) = sweep();
+        assert_eq!(sweep.set_timer(now), None);
+        sweep.plan_first(1, now);
+        let ring = sweep.set_timer(now).unwrap();
         assert!(IDLE <= ring && ring <= IDLE + Duration::from_secs(1));
-        visits.plan_first(2, now);
-        assert_eq!(visits.set_timer(now), None);
-        visits.plan(now + STUCK, 3, true);
-        assert!(visits.set_timer(now).unwrap() < IDLE);
-        visits.rang(now);
-        assert_eq!(visits.set_timer(now), None);
+        sweep.plan_first(2, now);
+        assert_eq!(sweep.set_timer(now), None);
+        sweep.plan(now + STUCK, 3, true);
+        assert!(sweep.set_timer(now).unwrap() < IDLE);
+        sweep.rang(now);
+        assert_eq!(sweep.set_timer(now), None);
     }
 
     #[test]
     fn without_an_idle_time_nobody_is_visited() {
-        let mut visits = Visits::<u64>::new(&ActorSettings { idle_after: Duration::ZERO, ..ActorSettings::default() });
+        let mut sweep =
+            IdleSweep::<u64>::new(&ActorSettings { idle_after: Duration::ZERO, ..ActorSettings::default() });
         let now = Instant::now();
-        visits.plan_first(1, now);
-        assert_eq!(visits.set_timer(now), None);
+        sweep.plan_first(1, now);
+        assert_eq!(sweep.set_timer(now), None);
     }
 }
