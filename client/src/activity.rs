@@ -27,7 +27,7 @@ pub struct ActivityQuery {
 }
 
 impl Client {
-    /// `GET /api/v1/activity`
+    /// `GET /api/v1/activity`: a page of recorded events, newest first; the first page also lists held events.
     pub async fn activity(&self, query: &ActivityQuery) -> Result<ActivityPage, Error> {
         let url = self.base("/api/v1/activity");
         let query = serde_urlencoded::to_string(query).map_err(|source| unreadable(&url, source))?;
@@ -39,12 +39,12 @@ impl Client {
         self.ask_bytes(Ask::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
     }
 
-    /// `GET /api/v1/audit/keys`
+    /// `GET /api/v1/audit/keys`: the verifier keys of the log.
     pub async fn log_keys(&self) -> Result<LogKeys, Error> {
         self.ask(Ask::get(self.base("/api/v1/audit/keys"))).await
     }
 
-    /// `GET /api/v1/audit/consistency`
+    /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves begins with the tree of `from` leaves.
     pub async fn consistency(&self, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
         self.ask(Ask::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
     }

@@ -22,7 +22,7 @@ impl Client {
         self.register(&RegistrationRequest::ServiceAuth { login_hint: email.to_owned() }).await
     }
 
-    /// `POST /api/v1/agent-auth/identity`
+    /// `POST /api/v1/agent-auth/identity`: registers an agent; needs no credential.
     pub async fn register(&self, request: &RegistrationRequest) -> Result<RegistrationResult, Error> {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/identity")).json(request)?).await
     }

@@ -1,4 +1,4 @@
-//! Consent levels (`docs/protocol/consent.md`).
+//! Reads and writes of consent levels (`docs/protocol/consent.md`).
 
 use domain::ids::MachineUuid;
 use domain::lane::Lane;

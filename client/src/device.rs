@@ -40,7 +40,7 @@ impl Client {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/device/approve")).json(&body)?).await
     }
 
-    /// `POST /api/v1/device/deny`
+    /// `POST /api/v1/device/deny`, with the credential of a person or of one of the person's agents.
     pub async fn device_deny(&self, user_code: &str) -> Result<Done, Error> {
         let body = ApproveRequest { user_code: user_code.to_owned() };
         self.ask(Ask::new(Method::POST, self.base("/api/v1/device/deny")).json(&body)?).await

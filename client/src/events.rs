@@ -1,4 +1,4 @@
-//! Events (`docs/protocol/events.md`).
+//! Submission of events, and their registry (`docs/protocol/events.md`).
 
 use bytes::Bytes;
 use http::Method;
@@ -13,7 +13,7 @@ impl Client {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/events")).bytes(event.into()).freely()).await
     }
 
-    /// `GET /api/v1/events/registry`
+    /// `GET /api/v1/events/registry`: the event types that the server forwards.
     pub async fn event_registry(&self) -> Result<Registry, Error> {
         self.ask(Ask::get(self.base("/api/v1/events/registry"))).await
     }

@@ -67,7 +67,7 @@ impl BatchStream {
         self.heard.as_deref()
     }
 
-    /// The next message; `None` after the last one. After a break the stream resumes behind the last received message, so that no message
+    /// The next message; `None` after the last one. After a break the stream resumes after the last received message, so that no message
     /// is missing or delivered twice.
     pub async fn next(&mut self) -> Option<Result<BatchMessage, Error>> {
         while !self.ended {

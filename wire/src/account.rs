@@ -14,10 +14,10 @@ use utoipa::ToSchema;
 use crate::usage::UsageBar;
 use crate::{form, schema};
 
-/// `GET /api/v1/account/summary`
+/// `GET /api/v1/account/summary`: the sections of an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountSummary {
-    /// Always 1.
+    /// Version of the form; always 1.
     #[schema(schema_with = schema::version)]
     pub version: u32,
     /// Time at which the server assembled the summary.
@@ -54,7 +54,7 @@ pub struct Sections {
     pub others: Map<String, Value>,
 }
 
-/// The section `account`.
+/// The section `account`: identity and owner of the account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Account {
     /// Id of the account, a CUID2.
@@ -75,7 +75,7 @@ pub struct AccountComputers {
     pub computers: Vec<Computer>,
 }
 
-/// An attached computer.
+/// A computer that is attached to the account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Computer {
     /// Id of the computer, a UUIDv7 that the computer chose itself.
@@ -89,12 +89,12 @@ pub struct Computer {
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub last_seen_at: Timestamp,
-    /// Always `attached`.
+    /// The state of the computer; always `attached`.
     #[schema(schema_with = schema::attached)]
     pub via: String,
 }
 
-/// The section `agents`.
+/// The section `agents`: the account's agents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Agents {
     /// The agents, at most 500; those that are not revoked first.
@@ -112,7 +112,7 @@ pub struct Agent {
     #[serde(rename = "type")]
     #[schema(value_type = schema::RegistrationKind)]
     pub kind: RegistrationType,
-    /// Always `claimed`.
+    /// The state of the agent; always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
     /// Time of the agent's registration.

@@ -46,7 +46,7 @@ pub struct Unclassified {
     pub received_at: Timestamp,
 }
 
-/// `GET /api/v1/audit/keys`
+/// `GET /api/v1/audit/keys`: the keys that sign or have signed the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogKeys {
     /// The log's keys, of which one has `retired_at` null.

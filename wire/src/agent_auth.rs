@@ -37,14 +37,14 @@ pub enum RegistrationRequest {
 /// A registration (`docs/protocol/agents.md#identity`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationResult {
-    /// The agent's id.
+    /// Registration id of the agent.
     #[schema(value_type = schema::UuidV7)]
     pub registration_id: RegistrationId,
     /// The secret with which the agent polls for its token.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// `["svc.account"]`
+    /// Scopes of a token after the claim: `["svc.account"]`.
     #[schema(schema_with = schema::account_scopes)]
     pub post_claim_scopes: Vec<String>,
     /// Members that depend on the registration type.
@@ -67,7 +67,7 @@ pub enum RegistrationVariant {
         #[serde(with = "form::clear")]
         #[schema(value_type = String, min_length = 1)]
         identity_assertion: Secret,
-        /// `["svc.events"]`
+        /// Scopes of a token before the claim: `["svc.events"]`.
         #[schema(schema_with = schema::events_scopes)]
         pre_claim_scopes: Vec<String>,
         /// Time until which the agent can be claimed.
@@ -131,7 +131,7 @@ pub struct CompleteRequest {
 /// The form of `POST /api/v1/agent-auth/token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRequest {
-    /// [`CLAIM_GRANT`] or [`ASSERTION_GRANT`].
+    /// [`ASSERTION_GRANT`], or [`CLAIM_GRANT`] with any vendor.
     pub grant_type: String,
     /// The claim token; with the claim grant only.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
@@ -148,7 +148,7 @@ pub struct RevokeRequest {
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token: Option<Secret>,
-    /// Ignored.
+    /// Ignored by the server; accepted because RFC 7009 defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token_type_hint: Option<String>,
@@ -160,11 +160,11 @@ pub struct TokenResult {
     /// Bearer token of the agent API.
     #[serde(with = "form::clear")]
     pub access_token: Secret,
-    /// Always `Bearer`.
+    /// Type of the token; always `Bearer`.
     pub token_type: String,
     /// Validity of the token in seconds.
     pub expires_in: u64,
-    /// `svc.events` or `svc.account`.
+    /// Scope of the token, `svc.events` before the claim and `svc.account` after it.
     pub scope: String,
     /// Identity assertion for the next exchange, a JWT; only with `svc.account`.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]

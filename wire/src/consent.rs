@@ -1,4 +1,4 @@
-//! Consent levels (`docs/protocol/consent.md`).
+//! Bodies of consent levels (`docs/protocol/consent.md`).
 
 use domain::consent::{Author, ConsentLevel};
 use domain::ids::{MachineUuid, UserCuid};
@@ -14,7 +14,7 @@ use crate::{form, schema};
 pub enum ConsentAnswer {
     /// The level in force for the computer and lane.
     Effective {
-        /// The effective level.
+        /// The effective level: the lower one where person and computer set one each.
         #[schema(value_type = schema::ConsentLevel)]
         level: ConsentLevel,
     },

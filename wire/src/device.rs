@@ -106,7 +106,7 @@ pub struct DeviceTokenResult {
     /// Id of the account that the computer is attached to.
     #[schema(value_type = schema::Cuid2)]
     pub user_account_id: UserAccountId,
-    /// Always `claimed`.
+    /// The state of the computer; always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
 }

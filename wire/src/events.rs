@@ -45,7 +45,7 @@ pub struct ChainRefusal {
     pub received: Option<Position>,
 }
 
-/// `GET /api/v1/events/registry`
+/// `GET /api/v1/events/registry`: the types of events that the server forwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Registry {
     /// The registered event types.

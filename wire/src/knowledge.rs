@@ -59,7 +59,7 @@ pub struct SpaceChanged {
 /// `GET /v1/spaces`: the default space first, then newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Spaces {
-    /// The account's own spaces and those that it may read.
+    /// Spaces that the account owns or that are shared with it.
     pub spaces: Vec<Space>,
 }
 
@@ -91,9 +91,9 @@ pub struct Space {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// All but the last name.
+    /// All words of the name but the last.
     pub first_name: String,
-    /// The last name.
+    /// The last word of the name.
     pub last_name: String,
 }
 
@@ -175,7 +175,7 @@ pub struct Chunk {
 /// The body of `POST /v1/batch-add`; at most 600 URLs and notes together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchRequest {
-    /// URLs of pages.
+    /// URLs of pages to fetch and add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
     /// Notes to add.
@@ -275,7 +275,7 @@ pub struct SettingsChanged {
     pub warnings: Vec<String>,
 }
 
-/// `GET /v1/settings`
+/// `GET /v1/settings`: the account's filter settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settings {
     /// The stored settings.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// `GET /api/v1/usage/bar`
+/// `GET /api/v1/usage/bar`: plan, remaining quotas and balance of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageBar {
     /// The plan of the account.
