@@ -1,4 +1,5 @@
-//! An account as its owner and the owner's agents see it (`docs/protocol/account.md#summary` and `docs/protocol/account.md#computers` and `docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0035-api-keys.md`).
+//! Bodies of the account: summary, computers, sessions and keys (`docs/protocol/account.md#summary`, `docs/protocol/account.md#computers`,
+//! `docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0035-api-keys.md`).
 
 use std::collections::BTreeMap;
 
