@@ -91,9 +91,9 @@ pub struct Space {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// All words of the name but the last.
+    /// All words of the name but the last; the name itself if it is one word.
     pub first_name: String,
-    /// The last word of the name.
+    /// The last word of the name; empty if the name is one word.
     pub last_name: String,
 }
 
