@@ -1,4 +1,4 @@
-//! A plain blocking client, for everything before and between the measurements.
+//! A plain blocking HTTP client for setup and for the steps between measurements.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,17 +20,17 @@ pub struct Client {
     stream: TcpStream,
 }
 
-/// An answer, read whole.
+/// A response, read to its end.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// Status code.
+    /// HTTP status code.
     pub status: u16,
-    /// Body.
+    /// Response body, without the transfer encoding.
     pub body: Bytes,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server on this machine.
     pub fn new(address: SocketAddr) -> Result<Self> {
         Ok(Self { address, stream: connect(address)? })
     }
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// Sends a request whose answer is a stream of server-sent events, and hears it to its end: the messages, each with its id.
+/// Sends a request whose response is a stream of server-sent events, and reads it to its end: returns id and data of each message.
 pub fn hear(address: SocketAddr, request: &[u8]) -> Result<Vec<(String, String)>> {
     let mut stream = connect(address)?;
     stream.write_all(request)?;
@@ -92,10 +92,10 @@ pub fn hear(address: SocketAddr, request: &[u8]) -> Result<Vec<(String, String)>
     Ok(ids.map(str::to_owned).zip(data.map(str::to_owned)).collect())
 }
 
-/// How an answer in chunks ends.
+/// The last bytes of a response with chunked transfer encoding.
 pub const STREAM_END: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Sends many requests over several connections at once; answers come back in the order of the requests.
+/// Sends many requests over several connections concurrently; responses are returned in the order of the requests.
 pub fn send_all(address: SocketAddr, requests: &[Bytes], connections: usize) -> Result<Vec<Answer>> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(vec![None; requests.len()]);

@@ -1,4 +1,4 @@
-//! Events with valid seals, rendered before the clock starts.
+//! Events with valid seals, rendered before the measurement starts.
 
 use bytes::Bytes;
 use domain::envelope::AgentKinds;
@@ -8,39 +8,39 @@ use uuid::Uuid;
 
 use crate::plan;
 
-/// Makes an envelope 1.1 KB long, the size that the floors are defined with.
+/// Bytes of generated content that make an envelope 1.1 KB long, the size that the floors are defined with.
 const CONTENT_BYTES: usize = 464;
-/// The sender's clock stands still: nothing depends on it, and runs with one seed are equal.
+/// Constant `sent_at` of every event: nothing depends on it, and runs with one seed send equal bytes.
 const SENT_AT_MS: i64 = 1_767_225_600_000;
-/// The path of the server that takes events.
+/// The server's path for events.
 pub const TARGET: &str = "/api/v1/events";
 
 /// A computer, as an event's scope and a request's credential name it.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Identity.
+    /// User CUID of the local identity.
     pub user_cuid: String,
-    /// Computer.
+    /// Computer UUID, a UUIDv7 in text form.
     pub uuid: String,
-    /// Bearer secret.
+    /// Machine secret (`msk_…`), the bearer credential.
     pub secret: String,
 }
 
 impl Machine {
-    /// A computer that nobody has registered: good enough for the floors, and the first half of a registration.
+    /// An unregistered computer: sufficient for the floors, and the first step of a registration.
     pub fn invent(rng: &Rng) -> Self {
         let uuid = rng.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
         Self { user_cuid: rng.cuid2(), uuid, secret: format!("msk_{}", "0".repeat(43)) }
     }
 
-    /// A request of this computer; `headers` are added to its credential.
+    /// Renders a request with this computer's credential; `body` is JSON.
     pub fn request(&self, method: &str, target: &str, body: &[u8]) -> Bytes {
         let credential = format!("Authorization: Bearer {}", self.secret);
         plan::request(method, target, &[&credential, "Content-Type: application/json"], body)
     }
 }
 
-/// Where the ids of events come from.
+/// How event ids are generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ids {
     /// UUIDv7 of the sender's clock, as clients make them: each is greater than nearly all before.
@@ -58,7 +58,7 @@ pub struct IdSource {
 }
 
 impl IdSource {
-    /// Events per millisecond of the senders' clock: about what is sent.
+    /// Events per millisecond of the senders' clock, roughly the measured rate.
     const PER_MILLISECOND: u64 = 20;
 
     /// Ids of `count` events, the last with the time `end`: clients send events that are a few seconds old.
@@ -67,7 +67,7 @@ impl IdSource {
         Self { ids, rng: Rng::seeded(seed), begin_ms }
     }
 
-    /// The time that `count` ids take.
+    /// Milliseconds of the senders' clock that `count` ids span.
     fn milliseconds(count: u64) -> i64 {
         i64::try_from(count / Self::PER_MILLISECOND).unwrap_or(i64::MAX)
     }
@@ -81,37 +81,37 @@ impl IdSource {
         self.rng.uuid_v7(moment)
     }
 
-    /// The receipt of that event, which always has the time of the clock.
+    /// The receipt id of that event, which always carries the time of the clock.
     pub fn receipt(&self, number: u64) -> Uuid {
         self.rng.uuid_v7(self.moment(number))
     }
 
-    /// When it is sent by the clock of the senders.
+    /// The time at which event `number` is sent, by the senders' clock.
     pub fn moment(&self, number: u64) -> Timestamp {
         let moment = Timestamp::from_timestamp_millis(self.begin_ms + Self::milliseconds(number));
         moment.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 }
 
-/// How the members of a body are ordered.
+/// Order of the members of a JSON body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Members {
     /// As RFC 8785 orders them, so that the body is its own canonical form.
     Canonical,
-    /// By chance, on every level.
+    /// In random order, on every level.
     Shuffled,
 }
 
 /// One event of a chain.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Its id.
+    /// Event id, a UUIDv7.
     pub id: Uuid,
-    /// Its body.
+    /// The envelope as JSON, about 1.1 KB.
     pub body: Vec<u8>,
 }
 
-/// One chain of events, growing.
+/// A chain of one computer that grows by one event at a time.
 #[derive(Debug)]
 pub struct Chain {
     machine: Machine,
@@ -119,24 +119,24 @@ pub struct Chain {
     epoch: u64,
     seq: u64,
     prev: Option<Digest>,
-    /// What the last event linked to.
+    /// The `prev` of the last event: the seal of the event before it.
     before: Option<Digest>,
     rng: Rng,
 }
 
 impl Chain {
-    /// An empty chain.
+    /// An empty chain; `seed` determines the generated content.
     pub fn new(machine: &Machine, event_type: &'static str, epoch: u64, seed: u64) -> Self {
         let rng = Rng::seeded(seed);
         Self { machine: machine.clone(), event_type, epoch, seq: 0, prev: None, before: None, rng }
     }
 
-    /// The computer that sends it.
+    /// The computer that sends the events of the chain.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Whether it has no event yet.
+    /// Whether the chain has no event yet.
     pub fn is_empty(&self) -> bool {
         self.seq == 0
     }
@@ -148,7 +148,7 @@ impl Chain {
         (id.to_string(), self.machine.request("POST", TARGET, &event.body))
     }
 
-    /// The next event.
+    /// Appends the next event to the chain.
     pub fn grow(&mut self, id: Uuid, members: Members) -> Event {
         let (body, seal) = self.seal(id, self.seq, self.prev, members);
         self.before = self.prev.replace(seal);
@@ -156,7 +156,7 @@ impl Chain {
         Event { id, body }
     }
 
-    /// An event that claims the place of the last one, which a log refuses. The chain stays as it is.
+    /// An event that claims the position of the last one, which a log refuses. The chain is unchanged.
     pub fn conflict(&self, id: Uuid, members: Members) -> Event {
         let (body, _) = self.seal(id, self.seq.saturating_sub(1), self.before, members);
         Event { id, body }
@@ -180,7 +180,7 @@ impl Chain {
         (body.into_bytes(), seal)
     }
 
-    /// Everything but the seal.
+    /// The envelope without its seal.
     fn describe(&self, event_id: &str, seq: u64, prev: &str) -> Map<String, Value> {
         let content = format!("{:016x}", self.rng.below(u64::MAX)).repeat(CONTENT_BYTES / 16);
         let event = json!({
@@ -209,7 +209,7 @@ impl Chain {
     }
 }
 
-/// Writes a value with the members of every object in an order that is drawn.
+/// Writes a value with the members of every object in random order.
 fn shuffled(value: &Value, rng: &Rng, text: &mut String) {
     let Value::Object(members) = value else {
         text.push_str(&value.to_string());

@@ -1,4 +1,4 @@
-//! Events forwarded to the embedded log: in every state, and over few and many connections.
+//! Events forwarded to the embedded log: in every state, and over a few and over many connections.
 //!
 //! In each state: rounds of floors and product in turn, with CPU counted until everything acknowledged has settled; then an open
 //! loop at 70 % of the rate; then a run that kill −9 ends, after which every event that was acknowledged has to be found.
@@ -21,7 +21,7 @@ use crate::states::{self, Run, State, Taken};
 use crate::stock::Stocks;
 use crate::{Options, Result, population};
 
-/// The part of the saturated rate at which latency is measured.
+/// The fraction of the saturated rate at which latency is measured.
 const LOAD: f64 = 0.7;
 /// Goals, in microseconds of CPU for each event.
 const GROWING_CPU_US: f64 = 40.0;
@@ -48,16 +48,16 @@ struct Open {
     generator: f64,
 }
 
-/// What a killed server still had.
+/// How many acknowledged events the log still contains after a `kill -9`.
 struct Killed {
     acknowledged: usize,
     found: usize,
-    /// Whether requests were under way.
+    /// Whether requests were in flight when the server was killed.
     under_load: bool,
     start: Duration,
 }
 
-/// The server of one state, and what was sent to it.
+/// The server of one state, and the computers and chains of its runs.
 struct Bench<'a> {
     product: Product,
     machines: &'a [Machine],
@@ -175,12 +175,12 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
     Ok(())
 }
 
-/// The floors take any request any number of times.
+/// The floors accept any request any number of times.
 fn cycling(run: &Run, options: &Options) -> Plan {
     run.plan(Pace { cycle: true, ..Pace::of(options.seconds) })
 }
 
-/// So many requests that no lane runs out of them, and no more, since rendering them takes time.
+/// Enough requests that no lane runs out of them; not more, because rendering them takes time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number far below 2^52")]
 fn enough(rate: f64, options: &Options) -> usize {
     const SPARE: f64 = 1.6;
@@ -215,7 +215,7 @@ impl<'a> Bench<'a> {
         Ok((Sample { cpu_us: cpu * 1e6 / taken.acknowledged().max(1) as f64, ..sample }, outcome))
     }
 
-    /// Every answer is what the law of chains says.
+    /// Checks that every response follows the rules of chains.
     fn checked(&self, run: &Run, outcome: &Outcome) -> Result<Taken> {
         let expected: &[u16] = if self.state.mixed { &[202, 409] } else { &[202] };
         if let Some(surprises) = outcome.surprises(expected) {
@@ -236,7 +236,7 @@ impl<'a> Bench<'a> {
         Ok(taken)
     }
 
-    /// Kills the server in the middle of a run, starts it again, and looks for every event that it had acknowledged.
+    /// Kills the server in the middle of a run, starts it again, and looks up every event that it had acknowledged.
     fn kill(&mut self, count: usize) -> Result<Killed> {
         const CONNECTIONS: usize = 16;
         const PATIENCE: Duration = Duration::from_mins(1);
@@ -245,7 +245,7 @@ impl<'a> Bench<'a> {
         let mut client = Client::new(address)?;
         let size = tree_size(&mut client)?;
         let load = thread::spawn(move || process::send(&plan, address));
-        // The generator has begun when the first events are in the tree.
+        // The generator has started when the first events are in the tree.
         let begin = Instant::now();
         while tree_size(&mut client)? == size && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(20));
@@ -302,7 +302,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The goals, each of the worst row.
+/// The goals, each checked against the worst row.
 fn verdicts(rows: &[Row]) -> Vec<Finding> {
     let cpu = |row: &Row| row.ours.spread(|sample| sample.cpu_us);
     let worst = |rows: &mut dyn Iterator<Item = &Row>| -> Option<(State, Spread)> {

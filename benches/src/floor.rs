@@ -1,4 +1,4 @@
-//! The floors as processes of their own. Those of requests and of the disk are frozen in the crate `attache-floors`.
+//! The floors as processes of their own. Those for requests and for the disk are frozen in the crate `attache-floors`.
 
 mod disk;
 mod embed;
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::Result;
 
-/// A floor.
+/// A floor: a minimal program with which a path of the server is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Floor {
     /// F1b: a handler that reads the body and answers a fixed small JSON body.
@@ -34,26 +34,26 @@ pub enum Floor {
     Scan,
     /// The HTTP client of the fetcher alone, on addresses from standard input.
     Fetch,
-    /// A bare handler that tells a stream of messages from a file in its folder.
+    /// A bare handler that sends a stream of messages from a file in its folder.
     Stream,
 }
 
-/// How much a floor is asked to do. Each floor takes of it what it needs.
+/// The amount of work for a floor; each floor uses the options that apply to it.
 #[derive(Debug, Clone, Args)]
 pub struct Size {
-    /// Folder of the disk, and of the messages of the stream.
+    /// Folder for the file of the disk floor, and of the messages of the stream floor.
     #[arg(long)]
     pub folder: Option<PathBuf>,
-    /// Senders, threads, or fetches at once.
+    /// Number of concurrent senders, threads or fetches.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
-    /// How long.
+    /// Duration of the measurement in seconds.
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-    /// Vectors that are scanned.
+    /// Number of vectors to scan.
     #[arg(long, default_value_t = 100_000)]
     pub rows: usize,
-    /// Seed of those vectors.
+    /// Seed of the vectors.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -69,7 +69,7 @@ impl Size {
 }
 
 impl Floor {
-    /// The name in reports.
+    /// The name that reports print.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bare => "F1b bare",
@@ -83,7 +83,7 @@ impl Floor {
         }
     }
 
-    /// The command that runs it.
+    /// The subcommand of `attache-bench floor` that starts it.
     pub fn command(self) -> &'static str {
         match self {
             Self::Bare => "bare",
@@ -97,7 +97,7 @@ impl Floor {
         }
     }
 
-    /// What it answers when all is well; 0 where there is no HTTP.
+    /// The status of a successful response; 0 for floors without HTTP.
     pub fn status(self) -> u16 {
         match self {
             Self::Fetch | Self::Stream => 200,
@@ -124,11 +124,11 @@ impl Floor {
     }
 }
 
-/// Serves on a free port, and says where.
+/// Serves on a free port of the loopback address, and prints the address as its first line.
 pub async fn serve(router: Router) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("{}", listener.local_addr()?);
-    // Nothing waits for a fuller packet: the product does the same.
+    // `TCP_NODELAY`, as in the product: no response waits for a fuller packet.
     let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
     Ok(axum::serve(listener, router).await?)
 }

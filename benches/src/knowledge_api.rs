@@ -1,4 +1,4 @@
-//! Adding, searching and telling: what the paths of the knowledge API cost beside their floors.
+//! Adding, searching and streaming: the cost of the knowledge API's paths beside their floors.
 //!
 //! A batch is one request with a long answer and a search is compared with a sum of floors, so these are no scenarios: each
 //! trial measures as its path needs it, product and floors in turn. A new one is a function and a line here.
@@ -13,18 +13,18 @@ use crate::product::Product;
 use crate::report::Report;
 use crate::{Options, Result, plan};
 
-/// A trial.
+/// A measurement of one path of the knowledge API.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// The name on the command line and in reports.
+    /// Name on the command line and in reports.
     pub name: &'static str,
-    /// Whether it runs only when it is named, because it takes long.
+    /// Whether it runs only when the command line names it, because it takes long.
     pub named_only: bool,
-    /// Measures, and writes down what it found under its name.
+    /// Measures the path, and adds the findings to the report under the trial's name.
     pub run: fn(&'static str, &Options, &mut Report) -> Result<()>,
 }
 
-/// All of them, in the order of the report.
+/// All trials, in the order of the report.
 pub const ALL: [Trial; 6] = [
     Trial { name: "batch_notes", named_only: false, run: batch::notes },
     Trial { name: "batch_pages", named_only: false, run: batch::pages },
@@ -48,14 +48,14 @@ pub const ALL: [Trial; 6] = [
     Trial { name: "sse_1000", named_only: false, run: stream::told },
 ];
 
-/// Whoever has a key.
+/// An account's API key, with which the trial sends its requests.
 #[derive(Debug)]
 struct Holder {
     credential: String,
 }
 
 impl Holder {
-    /// A key of a new account.
+    /// Creates an account with an API key.
     fn new(product: &Product, email: &str) -> Result<Self> {
         Ok(Self { credential: format!("Authorization: Bearer {}", product.api_key(email)?) })
     }

@@ -1,7 +1,7 @@
-//! The listener: one thread, many streams of server-sent events, each joined again at its end.
+//! The listener: one thread, many streams of server-sent events, each requested again when it ends.
 //!
-//! Messages are counted where they end, at an empty line; nothing else is read of them, because the listener shares the cores with who
-//! tells.
+//! Messages are counted at the empty line that ends them and not parsed further, because the listener shares the cores with the
+//! server.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
@@ -19,7 +19,7 @@ use crate::client::STREAM_END;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::process::usage;
 
-/// Reads the request, joins with it, prints the outcome: messages by status 200, with the latencies of whole streams.
+/// Reads the request, opens the streams with it, prints the outcome: messages by status 200, with the latencies of whole streams.
 pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration) -> Result<()> {
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;
@@ -27,7 +27,7 @@ pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration
     LocalSet::new().block_on(&runtime, run(address, request, streams, length))?.print()
 }
 
-/// What the streams share.
+/// State that the streams share.
 struct Board {
     request: Vec<u8>,
     end: Instant,
@@ -38,7 +38,7 @@ struct Board {
 }
 
 async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Duration) -> Result<Outcome> {
-    // Connections are made before the clock starts.
+    // Connections are opened before the measurement starts.
     let mut connections = Vec::with_capacity(streams);
     for _ in 0..streams {
         let stream = TcpStream::connect(address).await?;
@@ -80,7 +80,7 @@ async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Dura
 }
 
 impl Board {
-    /// Hears a stream again and again until the time is over; counts those that were whole.
+    /// Reads a stream repeatedly until the end of the measurement; `whole` counts the streams that were read to their end.
     async fn hear(&self, mut stream: TcpStream, whole: &mut usize) -> std::io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         loop {
@@ -104,19 +104,19 @@ impl Board {
     }
 }
 
-/// How far a stream has been read.
+/// State of the parser of one stream.
 #[derive(Debug, Default)]
 struct Mark {
     begun: bool,
     /// Whether the last byte ended a line.
     at_line: bool,
-    /// How many of the last bytes are the beginning of the stream's end.
+    /// Number of bytes of `STREAM_END` that the last bytes match.
     of_end: usize,
     ended: bool,
 }
 
 impl Mark {
-    /// Goes on, and says how many messages ended.
+    /// Parses the next bytes of a stream; returns the number of messages that ended in them.
     fn count(&mut self, bytes: &[u8]) -> u64 {
         self.begun = true;
         let mut messages = 0;
@@ -131,7 +131,7 @@ impl Mark {
                     self.of_end = 0;
                 }
             } else {
-                // The end begins with the line end that may also be the break in it.
+                // The first byte of `STREAM_END` is a line end, which may also be the byte that broke the match.
                 self.of_end = usize::from(byte == STREAM_END[0]);
             }
         }

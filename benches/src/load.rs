@@ -1,10 +1,10 @@
-//! The load generator: one thread, one task per connection, bytes that were rendered before.
+//! The load generator: one thread, one task per connection, requests rendered in advance.
 //!
-//! It has to be lean because it shares the cores with what it measures: no request is built, no header map is filled, a
+//! It has to be lean because it shares the cores with the measured server: no request is built, no header map is filled, a
 //! response costs one pass of `httparse` over its head.
 //!
-//! An open loop sends at a given rate, however fast the answers come. A latency then begins when the request was due, not
-//! when its connection was free to send it, so that a server that stalls is charged for every request that had to wait.
+//! An open loop sends at a given rate, regardless of the responses. A latency then begins when the request was due, not
+//! when its connection was free to send it, so that a stall of the server counts for every request that had to wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::plan::{Pace, Plan};
 use crate::process;
 
-/// After so many broken connections the run is no measurement any more.
+/// Number of broken connections after which the run ends, because its figures are no longer a measurement.
 const FAILURES_MAX: u64 = 100;
-/// How long after its end a run waits for answers that are still out.
+/// Maximum time that a run waits after its end for outstanding responses.
 const GRACE: Duration = Duration::from_secs(15);
 const SAMPLE_BYTES_MAX: usize = 200;
 
@@ -41,7 +41,7 @@ pub fn from_standard_input(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// What the lanes share.
+/// State that the lanes share.
 struct Board {
     address: SocketAddr,
     pace: Pace,
@@ -51,7 +51,7 @@ struct Board {
     end: Instant,
     over: Cell<bool>,
     totals: RefCell<BTreeMap<u16, u64>>,
-    /// Answers that hold the text that is looked for.
+    /// Responses whose body contains the text of `Pace::holding`.
     holding: Cell<u64>,
     /// One per lane of an open loop: the lane's next request is due.
     due: Vec<Notify>,
@@ -65,7 +65,7 @@ struct Board {
 
 async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     let Plan { pace, lanes } = plan;
-    // Connections are made before the clock starts.
+    // Connections are opened before the measurement starts.
     let mut streams = Vec::with_capacity(lanes.len());
     for _ in &lanes {
         streams.push(connect(address).await?);
@@ -120,7 +120,7 @@ async fn tick(board: Rc<Board>, rate: f64) {
     let (begin, waker) = (board.begin, Arc::clone(&wake));
     thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {
-            // Turns that are past already need no wake of their own.
+            // Turns that are already past need no separate wake-up.
             let left = step - begin.elapsed().as_nanos() % step;
             thread::sleep(Duration::from_nanos_u128(left));
             waker.notify_one();
@@ -138,7 +138,7 @@ async fn tick(board: Rc<Board>, rate: f64) {
     drop(ended);
 }
 
-/// Tells the thread that sleeps to end, however its task ends.
+/// Ends the ticker's thread when its task is dropped.
 struct EndsThread(Arc<AtomicBool>);
 
 impl Drop for EndsThread {
@@ -147,7 +147,7 @@ impl Drop for EndsThread {
     }
 }
 
-/// One connection; returns how many of its requests are done.
+/// One connection; returns how many of its requests were answered.
 async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: TcpStream) -> usize {
     let mut buffer = Vec::with_capacity(16 * 1024);
     let (mut sent, mut done) = (0, 0);
@@ -186,19 +186,19 @@ async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: 
         }
     }
     board.over.set(true);
-    // Lanes that wait for their turn are over too.
+    // Lanes that wait for their turn end too.
     board.due.iter().for_each(Notify::notify_one);
     done
 }
 
 impl Board {
-    /// When a request of the run is due: lanes take turns, so that requests are spread evenly over time.
+    /// The time at which a request of the run is due: lanes take turns, so that requests are spread evenly over time.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn due_at(&self, rate: f64, number: usize) -> Instant {
         self.begin + Duration::from_secs_f64(number as f64 / rate)
     }
 
-    /// Waits until the next request of a lane is due, and returns when it was.
+    /// Waits until the next request of a lane is due, and returns the due time.
     async fn wait_for_turn(&self, rate: f64, place: usize, sent: usize) -> Instant {
         let due = self.due_at(rate, sent * self.lanes + place);
         let now = Instant::now();
@@ -274,7 +274,7 @@ async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends a request and reads its whole answer into `buffer`, which then holds nothing else.
+/// Sends a request and reads its whole response into `buffer`, which then contains nothing else.
 async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) -> std::io::Result<Head> {
     stream.write_all(request).await?;
     buffer.clear();
@@ -293,21 +293,21 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
     }
 }
 
-/// What must be known of an answer to read it whole.
+/// The fields of a response head that are needed to read the whole response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Status code.
+    /// HTTP status code.
     pub status: u16,
-    /// Bytes before the body.
+    /// Length of the head in bytes.
     pub length: usize,
-    /// Bytes of the body; `None` when it comes in chunks.
+    /// Length of the body in bytes; `None` with chunked transfer encoding.
     pub body_bytes: Option<usize>,
-    /// Whether the server ends the connection after it.
+    /// Whether the server closes the connection after the response.
     pub close: bool,
 }
 
 impl Head {
-    /// Where the answer ends, once it is complete.
+    /// End of the response in `bytes`, once it is complete.
     pub fn end(&self, bytes: &[u8]) -> std::io::Result<Option<usize>> {
         match self.body_bytes {
             Some(count) => Ok(Some(self.length + count).filter(|&end| bytes.len() >= end)),
@@ -316,7 +316,7 @@ impl Head {
     }
 }
 
-/// Where a body in chunks ends that begins at `at`, once it is complete. No peer sends trailers.
+/// End of a chunked body that begins at `at`, once it is complete. No peer sends trailers.
 fn chunks_end(bytes: &[u8], mut at: usize) -> std::io::Result<Option<usize>> {
     while let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") {
         let size = std::str::from_utf8(&bytes[at..at + line]).unwrap_or_default();
@@ -337,7 +337,7 @@ fn memmem(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len().max(1)).any(|window| window == text)
 }
 
-/// Reads the head of an answer, once it is complete.
+/// Parses the head of a response, once it is complete.
 pub fn parse_head(bytes: &[u8]) -> std::io::Result<Option<Head>> {
     let mut fields = [httparse::EMPTY_HEADER; 48];
     let mut answer = httparse::Response::new(&mut fields);

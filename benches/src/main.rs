@@ -1,21 +1,21 @@
 //! `attache-bench`: speed and cost of the server, as ratios to floors measured in the same run.
 //!
-//! `make bench` builds everything with the profile that is shipped, and starts this. Every part is a process of its own, and
-//! all of them are this one program, started again with another command:
+//! `make bench` builds everything with the release profile, and starts this program. Every part is a separate process of the
+//! same program, started with another subcommand:
 //!
 //! ```text
 //! attache-bench ──starts──▶ attache serve            the product, own folder, own configuration   ─┐ in turn,
-//!      │       ──starts──▶ attache-bench floor …     what the same machine does at the least      ─┘ A B A B …
-//!      │       ──starts──▶ attache-bench upstream    a statistics service that answers at once
+//!      │       ──starts──▶ attache-bench floor …     the minimum that the same machine needs      ─┘ A B A B …
+//!      │       ──starts──▶ attache-bench upstream    a statistics service that answers immediately
 //!      │       ──starts──▶ attache-bench pages       a web server whose pages are fetched
-//!      │       ──starts──▶ node events.mjs           what others build the same paths with, only with `--peers`
-//!      ├──pipes a plan──▶ attache-bench load         the only client: sends it, prints what came back
-//!      └──pipes a request──▶ attache-bench listen    the same for streams: joins it many times at once
+//!      │       ──starts──▶ node events.mjs           packages of npm for the same paths, only with `--peers`
+//!      ├──pipes a plan──▶ attache-bench load         the only client: sends the plan, prints the outcome
+//!      └──pipes a request──▶ attache-bench listen    the same for streams: opens many concurrently
 //! ```
 //!
 //! With two cores the generator competes with the server, so CPU per request is the steadier figure beside the rate.
-//! A new path is one `impl Scenario` (see [`scenario`]); what is no exchange of requests and answers is a trial
-//! (see [`knowledge_api`]).
+//! A new path is one `impl Scenario` (see [`scenario`]); a measurement that does not consist of requests and responses is a
+//! trial (see [`knowledge_api`]).
 
 mod client;
 mod event;
@@ -46,9 +46,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Ends the run; its message is for the person who started it.
+/// Ends the run; the message is for the person who started it.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// What every part returns.
+/// The result of every part of the harness.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Speed and cost of the server, as ratios to floors measured in the same run.
@@ -60,55 +60,55 @@ struct Arguments {
     options: Options,
 }
 
-/// How much is measured.
+/// What to measure, for how long, and where the report is written.
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 struct Options {
     /// Scenarios and probes to run, by name; all of them when none is named.
     names: Vec<String>,
-    /// List the names and end.
+    /// List the names and exit.
     #[arg(long)]
     list: bool,
-    /// Only the floors: needs no server.
+    /// Measure only the floors, which need no server.
     #[arg(long)]
     floors_only: bool,
-    /// A quick look instead of a measurement: one second, two rounds, small counts.
+    /// Measure briefly, for a first impression: one second, two rounds, small counts.
     #[arg(long)]
     quick: bool,
-    /// The peers beside the server, and nothing else.
+    /// Measure only the peers beside the server.
     #[arg(long)]
     peers: bool,
-    /// Events in the filled log of the states; may be given several times. 10,000,000 take half an hour to fill.
+    /// Events in the filled log of the states; may be given several times. Filling 10,000,000 takes half an hour.
     #[arg(long, default_values_t = [1_000_000])]
     log: Vec<u64>,
     /// Connections, each with one request in flight.
     #[arg(long, default_value_t = 64)]
     connections: usize,
-    /// Seconds of one measurement, after a little warming up.
+    /// Seconds of one measurement, after a short warm-up.
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
-    /// Rounds of A B A B.
+    /// Number of rounds, each of which measures floors and product once.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
-    /// Most requests of one measurement.
+    /// Maximum number of requests of one measurement.
     #[arg(long, default_value_t = 160_000)]
     requests_max: usize,
-    /// Seed of everything that is drawn.
+    /// Seed of all random data.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The server's program; the one beside this program when absent.
+    /// Program file of the server; by default the one beside this program.
     #[arg(long)]
     server: Option<PathBuf>,
-    /// Where data folders are made; the disk that is measured.
+    /// Folder for data folders, on the disk that is measured.
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Only the states of events whose description holds this text, such as "random ids".
+    /// Only the states of events whose description contains this text, such as "random ids".
     #[arg(long)]
     state: Option<String>,
     /// The folder with the peers' `node_modules`; `make bench-peers` fills and names it.
     #[arg(long, env = "ATTACHE_BENCH_PEERS")]
     peers_folder: Option<PathBuf>,
-    /// Where the report goes; `-` for nowhere but the terminal.
+    /// File of the report; `-` for the terminal only.
     #[arg(long, default_value = "benches/results.md")]
     report: PathBuf,
 }
@@ -116,49 +116,49 @@ struct Options {
 /// The parts that run as processes of their own.
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Serves, or is, one of the floors.
+    /// Serve or run one of the floors.
     #[command(hide = true)]
     Floor {
-        /// Which.
+        /// The floor.
         #[arg(value_enum)]
         floor: floor::Floor,
         #[command(flatten)]
         size: floor::Size,
     },
-    /// Serves the pages of a folder, to be fetched.
+    /// Serve the pages of a folder, to be fetched.
     #[command(hide = true)]
     Pages {
-        /// Files whose names are numbers.
+        /// Folder of files whose names are numbers.
         folder: PathBuf,
     },
-    /// Reads a request from standard input, joins that stream many times at once, prints the outcome.
+    /// Read a request from standard input, open its stream many times concurrently, print the outcome.
     #[command(hide = true)]
     Listen {
-        /// The server.
+        /// Address of the server.
         address: SocketAddr,
-        /// Streams at once.
+        /// Number of concurrent streams.
         #[arg(long)]
         streams: usize,
-        /// How long.
+        /// Duration of the measurement in seconds.
         #[arg(long)]
         seconds: f64,
     },
-    /// Reads a plan from standard input, sends it, prints the outcome.
+    /// Read a plan from standard input, send it, print the outcome.
     #[command(hide = true)]
     Load {
-        /// The server.
+        /// Address of the server.
         address: SocketAddr,
     },
     /// Print the lines about the peers that the README shows, from the report.
     Readme {
-        /// The report.
+        /// File of the report.
         #[arg(long, default_value = "benches/results.md")]
         report: PathBuf,
     },
-    /// A statistics service that takes everything.
+    /// Serve as a statistics service that accepts every event.
     #[command(hide = true)]
     Upstream {
-        /// How long it thinks about each event.
+        /// Delay of each response in milliseconds.
         #[arg(long, default_value_t = 0)]
         delay_ms: u64,
     },
@@ -200,7 +200,7 @@ impl Options {
         }
     }
 
-    /// How many chains take turns in the states of the log.
+    /// Numbers of chains, which take turns, in the states of the log.
     fn chains(&self) -> [usize; 3] {
         let few = self.connections.min(64);
         if self.quick { [few, 640, 2_000] } else { [few, 10_000, 100_000] }

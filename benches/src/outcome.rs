@@ -1,4 +1,4 @@
-//! What one run of the generator, or of the disk floor, came to.
+//! The outcome of one run of the generator, the listener, or a floor that measures itself.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,51 +11,51 @@ use crate::process::Usage;
 /// The result of one run, as it is printed by one process and read by another.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Time that was measured.
+    /// Measured time in seconds.
     pub seconds: f64,
-    /// Answers in that time, by status; rows of the disk floor count as status 0.
+    /// Responses in that time, by status; records of the disk floor count as status 0.
     pub statuses: BTreeMap<u16, Answers>,
-    /// All answers, those of the warm-up included: what the server's CPU time is divided by.
+    /// All responses, including those of the warm-up: the divisor of the server's CPU time.
     pub answers_total: u64,
-    /// The same by status.
+    /// All responses by status, including those of the warm-up.
     pub totals: BTreeMap<u16, u64>,
-    /// How many of them held the text that the plan looked for.
+    /// Number of responses that contained the text of `Pace::holding`.
     pub holding: u64,
-    /// Per lane, how many requests were answered with anything but the status that is sent again.
+    /// Per lane, the number of requests that were answered with another status than `Pace::again_after`.
     pub lanes_done: Vec<usize>,
-    /// Broken connections and unreadable answers, with the first of them in words.
+    /// Number of broken connections and malformed responses.
     pub failures: u64,
-    /// See `failures`.
+    /// Text of the first of these failures.
     pub first_failure: Option<String>,
-    /// Requests that a paced run sent more than a millisecond after their time.
+    /// Requests that a run with a rate sent more than a millisecond after they were due.
     pub late: u64,
-    /// CPU time of the process that measured, while it measured.
+    /// CPU time in seconds of the measuring process during the measurement.
     pub own_cpu_seconds: f64,
-    /// The same as a part of one core.
+    /// The same as a fraction of one core.
     pub own_cpu_share: f64,
-    /// Its peak memory.
+    /// Peak resident memory of the measuring process in bytes.
     pub own_peak_bytes: u64,
 }
 
-/// The answers of one status.
+/// Count and latencies of the responses of one status.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answers {
-    /// How many.
+    /// Number of responses.
     pub count: u64,
-    /// Time from sending to the last byte, in microseconds: median.
+    /// Median time from sending to the last byte, in microseconds.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the same, in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the same, in microseconds.
     pub p999_us: f64,
-    /// Longest.
+    /// Maximum of the same, in microseconds.
     pub max_us: f64,
-    /// The beginning of the first body, for the reader of a surprise.
+    /// The beginning of the first body, for reports of unexpected statuses.
     pub sample: String,
 }
 
 impl Answers {
-    /// Sorts out the latencies of one status, in nanoseconds.
+    /// Computes the percentiles of the latencies of one status, in nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 ns")]
     pub fn of(mut nanoseconds: Vec<u64>, sample: String) -> Self {
         nanoseconds.sort_unstable();
@@ -75,7 +75,7 @@ impl Answers {
 }
 
 impl Outcome {
-    /// A run in which every answer had one status.
+    /// A run in which every response had the same status.
     pub fn of(status: u16, answers: Answers, seconds: f64, own: Usage) -> Self {
         Self {
             seconds,
@@ -93,24 +93,24 @@ impl Outcome {
         }
     }
 
-    /// For the process that reads it.
+    /// Prints one line of JSON for the process that started this one.
     pub fn print(&self) -> Result<()> {
         println!("{}", serde_json::to_string(self)?);
         Ok(())
     }
 
-    /// Answers of one status per second.
+    /// Responses of one status per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn rate(&self, status: u16) -> f64 {
         self.answers(status).map_or(0.0, |answers| answers.count as f64 / self.seconds.max(f64::MIN_POSITIVE))
     }
 
-    /// The answers of one status.
+    /// The responses of one status; `None` if there were none.
     pub fn answers(&self, status: u16) -> Option<&Answers> {
         self.statuses.get(&status)
     }
 
-    /// In words, what came that is none of the `expected` statuses.
+    /// Describes the responses whose status is none of `expected`; `None` if there are none.
     pub fn surprises(&self, expected: &[u16]) -> Option<String> {
         let others = self.statuses.iter().filter(|(status, _)| !expected.contains(status));
         let mut words: Vec<String> =
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// Nanoseconds of a duration, as latencies are kept.
+/// A duration in nanoseconds, the unit in which latencies are collected.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

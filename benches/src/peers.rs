@@ -1,6 +1,6 @@
-//! What the server's users would pick instead, measured in turn with it: packages of npm, pinned by `peers/package-lock.json`.
+//! Packages of npm that users would pick instead of the server, measured in turn with it; pinned by `peers/package-lock.json`.
 //!
-//! Each peer is a script in `peers/`, which says what it does and what it leaves out.
+//! Each peer is a script in `peers/`, whose comment lists its features and its omissions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ use crate::states::{self, Run};
 use crate::stock::Stocks;
 use crate::{Options, Result, client, population};
 
-/// All of them, in the order of the report. They run when they are named, or with `--peers`.
+/// All trials with peers, in the order of the report. They run when they are named, or with `--peers`.
 pub const ALL: [(&str, Trial); 3] =
     [("peer_events", events), ("peer_one_connection", one_connection), ("peer_polls", polls)];
 
@@ -37,7 +37,7 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("better-auth.mjs", include_str!("../peers/better-auth.mjs")),
     ("oidc-provider.mjs", include_str!("../peers/oidc-provider.mjs")),
 ];
-/// Marks the lines of a section that the README shows.
+/// Prefix of the section lines that the README shows.
 const README_MARK: &str = "<!-- readme ";
 const README_HEAD: &str = "| | attache | what its users would pick instead | |\n|---|---|---|---|\n";
 
@@ -60,7 +60,7 @@ impl Peers {
         for (name, text) in SCRIPTS {
             fs::write(folder.path().join(name), text)?;
         }
-        // Packages are looked for beside the script.
+        // Node resolves packages beside the script.
         symlink(fs::canonicalize(packages)?, folder.path().join("node_modules"))?;
         Ok(Self { folder })
     }
@@ -76,13 +76,13 @@ impl Peers {
     }
 }
 
-/// A server that takes events: the product or a peer.
+/// A server that accepts events: the product or a peer.
 struct Taker {
     name: &'static str,
     process: Process,
     machines: Vec<Machine>,
     samples: Contestant,
-    /// Of the last run.
+    /// Events of the last run with the places of their computers, for the proofs.
     forwarded: Vec<(Uuid, usize)>,
 }
 
@@ -166,7 +166,7 @@ impl Taker {
         Ok(())
     }
 
-    /// The proofs of the events of the last run, each time another one.
+    /// Requests for the proofs of the events of the last run, each for another event.
     fn proofs(&self, options: &Options) -> Plan {
         let proof = |(id, place): &(Uuid, usize)| {
             self.machines[*place].request("GET", &format!("/api/v1/audit/verify?event_id={id}"), b"")
@@ -176,7 +176,7 @@ impl Taker {
     }
 }
 
-/// Durable events over all connections, then the proofs of what is in the logs.
+/// Durable events over all connections, then the proofs of the logged events.
 fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const TREE: &str = "Fastify + better-sqlite3, group commit, Merkle tree";
     let peers = Peers::new(options)?;
@@ -224,7 +224,7 @@ fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repo
     Ok(())
 }
 
-/// A lone sender, against a commit for each event.
+/// One sender, against a commit for each event.
 fn one_connection(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const SINGLE: &str = "Fastify + better-sqlite3, a commit each";
     let options = &Options { connections: 1, ..options.clone() };
@@ -261,7 +261,7 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
     let oidc = peers.start("oidc-provider.mjs", &[])?;
 
     let ours = population::waiting(&product.database(), ours_count, options.seed)?;
-    // From now on each code is known to the server as one that is polled.
+    // These polls make each code known to the server as one that is polled.
     client::send_all(product.address, &ours, 32)?;
     let theirs: Vec<Bytes> = fs::read_to_string(&codes)?.lines().map(better_auth_poll).collect();
     let requests: Vec<Bytes> = (0..oidc_count).map(|_| form("/device/auth", "client_id=bench")).collect();
@@ -289,7 +289,7 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
             }
             let dealt = Plan::dealt(polls, options.connections, options.seconds);
             let holding = Some("authorization_pending".to_owned());
-            // A run may end before its time, when each code was polled once: no part of it is lost to warming up.
+            // A run may end early, when each code was polled once, so no part of it is spent on a warm-up.
             let pace = Pace { cycle: *cycle, holding, warm_up_seconds: 0.0, ..Pace::of(options.seconds) };
             let before = server.usage()?.cpu_seconds;
             let outcome = process::send(&Plan { pace, ..dealt }, *address)?;
@@ -312,7 +312,7 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
     Ok(())
 }
 
-/// Every answer of a run says what it should.
+/// Checks that every response of a run contained the expected text.
 fn all_hold(outcome: &Outcome, name: &str) -> Result<()> {
     let others = outcome.answers_total - outcome.holding;
     if others > 0 {

@@ -1,6 +1,6 @@
-//! What the load generator is told to do, and how it is told: a line of JSON, then the requests as they go on the wire.
+//! The input of the load generator: a line of JSON, then the requests as the bytes that are sent.
 //!
-//! Requests are rendered beforehand, so that the generator only copies bytes.
+//! Requests are rendered in advance, so that the generator only copies bytes.
 
 use std::io::{Read, Write};
 
@@ -9,42 +9,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// The warm-up is this part of a measurement's length.
+/// The length of a measurement divided by the length of its warm-up.
 const WARM_UP_PART: f64 = 16.0;
 
-/// A run of the generator.
+/// A run of the generator: what to send, and how.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// How.
+    /// Duration, rate and repetition of the requests.
     pub pace: Pace,
-    /// What: one list per connection, sent in order, each after the answer to the one before.
+    /// One list of requests per connection, sent in order, each after the response to the one before.
     pub lanes: Vec<Vec<Bytes>>,
 }
 
-/// How a plan is sent.
+/// Duration, rate and repetition of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Pace {
-    /// Measured time.
+    /// Measured time in seconds.
     pub seconds: f64,
-    /// Time before it, sent but not measured.
+    /// Time before it in seconds, in which requests are sent but not measured.
     pub warm_up_seconds: f64,
     /// Start again at the end of a lane's list. Otherwise the first lane to reach its end ends the run, so that every
     /// connection was busy for all of it.
     pub cycle: bool,
-    /// Requests per second over all lanes, whatever the answers; as fast as answers come when absent.
+    /// Requests per second over all lanes, regardless of the responses; as fast as responses arrive when absent.
     pub rate: Option<f64>,
-    /// A status after which the same request is sent again, as an honest sender of a chain must.
+    /// A status after which the same request is sent again, as a correct sender of a chain must.
     pub again_after: Option<u16>,
     /// With a rate: a latency begins when the request was due, not when it was sent.
     #[serde(default)]
     pub open: bool,
-    /// Answers whose bodies hold this text are counted.
+    /// Count the responses whose body contains this text.
     #[serde(default)]
     pub holding: Option<String>,
 }
 
 impl Pace {
-    /// As fast as answers come, each request once.
+    /// As fast as responses arrive, each request once.
     pub fn of(seconds: f64) -> Self {
         Self {
             seconds,
@@ -57,7 +57,7 @@ impl Pace {
         }
     }
 
-    /// At a rate, whatever the answers, with latencies from when each request was due.
+    /// At a rate, regardless of the responses, with latencies from the time at which each request was due.
     pub fn open(seconds: f64, rate: f64) -> Self {
         Self { rate: Some(rate), open: true, ..Self::of(seconds) }
     }
@@ -70,7 +70,7 @@ struct Head {
 }
 
 impl Plan {
-    /// The same requests over and over, dealt to `connections` lanes.
+    /// The same requests repeatedly, on each of `connections` lanes from another start.
     pub fn cycling(requests: &[Bytes], connections: usize, seconds: f64) -> Self {
         let lane =
             |first: usize| requests.iter().cycle().skip(first % requests.len().max(1)).take(requests.len()).cloned();
@@ -78,7 +78,7 @@ impl Plan {
         Self { pace: Pace { cycle: true, ..Pace::of(seconds) }, lanes }
     }
 
-    /// The same requests over and over, each on one lane alone.
+    /// The same requests repeatedly, each on one lane only.
     pub fn dealt(requests: &[Bytes], connections: usize, seconds: f64) -> Self {
         let lane = |first: usize| requests.iter().skip(first).step_by(connections).cloned().collect();
         let lanes = (0..connections.min(requests.len())).map(lane).collect();
@@ -129,7 +129,7 @@ fn read_number(from: &mut impl Read) -> Result<usize> {
     Ok(usize::try_from(u32::from_le_bytes(bytes))?)
 }
 
-/// A request of HTTP/1.1 as it goes on the wire. `headers` are whole lines without their ends.
+/// Renders an HTTP/1.1 request. `headers` are whole lines without their line ends.
 pub fn request(method: &str, target: &str, headers: &[&str], body: &[u8]) -> Bytes {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
     for header in headers {

@@ -1,5 +1,5 @@
-//! Computers and codes, written straight into the database of a living server: registering each over HTTP is a commit, and
-//! 100,000 commits are not what is measured.
+//! Computers and codes, written directly into the database of a running server: registering each over HTTP takes a commit, and
+//! 100,000 commits are not part of the measurement.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::Result;
 use crate::event::Machine;
 use crate::plan;
 
-/// Rows of one statement: far below the number of parameters that it may have.
+/// Rows of one statement: far below the limit on its parameters.
 const CHUNK: usize = 1000;
 
 /// A computer that is written into the database.
@@ -27,7 +27,7 @@ struct Computer {
     secret: Secret,
 }
 
-/// Registers computers.
+/// Registers `count` computers.
 pub fn machines(database: &Path, count: usize, seed: u64) -> Result<Vec<Machine>> {
     let computers = draw(count, seed);
     run(async {
@@ -42,7 +42,7 @@ pub fn machines(database: &Path, count: usize, seed: u64) -> Result<Vec<Machine>
     Ok(computers.iter().map(Computer::known).collect())
 }
 
-/// Registers computers that wait for a person, and gives the poll of each.
+/// Registers computers with device codes that wait for a person, and returns the poll request of each.
 pub fn waiting(database: &Path, count: usize, seed: u64) -> Result<Vec<Bytes>> {
     let rng = Rng::seeded(seed ^ 0x6465_7669_6365);
     let now = Clock::system().now();
@@ -72,7 +72,7 @@ pub fn waiting(database: &Path, count: usize, seed: u64) -> Result<Vec<Bytes>> {
     Ok(codes.iter().map(|(device_code, _)| device_poll(device_code.expose())).collect())
 }
 
-/// The ids of the events that are held.
+/// The ids of all held events.
 pub fn held(database: &Path) -> Result<std::collections::HashSet<Uuid>> {
     run(async {
         let mut connection = connect(database).await?;
@@ -132,7 +132,7 @@ async fn add_machines(connection: &mut SqliteConnection, computers: &[Computer])
     Ok(())
 }
 
-/// The poll of one computer.
+/// The poll request of one computer.
 fn device_poll(device_code: &str) -> Bytes {
     let body = json!({"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": device_code});
     plan::request("POST", "/api/v1/device/token", &["Content-Type: application/json"], body.to_string().as_bytes())

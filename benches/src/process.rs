@@ -1,4 +1,4 @@
-//! Child processes, and what they cost, as `/proc` has it.
+//! Child processes, and their CPU time and memory as `/proc` reports them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -11,39 +11,39 @@ use crate::Result;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 
-/// `/proc` counts CPU time in hundredths of a second, whatever the kernel's own tick is.
+/// `/proc` counts CPU time in hundredths of a second, independently of the kernel's own tick.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A server that was started here, and ends with this value.
+/// A server process that is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Its first line, which says that it serves, and perhaps where.
+    /// Its first line of output, which says that it serves, and for some servers at which address.
     pub ready: String,
-    /// From start to that line.
+    /// Time from start to that line.
     pub started_in: Duration,
 }
 
-/// What a process has cost so far.
+/// CPU time and memory of a process since its start.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
-    /// User and system, children included that have ended.
+    /// User and system time in seconds, including children that have ended.
     pub cpu_seconds: f64,
-    /// Resident memory now.
+    /// Current resident memory in bytes.
     pub resident_bytes: u64,
-    /// Most resident memory ever.
+    /// Peak resident memory in bytes.
     pub peak_bytes: u64,
 }
 
 impl Usage {
-    /// What has been spent since `before`.
+    /// The usage with only the CPU time since `before`.
     pub fn since(self, before: Self) -> Self {
         Self { cpu_seconds: self.cpu_seconds - before.cpu_seconds, ..self }
     }
 }
 
 impl Server {
-    /// Starts a server and waits for its first line. Its words on standard error go to `log`.
+    /// Starts a server and waits for its first line. Its standard error is appended to `log`.
     pub fn start(command: &mut Command, log: &Path, patience: Duration) -> Result<Self> {
         let started = Instant::now();
         let words = fs::File::options().create(true).append(true).open(log)?;
@@ -54,7 +54,7 @@ impl Server {
             let mut output = BufReader::new(output);
             let mut line = String::new();
             let read = output.read_line(&mut line);
-            // The receiver is gone when the wait was given up; the rest is read so that the server never blocks on it.
+            // The receiver no longer exists after a timeout; the rest is read so that the server never blocks on its output.
             let _ = sender.send(read.map(|_| line));
             let _ = std::io::copy(&mut output, &mut std::io::sink());
         });
@@ -69,14 +69,14 @@ impl Server {
         Ok(server)
     }
 
-    /// What it has cost so far.
+    /// CPU time and memory of the server since its start.
     pub fn usage(&self) -> Result<Usage> {
         usage(self.child.id())
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the process, and waits until it has ended.
     pub fn end(&mut self) {
-        // It may be gone already; nothing else can go wrong with a child of ours.
+        // The process may have ended already; nothing else can fail for a child process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -84,12 +84,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing is measured any more, and its folder is thrown away: no need to ask politely.
+        // Nothing is measured any more, and the data folder is deleted: no graceful shutdown is needed.
         self.end();
     }
 }
 
-/// Sends a plan with a generator of its own, and returns what came back.
+/// Sends a plan with a new generator process, and returns its outcome.
 pub fn send(plan: &Plan, address: std::net::SocketAddr) -> Result<Outcome> {
     let mut command = myself(&["load", &address.to_string()])?;
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -103,22 +103,22 @@ pub fn measure(arguments: &[&str]) -> Result<Outcome> {
     outcome(myself(arguments)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
 }
 
-/// The same with something to read.
+/// The same with standard input.
 pub fn measure_with(arguments: &[&str], input: &[u8]) -> Result<Outcome> {
     let mut child = myself(arguments)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     child.stdin.take().ok_or("no standard input")?.write_all(input)?;
     outcome(child)
 }
 
-/// This program, with another command.
+/// A command that starts this program with other arguments.
 pub fn myself(arguments: &[&str]) -> Result<Command> {
     let mut command = roomy(&env::current_exe()?);
     command.args(arguments);
     Ok(command)
 }
 
-/// A program that may have as many files open as the system lets it: thousands of connections need them, and the usual
-/// limit is a thousand. The shell becomes the program, so the process stays the same.
+/// A program with the hard limit of open files as its limit: thousands of connections need them, and the usual soft
+/// limit is 1024. The shell becomes the program, so the process id stays the same.
 pub fn roomy(program: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -n "$(ulimit -Hn)"; exec "$0" "$@""#]).arg(program);
@@ -135,10 +135,10 @@ fn outcome(mut child: Child) -> Result<Outcome> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// What the process with this number has cost so far.
+/// CPU time and memory of the process with this id since its start.
 pub fn usage(process: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in brackets, may itself hold brackets and spaces. User and system time are the 12th and 13th after it,
+    // The name, in brackets, may itself contain brackets and spaces. User and system time are the 12th and 13th field after it,
     // those of ended children the 14th and 15th.
     let after_name = stat.rsplit_once(')').ok_or("/proc/…/stat has no name")?.1;
     let ticks: f64 = after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum();
@@ -152,7 +152,7 @@ pub fn usage(process: u32) -> Result<Usage> {
     Ok(Usage { cpu_seconds: ticks / TICKS_PER_SECOND, resident_bytes, peak_bytes })
 }
 
-/// Says something to the person who waits.
+/// Prints a line of progress on standard error.
 pub fn say(words: &str) {
     // A closed terminal is no reason to stop measuring.
     let _ = writeln!(std::io::stderr(), "{words}");

@@ -1,4 +1,4 @@
-//! Medians with their spread, as ratios to the floor of the same round; and the file that holds them.
+//! Medians with their spread, as ratios to the floor of the same round; and the file that contains them.
 //!
 //! The file is a list of sections. A run replaces the sections that it has measured and keeps the others, each of which says
 //! when it was measured.
@@ -14,10 +14,10 @@ use crate::{Options, Result};
 
 /// The generator's share of one core beyond which a rate shows the generator rather than the server.
 pub const GENERATOR_SHARE_MAX: f64 = 0.45;
-/// The median meets the goal, and the worst tenth of the rounds is not further off than this part of it.
+/// A goal is met if the median meets it and the worst tenth of the rounds reaches this fraction of it.
 const WORST_TENTH: f64 = 0.9;
 
-/// Everything that a run has found.
+/// All results of a run.
 #[derive(Debug)]
 pub struct Report {
     stamp: String,
@@ -32,12 +32,12 @@ struct Part {
     findings: String,
 }
 
-/// One scenario.
+/// The results of one scenario.
 #[derive(Debug)]
 pub struct Section {
-    /// Its name.
+    /// Name of the scenario.
     pub name: &'static str,
-    /// Its goals.
+    /// Goals of the scenario.
     pub goals: Vec<Goal>,
     /// The floors of the same rounds.
     pub floors: Vec<Contestant>,
@@ -45,53 +45,53 @@ pub struct Section {
     pub product: Option<Contestant>,
 }
 
-/// What a path should reach.
+/// A goal of a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// At least this part of the rate of a floor; where there are several, the lower bar counts.
+    /// At least this fraction of the rate of a floor; with several such goals, the lower bar counts.
     Rate(Floor, f64),
-    /// At least so many a second.
+    /// At least this number of responses per second.
     PerSecond(f64),
-    /// At most so many microseconds of CPU each.
+    /// At most this number of microseconds of CPU per response.
     Cpu(f64),
     /// At most this multiple of the CPU of a floor.
     CpuOf(Floor, f64),
 }
 
-/// A server that was measured, round after round.
+/// A server or floor and its measurements of all rounds.
 #[derive(Debug, Clone)]
 pub struct Contestant {
-    /// Its name in the table.
+    /// Name in the table.
     pub name: &'static str,
-    /// One per round.
+    /// One sample per round.
     pub samples: Vec<Sample>,
 }
 
-/// One measurement.
+/// The figures of one measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// Good answers per second.
+    /// Responses with the expected status per second.
     pub rate: f64,
-    /// CPU time of the server per answer, in microseconds.
+    /// CPU time of the server per response, in microseconds.
     pub cpu_us: f64,
     /// Median latency in microseconds; not a number where single latencies mean nothing.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// Most memory that the server ever had.
+    /// Peak resident memory of the server in bytes.
     pub peak_bytes: u64,
-    /// What the generator took of one core; not a number where there is none.
+    /// The generator's share of one core; not a number where there is no generator.
     pub generator: f64,
 }
 
-/// A figure that is no ratio.
+/// A figure that is not a ratio.
 #[derive(Debug)]
 pub struct Finding {
-    /// What was measured.
+    /// Description of the measurement.
     pub what: String,
-    /// The figure.
+    /// The figure with its unit.
     pub found: String,
-    /// What it should be, and whether it is; absent where there is no goal.
+    /// The goal, and whether it is met; absent where there is no goal.
     pub goal: Option<(String, bool)>,
 }
 
@@ -108,17 +108,17 @@ impl Finding {
 }
 
 impl Contestant {
-    /// Nothing measured yet.
+    /// A contestant without measurements.
     pub fn new(name: &'static str) -> Self {
         Self { name, samples: Vec::new() }
     }
 
-    /// Median over the rounds.
+    /// Median of a figure over the rounds.
     pub fn median(&self, of: impl Fn(&Sample) -> f64) -> f64 {
         self.spread(of).median
     }
 
-    /// Median and extremes over the rounds.
+    /// Median and extremes of a figure over the rounds.
     pub fn spread(&self, of: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().map(of).collect())
     }
@@ -134,10 +134,10 @@ impl Contestant {
     }
 }
 
-/// Median, extremes, and the tenths at both ends.
+/// Median, extremes, and the 10th and 90th percentile of the rounds' values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The middle.
+    /// Median of the rounds.
     pub median: f64,
     min: f64,
     max: f64,
@@ -146,7 +146,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the values of all rounds.
+    /// Computes the spread of the values of all rounds.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
@@ -165,7 +165,7 @@ impl Spread {
         self.median <= goal && self.ninetieth <= goal / WORST_TENTH
     }
 
-    /// For a table.
+    /// Text for a cell of a table.
     pub fn show(self, decimals: usize) -> String {
         if !self.median.is_finite() {
             return "–".to_owned();
@@ -175,7 +175,7 @@ impl Spread {
 }
 
 impl Report {
-    /// An empty report; its stamp says when, on what, how much.
+    /// An empty report; its stamp says when, on which machine and how much was measured.
     pub fn new(options: &Options) -> Result<Self> {
         let cpu = fs::read_to_string("/proc/cpuinfo")?;
         let models: Vec<&str> = cpu
@@ -202,7 +202,7 @@ impl Report {
         Ok(Self { stamp, parts: Vec::new() })
     }
 
-    /// Adds a scenario.
+    /// Adds the results of a scenario.
     pub fn section(&mut self, section: &Section) {
         let text = section.text();
         self.part(section.name).text.push_str(&text);
@@ -236,7 +236,7 @@ impl Report {
         &mut self.parts[place]
     }
 
-    /// Prints what was found, and puts it into the file.
+    /// Prints the results, and writes them into the file.
     pub fn publish(&self, file: &Path) -> Result<()> {
         let sections = self.sections();
         for (name, text) in &sections {
@@ -258,7 +258,7 @@ impl Report {
     }
 }
 
-/// What stands above all sections.
+/// The text above all sections.
 const HEAD: &str = "# Results of the load harness
 
 Each section says when it was measured; `attache-bench` replaces the sections that it measures and keeps the others.
@@ -360,7 +360,7 @@ impl Section {
     }
 }
 
-/// The generator's share of a core, marked where it spoils the rate.
+/// The generator's share of a core, with a mark where it invalidates the rate.
 pub fn generator(share: f64) -> String {
     match share {
         share if !share.is_finite() => "–".to_owned(),
@@ -369,7 +369,7 @@ pub fn generator(share: f64) -> String {
     }
 }
 
-/// For a table.
+/// Text for a cell of a table.
 pub fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "**missed**" }
 }

@@ -1,4 +1,4 @@
-//! Floor and product in turn, A B A B …, so that whatever else the machine does hits both.
+//! Floor and product in turn, A B A B …, so that other load of the machine affects both.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::{Options, Result, events, knowledge_api, peers, probe};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the command line asked for.
+/// Runs all measurements that the command line selects.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
@@ -103,7 +103,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         }
         let before = product.server.usage()?.cpu_seconds;
         let outcome = process::send(&plan, product.address)?;
-        // Whatever the product still owes for what it has answered belongs to the cost.
+        // Work that the product has deferred past its responses counts.
         let after = if scenario.writes() {
             settled(&Debtor { tree: None, ..product.debtor(0) })?
         } else {
@@ -117,7 +117,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
     Ok(Section { name: scenario.name(), goals: scenario.goals(), floors, product: Some(ours) })
 }
 
-/// The floors alone, with events of computers that nobody has registered.
+/// The floors alone, with events of unregistered computers.
 fn floors(options: &Options) -> Result<Section> {
     let rng = Rng::seeded(options.seed);
     let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
@@ -138,7 +138,7 @@ fn floors(options: &Options) -> Result<Section> {
     Ok(Section { name: "floors", goals: Vec::new(), floors, product: None })
 }
 
-/// A floor, ready to be measured again and again.
+/// A floor that is ready for repeated measurements.
 #[derive(Debug)]
 pub struct Standing {
     floor: Floor,
@@ -157,7 +157,7 @@ impl Standing {
         Ok(Self { floor, server: Some(server) })
     }
 
-    /// Sends it the plan, or lets it measure by itself with as many senders as there are connections.
+    /// Sends the plan to the floor's server; the disk floor measures itself, with one sender per connection.
     pub fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
         if let Some(server) = &self.server {
             return measure(server, server.ready.parse()?, plan, self.floor.status());
@@ -178,7 +178,7 @@ impl Standing {
     }
 }
 
-/// Sends a plan to a server, and asks the system what it cost the server.
+/// Sends a plan to a server, and measures the server's CPU time and memory.
 pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
     let before = server.usage()?;
     let outcome = process::send(plan, address)?;
@@ -186,7 +186,7 @@ pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -
     sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
 }
 
-/// The figures of one measurement that cost so much.
+/// The figures of one measurement that took `cpu_seconds` of the server.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
     if let Some(surprises) = outcome.surprises(&[status]) {
@@ -195,7 +195,7 @@ pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64)
     if !outcome.totals.contains_key(&status) {
         return Err(format!("no answer {status}").into());
     }
-    // On a busy machine a short run may get all its answers before or after the time that counts.
+    // On a busy machine, all responses of a short run may arrive before or after the measured time.
     let none = Answers::of(Vec::new(), String::new());
     let answers = outcome.answers(status).unwrap_or(&none);
     Ok(Sample {

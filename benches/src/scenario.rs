@@ -14,7 +14,7 @@ use crate::report::Goal;
 use crate::stock::Stock;
 use crate::{Options, Result};
 
-/// One path through the product.
+/// One path through the product that consists of requests and responses.
 pub trait Scenario {
     /// The name on the command line and in reports.
     fn name(&self) -> &'static str;
@@ -22,40 +22,40 @@ pub trait Scenario {
     /// The floors that are measured in turn with it.
     fn floors(&self) -> &'static [Floor];
 
-    /// What it should reach.
+    /// The goals of the path.
     fn goals(&self) -> Vec<Goal>;
 
-    /// The status of a good answer. Anything else is reported, and is not counted.
+    /// The status of a successful response. Responses with another status are reported and not counted.
     fn status(&self) -> u16;
 
-    /// What the product forwards to.
+    /// The statistics service that the product forwards to.
     fn upstream(&self) -> Upstream {
         Upstream::Embedded
     }
 
-    /// Events in the log before.
+    /// Number of events in the log before the first round.
     fn log(&self, _options: &Options) -> u64 {
         0
     }
 
-    /// Whether the options ask for what it needs.
+    /// Whether the options provide the data that the scenario needs.
     fn runs(&self, _options: &Options) -> bool {
         true
     }
 
-    /// Whether requests write, so that the server owes something after its answers.
+    /// Whether requests write, so that the server may defer work past its responses.
     fn writes(&self) -> bool {
         false
     }
 
-    /// Once, before the first round: registrations and the like. `stock` is the folder with the filled log.
+    /// Called once, before the first round, for registrations and the like. `stock` is the folder with the filled log.
     fn prepare(&mut self, product: &Product, stock: Option<&Stock>, options: &Options) -> Result<()>;
 
-    /// What is sent in one round, to the floors and then to the product.
+    /// The requests of one round, sent to the floors and then to the product.
     fn plan(&mut self, round: u32, options: &Options) -> Result<Plan>;
 }
 
-/// All of them, in the order of the report.
+/// All scenarios, in the order of the report.
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(ClaimPoll::default()),
@@ -75,7 +75,7 @@ pub fn all() -> Vec<Box<dyn Scenario>> {
 
 pub use events::plan_of_events;
 
-/// What the poll of a pending code or claim may cost.
+/// Goal for the poll of a pending code or claim.
 const POLL: Goal = Goal::CpuOf(Floor::Bare, 1.4);
 
 /// `agent-auth/token`, claim grant, pending: the poll of an agent that waits for its person.
@@ -111,7 +111,7 @@ impl Scenario for ClaimPoll {
     }
 }
 
-/// The poll of one agent.
+/// The poll request of one agent.
 pub fn claim_poll(claim_token: &str) -> Bytes {
     let form = format!("grant_type=urn%3Asvc%3Aagent-auth%3Agrant-type%3Aclaim&claim_token={claim_token}");
     let headers = ["Content-Type: application/x-www-form-urlencoded"];

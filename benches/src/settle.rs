@@ -1,12 +1,12 @@
-//! When a server owes nothing any more for what it has acknowledged, and what it cost until then.
+//! Waits until a server has finished the work for everything that it has acknowledged, and measures the CPU time until then.
 //!
-//! A server may answer first and do the rest behind: place events in the tree, sign, count usage, fold the write-ahead log
-//! into the database. CPU per event is counted until all of that is done, or a server that defers more would look faster:
+//! A server may answer first and defer the rest: place events in the tree, sign, count usage, checkpoint the write-ahead log.
+//! CPU per event is counted until all of that is done, or a server that defers more would look faster:
 //!
-//! 1. the signed checkpoint holds every event that was acknowledged;
-//! 2. the process has been quiet for a second, which means that no pass finds work any more;
-//! 3. what is left in the write-ahead logs of its databases is folded in by the harness, and the CPU time of that is
-//!    charged to the server.
+//! 1. the signed checkpoint includes every event that was acknowledged;
+//! 2. the process has been quiet for a second, which means that no periodic pass finds work any more;
+//! 3. the harness checkpoints the rest of the write-ahead logs of its databases, and the CPU time of that is charged to the
+//!    server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,22 +20,22 @@ use crate::client::Client;
 use crate::process::{self, Server};
 use crate::{Result, plan};
 
-/// Longest wait for a server to settle: a log of millions of events has much to catch up with when it is started.
+/// Maximum time for a server to settle: with a log of millions of events it has much work after a start.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// A quiet window is this long; two in a row are needed.
+/// Length of a quiet window; two in a row are needed.
 const WINDOW: Duration = Duration::from_millis(500);
 const QUIET_WINDOWS: u32 = 2;
-/// Most CPU time of a quiet window, in seconds: what timers of an idle server take, in ticks of 10 ms.
+/// Maximum CPU time of a quiet window, in seconds: the timers of an idle server take this, in ticks of 10 ms.
 const QUIET_CPU_SECONDS: f64 = 0.02;
 
-/// A server that is waited for.
+/// A server with deferred work.
 #[derive(Debug, Clone)]
 pub struct Debtor<'a> {
-    /// The process.
+    /// Process whose CPU time is measured.
     pub server: &'a Server,
-    /// Where it tells its checkpoint, and the tree size to wait for; `None` for a server without a tree.
+    /// The address that serves the checkpoint, and the tree size to wait for; `None` for a server without a tree.
     pub tree: Option<(SocketAddr, u64)>,
-    /// The files of its databases.
+    /// Files of its databases, whose write-ahead logs are checkpointed.
     pub databases: Vec<PathBuf>,
 }
 
@@ -59,7 +59,7 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
         in_time("it is never quiet")?;
         thread::sleep(WINDOW);
         let now = debtor.server.usage()?.cpu_seconds;
-        // Half a tick more, because sums of hundredths are not exact.
+        // Plus half a tick, because sums of hundredths are not exact.
         quiet = if now - before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
         before = now;
     }
@@ -70,7 +70,7 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
     Ok(before + owed)
 }
 
-/// Leaves in the signed tree.
+/// Number of leaves in the signed tree.
 pub fn tree_size(client: &mut Client) -> Result<u64> {
     let answer = client.send(&plan::request("GET", "/api/v1/audit/checkpoint", &[], b""))?;
     let note = std::str::from_utf8(&answer.body)?;
@@ -78,7 +78,7 @@ pub fn tree_size(client: &mut Client) -> Result<u64> {
     size.ok_or_else(|| format!("no checkpoint: {} {note}", answer.status).into())
 }
 
-/// Folds the write-ahead log into the file of a living server; returns the CPU seconds that it took here.
+/// Checkpoints the write-ahead log of a running server's database; returns the CPU seconds that this took in the harness.
 fn fold(database: &PathBuf) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let before = process::usage(std::process::id())?.cpu_seconds;

@@ -1,6 +1,6 @@
 //! The states in which events are measured, and the requests of a run in one of them.
 //!
-//! A fast path for one state (an empty log, a few chains, canonical text, ids that grow) would show in one row of the table
+//! A fast path for one state (an empty log, a few chains, canonical text, growing ids) would show in one row of the table
 //! only; the worst row counts.
 
 use std::fmt;
@@ -14,14 +14,14 @@ use crate::event::{Chain, Event, IdSource, Ids, Machine, Members, TARGET};
 use crate::outcome::Outcome;
 use crate::plan::{Pace, Plan};
 
-/// A state.
+/// A state of the log, and the mix of events that are sent to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// Events in the log before.
+    /// Number of events in the log before the first round.
     pub log: u64,
-    /// Chains that take turns.
+    /// Number of chains that take turns.
     pub chains: usize,
-    /// Where the ids of the events come from, those in the log included.
+    /// How event ids are generated, including those in the log.
     pub ids: Ids,
     /// Half of the bodies with shuffled members; 1 % resends, 1 % chain conflicts, 1 % events of a type that is held. Otherwise all
     /// events are new, canonical, and continue their chain.
@@ -59,30 +59,30 @@ pub fn all(options: &Options) -> Vec<State> {
     states.into_iter().filter(asked_for).collect()
 }
 
-/// The state of everything that is compared with something else: an empty log, ids that grow, all events new.
+/// The state of measurements that are compared with other software: an empty log, growing ids, all events new.
 pub fn plain(options: &Options, connections: usize) -> State {
     State { log: 0, chains: options.chains()[0].max(connections), ids: Ids::Growing, mixed: false }
 }
 
-/// What a request of a run is.
+/// The kind of a request, which determines its expected response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Continues its chain: 202.
     New,
-    /// The event before it once more: 202, with the receipt of the first.
+    /// The event before it once more: 202, with the first receipt.
     Resend,
-    /// Claims a place that is taken: 409.
+    /// Claims a position that is taken: 409.
     Conflict,
     /// Of a type that is not registered: 202, held.
     Held,
 }
 
-/// What one connection sends in turn.
+/// The requests of one connection, in order.
 #[derive(Debug, Default)]
 struct Lane {
     requests: Vec<Bytes>,
     kinds: Vec<Kind>,
-    /// The id of each event and the place of its computer.
+    /// The id of each event and the index of its computer.
     events: Vec<(Uuid, usize)>,
 }
 
@@ -92,27 +92,27 @@ pub struct Run {
     lanes: Vec<Lane>,
 }
 
-/// What became of a run.
+/// The events of a run that the server has answered.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Events that the log took, by id, each with the place of its computer.
+    /// Events that the log accepted, by id, each with the index of its computer.
     pub forwarded: Vec<(Uuid, usize)>,
-    /// Events that are held.
+    /// Ids of the events that are held.
     pub held: Vec<Uuid>,
-    /// Resends that were answered.
+    /// Number of resent events that were answered.
     pub resends: u64,
-    /// Conflicts that were answered.
+    /// Number of conflicting events that were answered.
     pub conflicts: u64,
 }
 
 impl Taken {
-    /// Answers of 202.
+    /// Number of responses with status 202.
     pub fn acknowledged(&self) -> u64 {
         (self.forwarded.len() + self.held.len()) as u64 + self.resends
     }
 }
 
-/// One percent each.
+/// One in this number of events is a resend, one a conflict, one held.
 const PERCENT: u64 = 100;
 
 impl Run {
@@ -145,7 +145,7 @@ impl Run {
         Plan { pace, lanes: self.lanes.iter().map(|lane| lane.requests.clone()).collect() }
     }
 
-    /// What was answered, by how far each lane came.
+    /// The answered events, given the number of answered requests of each lane.
     pub fn taken(&self, outcome: &Outcome) -> Taken {
         let mut taken = Taken::default();
         for (lane, &done) in self.lanes.iter().zip(&outcome.lanes_done) {
@@ -173,7 +173,7 @@ impl Lane {
         state: State,
     ) {
         let rng = Rng::seeded(number_of(0) as u64);
-        // Held events never get into the log, so nothing may link to them: a chain of their own per computer.
+        // Held events never enter the log, so no other event may link to them: they get a separate chain per computer.
         let mut held: Vec<Chain> = chains
             .iter()
             .map(|chain| Chain::new(chain.machine(), "memory.dreamt", u64::from(u32::MAX), rng.below(u64::MAX)))
@@ -208,7 +208,7 @@ impl Lane {
         self.events.push((event.id, place));
     }
 
-    /// The last event that was new, once more; nothing if there is none.
+    /// Sends the last new event once more; does nothing if there is none.
     fn again(&mut self) {
         if let Some(last) = self.kinds.iter().rposition(|kind| *kind == Kind::New) {
             self.requests.push(self.requests[last].clone());

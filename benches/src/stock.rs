@@ -1,7 +1,7 @@
-//! Data folders that were filled before: many computers, and a log of so many events. A server starts on a copy.
+//! Data folders that are filled in advance: many computers, and a log of a given size. A server starts on a copy.
 //!
-//! The events get into the log through the server's own crate, in large groups, so that whatever else it keeps of an event is
-//! there as well.
+//! The events are written into the log through the server's own crate, in large groups, so that all derived data of an event is
+//! stored as well.
 
 use std::fs;
 use std::path::Path;
@@ -26,34 +26,34 @@ use crate::{Options, Result, population};
 
 /// The name of the log when nothing else is configured.
 const ORIGIN: &str = "attache/log";
-/// Events of one transaction.
+/// Number of events of one transaction.
 const GROUP: usize = 2_000;
-/// Events that get their place in the tree at once.
+/// Maximum number of events that are placed in the tree at once.
 const SEQUENCED_MAX: u32 = 50_000;
-/// Events whose ids are remembered, spread over the whole log.
+/// Maximum number of events whose ids are kept for reads, spread over the whole log.
 const KNOWN_MAX: u64 = 200_000;
 
-/// Folders that were made in this run; they are removed with it.
+/// The folders of this run; they are deleted when it ends.
 #[derive(Debug, Default)]
 pub struct Stocks(Vec<Stock>);
 
-/// A folder.
+/// A filled data folder.
 #[derive(Debug)]
 pub struct Stock {
-    /// Events in its log.
+    /// Number of events in its log.
     pub log: u64,
     ids: Ids,
-    /// Its computers; the log has a chain of each.
+    /// Its computers; the log has one chain of each.
     pub machines: Vec<Machine>,
-    /// Ids of events in the log, each with the place of its computer.
+    /// Ids of events in the log, each with the index of its computer.
     pub known: Vec<(Uuid, usize)>,
     folder: TempDir,
 }
 
 impl Stocks {
-    /// A folder whose log has so many events with such ids; made when it is first asked for.
+    /// The folder whose log has `log` events with ids of this kind; created on the first call.
     pub fn get(&mut self, log: u64, ids: Ids, options: &Options) -> Result<&Stock> {
-        // Without events their ids do not matter.
+        // Without events the kind of their ids does not matter.
         let same = |stock: &Stock| stock.log == log && (log == 0 || stock.ids == ids);
         let place = if let Some(place) = self.0.iter().position(same) {
             place
@@ -64,7 +64,7 @@ impl Stocks {
         Ok(&self.0[place])
     }
 
-    /// Removes the folders with events that no later state starts on: one of ten million events takes some 15 GB.
+    /// Deletes the folders that no later state starts on, those with other ids: one of ten million events takes some 15 GB.
     pub fn keep(&mut self, ids: Ids) {
         self.0.retain(|stock| stock.log == 0 || stock.ids == ids);
     }
@@ -82,13 +82,13 @@ impl Stock {
         }
         let folder = product.kill();
         let known = fill(&folder.path().join(LOG), &machines, log, ids, options.seed)?;
-        // What the server derives from its log is not what is measured later.
+        // Deriving data from the log must not be part of later measurements.
         let product = Product::start_on(folder, options, Upstream::Embedded, "")?;
         settled(&product.debtor(log))?;
         Ok(Self { log, ids, machines, known, folder: product.kill() })
     }
 
-    /// A server on a copy of the folder, settled.
+    /// Starts a server on a copy of the folder, and waits until it has settled.
     pub fn start(&self, options: &Options) -> Result<Product> {
         let folder = make_folder(options)?;
         fs::create_dir(folder.path().join("data"))?;
@@ -113,12 +113,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Appends events to a log that no server has open, dealt to one chain per computer.
+/// Appends events to a log that no server has open, distributed over one chain per computer.
 fn fill(file: &Path, machines: &[Machine], count: u64, ids: Ids, seed: u64) -> Result<Vec<(Uuid, usize)>> {
     let (sender, groups) = mpsc::sync_channel::<Result<Vec<Append>>>(4);
     let every = (count / KNOWN_MAX).max(1);
     let machines = machines.to_vec();
-    // Rendering and writing take about the same time.
+    // Rendering and writing take about the same time, so they run on two threads.
     let renderer = thread::spawn(move || -> Vec<(Uuid, usize)> {
         let source = IdSource::until(Clock::system().now(), count, ids, seed ^ 0x006c_6f67);
         let mut chains: Vec<Chain> = (0_u64..)
@@ -135,7 +135,7 @@ fn fill(file: &Path, machines: &[Machine], count: u64, ids: Ids, seed: u64) -> R
             group.push(append(event.body.into(), &source, number));
             if group.len() == GROUP || number + 1 == count {
                 let group = std::mem::replace(&mut group, Vec::with_capacity(GROUP)).into_iter().collect();
-                // The writer has failed and says why.
+                // The writer has failed and returns the reason.
                 if sender.send(group).is_err() {
                     break;
                 }
@@ -163,7 +163,7 @@ fn append(body: Bytes, source: &IdSource, number: u64) -> Result<Append> {
 }
 
 async fn write(file: &Path, groups: mpsc::Receiver<Result<Vec<Append>>>) -> Result<()> {
-    // As the server makes it by default.
+    // The page size is the server's default.
     let settings = DatabaseSettings { page_bytes: 16_384, ..DatabaseSettings::default() };
     let pool = Pool::open(&settings, file, Some("statistics")).await?;
     let log = Log::open(pool, ORIGIN, &Clock::system(), &Rng::system()).await?;

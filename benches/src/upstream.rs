@@ -1,4 +1,4 @@
-//! A statistics service that takes everything and remembers nothing: what remains is the product's own cost of forwarding.
+//! A statistics service that accepts every event and stores nothing: the remaining cost is the product's own cost of forwarding.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::Result;
 
-/// The longest head that is waited for.
+/// Maximum size of a request head in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves until killed; its first line says where. One thread: it shares the cores with what is measured.
+/// Serves until killed; prints its address as its first line. One thread, because it shares the cores with the measured server.
 pub fn run(delay: Duration) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -19,7 +19,7 @@ pub fn run(delay: Duration) -> Result<()> {
         println!("{}", listener.local_addr()?);
         for number in 0_u64.. {
             let (stream, _) = listener.accept().await?;
-            // A connection that breaks is the product's to notice.
+            // The product notices a broken connection itself.
             tokio::spawn(async move { serve(stream, delay, number << 32).await.ok() });
         }
         Ok(())
@@ -51,7 +51,7 @@ async fn serve(mut stream: TcpStream, delay: Duration, first_receipt: u64) -> st
     Ok(())
 }
 
-/// How long the request in the buffer is, body included, once that can be known.
+/// Length of the request at the start of the buffer, body included, once the head is complete.
 fn request_bytes(bytes: &[u8]) -> std::io::Result<Option<usize>> {
     let mut fields = [httparse::EMPTY_HEADER; 48];
     let mut head = httparse::Request::new(&mut fields);

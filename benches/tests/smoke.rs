@@ -1,4 +1,4 @@
-//! Every part of the harness with a few requests, so that it is not broken on the day it is needed.
+//! Runs every part of the harness with a few requests, so that a broken part is noticed before it is needed.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const LANES: usize = 4;
 const REQUEST: &[u8] = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}";
 
-/// Kills the floor however the test ends.
+/// Kills the floor when the test ends, also when it fails.
 struct Floor(Child);
 
 impl Drop for Floor {
@@ -53,7 +53,7 @@ fn every_name_is_listed() {
     }
 }
 
-/// Runs a floor that measures by itself.
+/// Runs a floor that measures itself.
 fn measured(arguments: &[&str], input: &[u8]) -> Result<Value, Box<dyn Error>> {
     let mut floor = bench(arguments).spawn()?;
     floor.stdin.take().ok_or("no standard input")?.write_all(input)?;
@@ -103,7 +103,7 @@ fn streams_are_heard_to_their_end_and_joined_again() {
     assert_eq!(heard["failures"], 0, "{heard}");
     let whole = heard["lanes_done"].as_array().unwrap().iter().map(|done| done.as_u64().unwrap()).sum::<u64>();
     assert!(whole > 0, "{heard}");
-    // Whatever is whole was counted, and of the twenty that were cut off at the end no more than there is.
+    // Every whole stream was counted; of the twenty that were cut off at the end, no more messages than they contain.
     let counted = heard["answers_total"].as_u64().unwrap();
     assert!((whole * 50..=(whole + 20) * 50).contains(&counted), "{heard}");
 }
@@ -148,7 +148,7 @@ fn plan(pace: &Value, counts: [usize; LANES]) -> Vec<u8> {
     plan
 }
 
-/// A server of one thread that answers each connection's requests in turn, and the first of all only after a pause.
+/// A server of one thread that answers each connection's requests in turn, the first one only after a pause.
 fn stalling(pause: Duration) -> std::net::SocketAddr {
     use std::io::Read;
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -196,7 +196,7 @@ fn an_open_loop_charges_a_stall_to_every_request_that_was_due_meanwhile() {
     assert!(median > 300_000.0, "{outcome}");
 }
 
-/// The server that was built beside the harness.
+/// The server's program beside the harness.
 fn server() -> Option<PathBuf> {
     let server = Path::new(env!("CARGO_BIN_EXE_attache-bench")).with_file_name("attache");
     if server.is_file() {
@@ -208,7 +208,7 @@ fn server() -> Option<PathBuf> {
     None
 }
 
-/// Runs parts of the harness with the least of everything; gives the report.
+/// Runs parts of the harness with minimal settings; returns the report.
 fn measure(server: &Path, more: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("results.md");
@@ -254,7 +254,7 @@ fn a_lone_sender_memory_and_starts_are_measured() {
     assert!(report.contains(" commits | p50 ≤ 2 commits | "), "{report}");
 }
 
-/// The packages of the peers are large and one of them is compiled, so a plain `make test` does without.
+/// The packages of the peers are large and one of them is compiled, so a plain `make test` skips them.
 #[test]
 fn peers_are_measured_in_turn_with_the_server_and_make_the_lines_of_the_readme() {
     let Some(server) = server() else { return };

@@ -1,53 +1,53 @@
-//! What can go wrong, in words for a person.
+//! Errors of requests, with messages for a person.
 
 use std::fmt;
 use std::time::Duration;
 
 use wire::error::ErrorBody;
 
-/// Why a request did not give what was asked for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server said no.
+    /// The server answered with an error status.
     #[error(transparent)]
     Refused(#[from] Box<Refusal>),
-    /// No connection came about, or it broke, or no answer came in time.
+    /// The connection could not be made or broke, or the response did not arrive in time.
     #[error("the server at {url} cannot be reached")]
     Unreachable {
-        /// Where it should be.
+        /// Base URL of the surface.
         url: String,
-        /// What the connection said.
+        /// Error of the HTTP library.
         #[source]
         source: reqwest::Error,
     },
-    /// The answer is none that attache gives: something else may listen there.
+    /// The response is not one of attache: another program may listen at the address.
     #[error("{url} answered something that attache does not say")]
     Unreadable {
-        /// What was asked.
+        /// URL of the request.
         url: String,
-        /// What cannot be read in it.
+        /// Error of the parser.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The stream of a batch broke off, and could not be joined again. The batch itself goes on.
+    /// The stream of a batch broke off, and reconnecting failed. The batch itself continues.
     #[error("the stream of batch {batch} broke off; it can be joined again")]
     Broken {
-        /// The batch.
+        /// Id of the batch.
         batch: String,
-        /// Why the last attempt failed.
+        /// Error of the last attempt; `None` when the attempts are used up.
         #[source]
         source: Option<Box<Error>>,
     },
-    /// No address of a server.
+    /// The text is not the URL of a server.
     #[error("{0} is no address of a server: they look like https://attache.example.com")]
     Address(String),
-    /// The HTTP library.
+    /// The HTTP library could not be initialised.
     #[error("an HTTP client cannot be made")]
     Client(#[source] reqwest::Error),
 }
 
 impl Error {
-    /// The refusal, if the server answered with one.
+    /// The error response, if the server sent one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -55,17 +55,17 @@ impl Error {
         }
     }
 
-    /// The code of the refusal.
+    /// The code of the error response, such as `rate_limited`.
     pub fn code(&self) -> Option<&str> {
         self.refusal().map(|refusal| refusal.body.error.as_str())
     }
 
-    /// Whether the request cannot have reached the server.
+    /// Whether the request certainly did not reach the server.
     pub(crate) fn never_sent(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. } if source.is_connect())
     }
 
-    /// Whether the same request may do better later.
+    /// Whether the same request may succeed later.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -75,24 +75,24 @@ impl Error {
     }
 }
 
-/// An answer that is none of the good ones.
+/// A response with an error status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// The status.
+    /// HTTP status code.
     pub status: u16,
-    /// Its body; of an answer that has no code, `http_<status>` stands for it.
+    /// The body; for a body without a code, the code is `http_<status>`.
     pub body: ErrorBody,
-    /// When to come back.
+    /// Delay that the server asks for in `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Whether the server says that the same request may be sent later.
+    /// Whether the same request may be sent again: `retryable`, or else the status.
     pub fn is_temporary(&self) -> bool {
         self.body.retryable.unwrap_or(matches!(self.status, 424 | 429 | 502..=504))
     }
 
-    /// A member that the code carries besides.
+    /// A numeric member of the body besides the common ones, such as `interval`.
     pub fn number(&self, member: &str) -> Option<u64> {
         self.body.others.get(member)?.as_u64()
     }

@@ -1,4 +1,4 @@
-//! Events (`docs/protocol/events.md`).
+//! Submission of events, and their registry (`docs/protocol/events.md`).
 
 use bytes::Bytes;
 use http::Method;
@@ -8,12 +8,12 @@ use crate::exchange::Ask;
 use crate::{Client, Error};
 
 impl Client {
-    /// `POST /api/v1/events` with exactly these bytes. It is sent again until it is answered: the same event is never counted twice.
+    /// `POST /api/v1/events` with exactly these bytes. Retried like a read, because the server counts an event only once.
     pub async fn event_submit(&self, event: impl Into<Bytes>) -> Result<SubmitResult, Error> {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/events")).bytes(event.into()).freely()).await
     }
 
-    /// `GET /api/v1/events/registry`
+    /// `GET /api/v1/events/registry`: the event types that the server forwards.
     pub async fn event_registry(&self) -> Result<Registry, Error> {
         self.ask(Ask::get(self.base("/api/v1/events/registry"))).await
     }

@@ -1,4 +1,4 @@
-//! A typed client of attache's two HTTP surfaces: what the command line and the tests speak to a server with.
+//! A typed client of attache's two HTTP surfaces, used by the command line and the tests.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,13 +16,13 @@
 //! # }
 //! ```
 //!
-//! - **Sent again** is only what may be: questions, polls and events (which are idempotent on their id) when the server cannot be reached, does
-//!   not answer in time or says that the same request may come later; everything else only when no connection came about at all, so that it
-//!   cannot have been done. `Retry-After` is obeyed, and otherwise delays grow and vary ([`RetrySettings`]).
-//! - **Polls** keep the interval that the server names and slow down when it says so ([`Client::attached`], [`Client::claimed`]).
-//! - **Streams** are joined again where they broke off ([`stream::BatchStream`]).
-//! - **The log** has to continue the checkpoint that was seen before ([`witness::Witness`]).
-//! - Bodies are those of [`wire`]; what opens something is a [`Secret`], and errors never show one.
+//! - **Retries**: reads, polls and events (which are idempotent on their id) are retried when the server cannot be reached, does
+//!   not answer in time or reports a temporary error; all other requests only when no connection was made, so that they cannot have
+//!   been executed. `Retry-After` is obeyed; otherwise delays grow exponentially with jitter ([`RetrySettings`]).
+//! - **Polls** keep the interval that the server names and slow down on `slow_down` ([`Client::attached`], [`Client::claimed`]).
+//! - **Streams** are reconnected after the last received message ([`stream::BatchStream`]).
+//! - **The log** must continue the checkpoint of the last observation ([`witness::Witness`]).
+//! - Bodies are the types of [`wire`]; credentials are a [`Secret`], and no error message contains one.
 
 mod account;
 mod activity;
@@ -55,20 +55,20 @@ pub struct Client {
     credential: Credential,
 }
 
-/// What a request shows.
+/// The credential of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Nothing.
+    /// No credential.
     #[default]
     None,
-    /// An access token, a computer's secret, or a key of the knowledge API.
+    /// An access token, a machine secret, or an API key, sent as `Authorization: Bearer`.
     Bearer(Secret),
-    /// A signed-in browser's cookie, as `name=value`.
+    /// The session cookie of a signed-in browser, as `name=value`.
     Cookie(Secret),
 }
 
 impl Client {
-    /// A client that shows nothing yet; nothing is sent.
+    /// A client without a credential. Fails if an address is not an HTTP URL; does not connect.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         for address in [Some(&settings.base_url), settings.rag_url.as_ref()].into_iter().flatten() {
             let known = reqwest::Url::parse(address).ok();
@@ -76,13 +76,13 @@ impl Client {
                 return Err(Error::Address(address.clone()));
             }
         }
-        // Fails when the process has chosen one already, which is as good.
+        // Fails if the process has installed a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .user_agent(concat!("attache/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.read_timeout)
-            // What is asked for goes to this server or nowhere: a credential does not follow a redirect.
+            // The client does not follow redirects, so that a credential is sent to this server only.
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)
             .build()
@@ -90,23 +90,23 @@ impl Client {
         Ok(Self { http, settings: Arc::new(settings.trimmed()), credential: Credential::None })
     }
 
-    /// The same client, showing a credential.
+    /// The same client with another credential.
     #[must_use]
     pub fn with(&self, credential: Credential) -> Self {
         Self { credential, ..self.clone() }
     }
 
-    /// What it shows.
+    /// The credential that requests carry.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// Where the account and agent API is.
+    /// Base URL of the account and agent API, without a slash at the end.
     pub fn base_url(&self) -> &str {
         &self.settings.base_url
     }
 
-    /// Where the knowledge API is.
+    /// Base URL of the knowledge API, without a slash at the end.
     pub fn rag_url(&self) -> &str {
         self.settings.rag_url.as_deref().unwrap_or(&self.settings.base_url)
     }

@@ -1,39 +1,39 @@
-//! Where the server is, and how patient its client.
+//! Addresses, timeouts and retries of a client.
 
 use std::time::Duration;
 
-/// Knobs of a client.
+/// Settings of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the account and agent API is: `https://attache.example.com`.
+    /// Base URL of the account and agent API, such as `https://attache.example.com`.
     pub base_url: String,
-    /// Where the knowledge API is, if not there.
+    /// Base URL of the knowledge API; `base_url` when absent.
     pub rag_url: Option<String>,
-    /// Longest wait for a connection.
+    /// Timeout of a connection attempt. Default: 5 s.
     pub connect_timeout: Duration,
-    /// Longest silence of an answer; streams are told a comment every 15 s.
+    /// Maximum time without data in a response; streams receive a comment every 15 s. Default: 45 s.
     pub read_timeout: Duration,
-    /// Longest wait for a whole answer, streams aside.
+    /// Timeout of a whole response, except for streams. Default: 30 s.
     pub timeout: Duration,
-    /// How long a stream that broke off is tried to be joined again, since its last message: a server that is started anew takes a while.
+    /// Maximum time since a stream broke in which the client reconnects, long enough for a restart of the server. Default: 5 min.
     pub rejoin_for: Duration,
-    /// When and how long a request is sent again.
+    /// When and how often a request is retried.
     pub retry: RetrySettings,
 }
 
-/// How a request is sent again.
+/// Retries of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Times at most; 0 never.
+    /// Maximum number of retries; 0 disables them. Default: 3.
     pub retries_max: usize,
-    /// About the first delay; each is about twice the one before.
+    /// Delay before the first retry, to which jitter is added; doubles with each retry. Default: 250 ms.
     pub delay_min: Duration,
-    /// The longest delay, `Retry-After` included: a server that wants more is not waited for.
+    /// Maximum delay. A request whose `Retry-After` is longer fails without a retry. Default: 20 s.
     pub delay_max: Duration,
 }
 
 impl Settings {
-    /// Of a server, with everything else at its default.
+    /// Default settings for the server at `base_url`.
     pub fn of(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -46,7 +46,7 @@ impl Settings {
         }
     }
 
-    /// Paths are appended to the addresses, so they end without a slash.
+    /// The settings with base URLs that end without a slash, since paths are appended to them.
     pub(crate) fn trimmed(&self) -> Self {
         let trimmed = |url: &str| url.trim_end_matches('/').to_owned();
         Self { base_url: trimmed(&self.base_url), rag_url: self.rag_url.as_deref().map(trimmed), ..self.clone() }

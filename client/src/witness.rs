@@ -1,11 +1,11 @@
-//! Noticing that a log was rolled back, forked or replaced: the largest checkpoint that was seen is remembered, and the next one has to
-//! continue it (RFC 9162, section 2.1.4).
+//! Detects that a log was rolled back, forked or replaced: a witness remembers the largest checkpoint that it has seen, and the next one
+//! must continue it (RFC 9162, section 2.1.4).
 //!
-//! 1. The newest checkpoint is asked for after the remembered one was read, so an honest log is never behind it.
-//! 2. It must be signed by the key that the client trusts.
-//! 3. A smaller tree was rolled back. A larger one must begin with the remembered tree, which `/api/v1/audit/consistency` proves.
+//! 1. The newest checkpoint is requested after the remembered one was read, so an honest log is never behind it.
+//! 2. The checkpoint must be signed by the key that the client trusts.
+//! 3. A smaller tree means a rollback. A larger one must begin with the remembered tree, which `/api/v1/audit/consistency` proves.
 //!
-//! The checks do not trust the server: a claim without a proof is rejected.
+//! The checks do not trust the server: growth without a valid proof is rejected.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Client, Error};
 
-/// The largest checkpoint that was seen of each log. It is a value: programs that live longer than a process store it.
+/// The largest checkpoint seen of each log. It is a value: programs that live longer than a process store it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Signed notes by the verifier key, which begins with the log's origin.
+    /// Signed notes, keyed by the verifier key, which begins with the log's origin.
     #[serde(default)]
     logs: BTreeMap<String, String>,
 }
@@ -26,65 +26,65 @@ pub struct Witness {
 /// The result of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// The newest checkpoint. It continues everything that was seen before.
+    /// The newest checkpoint. It continues the remembered one.
     pub checkpoint: Checkpoint,
-    /// The one that was remembered; `None` for a log that is seen for the first time.
+    /// The remembered checkpoint; `None` for a log that is seen for the first time.
     pub seen: Option<Checkpoint>,
-    /// The newest that was seen of an earlier epoch, if this epoch is seen for the first time.
+    /// The largest checkpoint of an earlier epoch, if this epoch is seen for the first time.
     pub earlier_epoch: Option<Checkpoint>,
 }
 
-/// How a log breaks its word.
+/// A break of the log's promise to be append-only.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// It has fewer events than it had signed.
+    /// The tree is smaller than one that the log had signed.
     #[error("{origin} was rolled back: it had signed {} events, and shows {now} now", .seen.size)]
     RolledBack {
-        /// The log.
+        /// Origin of the log.
         origin: String,
         /// The remembered checkpoint.
         seen: Box<Checkpoint>,
-        /// Events that it shows.
+        /// Size of the tree in the new checkpoint.
         now: u64,
     },
-    /// The events that it had signed are others now.
+    /// The tree does not begin with the one that the log had signed.
     #[error("{origin} was forked: its first {} events are not those that it had signed", .seen.size)]
     Forked {
-        /// The log.
+        /// Origin of the log.
         origin: String,
         /// The remembered checkpoint.
         seen: Box<Checkpoint>,
-        /// Events that it shows.
+        /// Size of the tree in the new checkpoint.
         now: u64,
     },
-    /// It does not prove that it only grew.
+    /// The server refused to prove that the tree only grew.
     #[error("{origin} does not prove that its {now} events begin with the {} that it had signed", .seen.size)]
     Unproven {
-        /// The log.
+        /// Origin of the log.
         origin: String,
         /// The remembered checkpoint.
         seen: Box<Checkpoint>,
-        /// Events that it shows.
+        /// Size of the tree in the new checkpoint.
         now: u64,
     },
     /// The checkpoint is of a later epoch of the log, under a key that the client does not trust yet.
     #[error("{origin} has ended: the server shows a checkpoint of {now}, which says that a new epoch of the log began")]
     NewEpoch {
-        /// The log.
+        /// Origin of the log.
         origin: String,
-        /// The origin that it shows.
+        /// Origin in the new checkpoint.
         now: String,
     },
     /// The checkpoint is not signed by the key.
     #[error("the checkpoint that the server shows is not signed by the key of {origin}")]
     OtherKey {
-        /// The log.
+        /// Origin of the log.
         origin: String,
     },
 }
 
 impl Violation {
-    /// One word for it, for programs.
+    /// The name of the variant, for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::RolledBack { .. } => "rolled_back",
@@ -95,7 +95,7 @@ impl Violation {
         }
     }
 
-    /// The remembered checkpoint, if the log had been seen.
+    /// The remembered checkpoint, if the violation concerns one.
     pub fn seen(&self) -> Option<&Checkpoint> {
         match self {
             Self::RolledBack { seen, .. } | Self::Forked { seen, .. } | Self::Unproven { seen, .. } => Some(seen),
@@ -104,19 +104,19 @@ impl Violation {
     }
 }
 
-/// Why nothing was observed.
+/// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
-    /// The log breaks its word.
+    /// The log is not append-only.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// The server did not answer.
+    /// A request failed.
     #[error(transparent)]
     Asking(#[from] Error),
-    /// The stored note is no checkpoint of this log.
+    /// The stored note is not a checkpoint of this log.
     #[error("the remembered checkpoint of {origin} cannot be read")]
     Memory {
-        /// The log.
+        /// Origin of the log.
         origin: String,
     },
 }
@@ -137,14 +137,14 @@ impl Witness {
         epochs.filter_map(|(other, note)| other.open(note).ok()).max_by_key(|checkpoint| checkpoint.size)
     }
 
-    /// Forgets everything; returns whether there was something.
+    /// Deletes all remembered checkpoints; returns whether there were any.
     pub fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.logs).is_empty()
     }
 }
 
 impl Client {
-    /// Asks for the newest checkpoint of the log with this key, demands that it continues what `witness` remembers, and remembers it.
+    /// Requests the newest checkpoint of the log with this key, checks that it continues the one in `witness`, and stores it there.
     pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observed, WitnessError> {
         let seen = witness.seen(key)?;
         let note = self.checkpoint().await?;
@@ -158,7 +158,7 @@ impl Client {
         Ok(Observed { checkpoint, seen, earlier_epoch })
     }
 
-    /// Demands that the tree of `older` is the beginning of the tree of `newer`. Both must have been opened with the key of the log.
+    /// Checks that the tree of `older` is the beginning of the tree of `newer`. Both must have been opened with the key of the log.
     pub async fn prove_growth(&self, older: &Checkpoint, newer: &Checkpoint) -> Result<(), WitnessError> {
         let (origin, seen, now) = (newer.origin.clone(), Box::new(older.clone()), newer.size);
         if newer.size < older.size {

@@ -1,16 +1,17 @@
-//! Leaves a service alone that fails again and again, and tries it with one request after a while. Pure: time is handed in.
+//! Circuit breaker: stops requests to a service that fails repeatedly, and probes it with one request after a time. Pure: time is a
+//! parameter.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// `[upstream.breaker]`
+/// Configuration section `[upstream.breaker]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BreakerSettings {
-    /// Failures in a row that open the breaker; 0 switches it off.
+    /// Consecutive failures that open the breaker; 0 disables it.
     pub failures: u32,
-    /// How long it stays open before one request is let through.
+    /// Time that the breaker stays open before it admits a probe.
     #[serde(with = "humantime_serde")]
     pub open: Duration,
 }
@@ -21,27 +22,27 @@ impl Default for BreakerSettings {
     }
 }
 
-/// How a request ended, as far as the service's health goes.
+/// The result of a request, as far as it shows the health of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
-    /// It answered.
+    /// The service answered.
     Healthy,
-    /// It did not, or told of its own trouble.
+    /// The service did not answer, or reported an internal failure.
     Failed,
-    /// The request says nothing about it: it was given up, or the answer is the caller's to judge.
+    /// The result does not show the health of the service: the caller gave up, or must judge the answer itself.
     Unknown,
 }
 
-/// How a request was let through.
+/// How a request was admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// As every other.
+    /// By the closed breaker, like every other request.
     Free,
-    /// As the only one, to see whether the service is back.
+    /// As the only request, to test whether the service has recovered.
     Probe,
 }
 
-/// The breaker's memory.
+/// The circuit breaker of one service.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     settings: BreakerSettings,
@@ -56,12 +57,12 @@ enum State {
 }
 
 impl Breaker {
-    /// A closed breaker.
+    /// A closed breaker without failures.
     pub fn new(settings: BreakerSettings) -> Self {
         Self { settings, state: State::Closed { failures: 0 } }
     }
 
-    /// Whether a request may go now; whoever gets `Some` must [`record`](Self::record) how it ended.
+    /// Admits or refuses a request. After `Some`, the caller must [`record`](Self::record) the result.
     pub fn admit(&mut self, now: Instant) -> Option<Admission> {
         match self.state {
             State::Closed { .. } => Some(Admission::Free),
@@ -73,8 +74,8 @@ impl Breaker {
         }
     }
 
-    /// How an admitted request ended. Only the probe can close an open breaker: what was let through before it opened tells
-    /// of the past.
+    /// Records the result of an admitted request. Only the probe can close an open breaker: requests that were admitted before it opened
+    /// show an earlier state of the service.
     pub fn record(&mut self, admission: Admission, verdict: CallResult, now: Instant) {
         self.state = match (self.state, admission, verdict) {
             (State::Closed { .. }, Admission::Free, CallResult::Healthy)
@@ -84,7 +85,7 @@ impl Breaker {
                 if failures == self.settings.failures { State::Open { since: now } } else { State::Closed { failures } }
             }
             (State::Probing, Admission::Probe, CallResult::Failed) => State::Open { since: now },
-            // The next request may probe at once.
+            // The next request may probe immediately.
             (State::Probing, Admission::Probe, CallResult::Unknown) => {
                 State::Open { since: now.checked_sub(self.settings.open).unwrap_or(now) }
             }
@@ -92,8 +93,8 @@ impl Breaker {
         };
     }
 
-    /// How long requests are still refused, for readiness; zero while one request tries. `None` if the next request may go: an open
-    /// breaker says nothing of a service of which nothing was asked since.
+    /// How long requests are still refused, for readiness; zero while a probe is in flight. `None` if the next request is admitted: once
+    /// the time has passed, an open breaker does not show the current state of the service.
     pub fn refuses_for(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Closed { .. } => None,
@@ -166,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// However requests interleave, an open breaker lets no second request through, and never stays open for ever.
+        /// In every interleaving of requests, an open breaker admits no second request and never stays open permanently.
         #[test]
         fn it_never_locks_itself_in(steps in prop::collection::vec((0..3_u8, 0..4_u8, 0..8_u64), 0..200)) {
             let (mut breaker, mut now) = (Breaker::new(BreakerSettings { failures: 2, ..SETTINGS }), Instant::now());

@@ -1,8 +1,8 @@
 //! The client of an external statistics service (`docs/decisions/0022-statistics-service-contract.md`).
 //!
-//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else of what a client sent. The
-//! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes
-//! "never counted twice" true.
+//! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else of the client's request. The
+//! service must be idempotent on `event_id`: only then may an event without a response be sent again, and only then is no event counted
+//! twice.
 
 mod settings;
 mod shown;
@@ -26,7 +26,7 @@ pub use settings::{InvalidUpstream, UpstreamSettings};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Connects to one service. Clones share connections and breaker.
+/// A client of one service. Clones share connections and breaker.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -39,23 +39,23 @@ pub struct Client {
     rng: Rng,
 }
 
-/// A client that cannot be made.
+/// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The settings name no usable service.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] InvalidUpstream),
-    /// The HTTP library.
+    /// Error of the HTTP library.
     #[error("making the HTTP client: {0}")]
     Http(#[from] reqwest::Error),
 }
 
 impl Client {
-    /// A client of the service that the settings name; nothing is sent yet.
+    /// A client of the service in the settings; does not connect.
     pub fn new(settings: &UpstreamSettings, rng: &Rng) -> Result<Self, ClientError> {
         let base_url = settings.base_url()?;
         let authorization = settings.authorization()?;
-        // Fails when the process has chosen one already, which is as good.
+        // Fails if the process has installed a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .connect_timeout(settings.connect_timeout)
@@ -77,7 +77,7 @@ impl Client {
         })
     }
 
-    /// `POST /v1/events`. Never retried here: the sender knows best whether to send again.
+    /// `POST /v1/events`. Never retried here: the sender decides whether to send again.
     pub async fn submit(&self, submission: &Submission) -> SubmitOutcome {
         let mut headers = scope_headers(&submission.scope);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// `GET /v1/activity`
+    /// `GET /v1/activity`: a page of events, filtered by the caller's computers.
     pub async fn activity(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, Unavailable> {
         let limit = query.limit.map(|limit| limit.to_string());
         let pairs = [
@@ -102,30 +102,30 @@ impl Client {
         Ok(shown::page(answer, &scope.shown))
     }
 
-    /// `GET /v1/audit/verify`
+    /// `GET /v1/audit/verify`: the audit proof of an event of the caller.
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, Unavailable> {
         let event_id = event_id.to_string();
         let answer = self.read("/v1/audit/verify", &[("event_id", Some(&event_id))], scope_headers(scope)).await?;
         Ok(shown::proof(answer, &scope.shown))
     }
 
-    /// `GET /v1/audit/checkpoint`
+    /// `GET /v1/audit/checkpoint`: the newest checkpoint, passed on unchanged.
     pub async fn checkpoint(&self) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/checkpoint", &[], HeaderMap::new()).await
     }
 
-    /// `GET /v1/audit/consistency`
+    /// `GET /v1/audit/consistency`, with the parameters as the caller sent them.
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/consistency", &[("from", from), ("to", to)], HeaderMap::new()).await
     }
 
-    /// `GET /v1/audit/keys`
+    /// `GET /v1/audit/keys`: the service's keys, passed on unchanged.
     pub async fn keys(&self) -> Result<Passed, Unavailable> {
         self.read("/v1/audit/keys", &[], HeaderMap::new()).await
     }
 
-    /// How long requests are still refused because the service failed too often; zero while one request tries. `None` if the next request
-    /// is sent, however the last one ended.
+    /// How long requests are still refused because the service failed repeatedly; zero while a probe is in flight. `None` if the next
+    /// request is sent.
     pub fn refuses_for(&self) -> Option<Duration> {
         lock(&self.breaker).refuses_for(Instant::now())
     }
@@ -166,7 +166,7 @@ impl Client {
         attempt.ended(match &answer {
             Ok(passed) if passed.status.is_server_error() => CallResult::Failed,
             Ok(_) => CallResult::Healthy,
-            // The service answered; that the answer was too large for us says nothing of its health.
+            // The service answered; a response beyond our size limit does not show a failure of the service.
             Err(Unavailable::TooLarge) => CallResult::Unknown,
             Err(_) => CallResult::Failed,
         });
@@ -186,11 +186,11 @@ impl Client {
     }
 }
 
-/// What may stand in a query value as it is (RFC 3986, section 3.4), less what separates pairs.
+/// Characters of a query value that are percent-encoded: all but the unreserved ones (RFC 3986, section 2.3).
 const QUERY: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A request under way; one that is given up tells the breaker so.
+/// A request in flight; if it is dropped, the breaker records [`CallResult::Unknown`].
 struct Attempt<'b> {
     breaker: &'b Mutex<Breaker>,
     admission: Option<Admission>,
@@ -220,12 +220,12 @@ impl Drop for Attempt<'_> {
 }
 
 fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
-    // Every update is one assignment: a panic in between leaves nothing half done.
+    // Every update is one assignment, so a panic leaves no partial update.
     breaker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failure(error: reqwest::Error) -> Unavailable {
-    // The URL is the operator's own; it stands in the configuration, not in every line of the log.
+    // The operator knows the URL from the configuration, so log lines omit it.
     let error = error.without_url();
     if error.is_timeout() {
         Unavailable::Timeout
@@ -247,9 +247,9 @@ struct Receipt {
     receipt_id: ReceiptId,
 }
 
-/// What an answer to a submission means.
+/// Maps the response to a submission to its outcome.
 fn classify(answer: Passed) -> SubmitOutcome {
-    /// Characters of a refusal that an operator and the sender get to read.
+    /// Maximum number of characters of a refusal in the operator's log and in the sender's warning.
     const DETAIL_MAX: usize = 200;
     let status = answer.status;
     match status {
@@ -291,7 +291,7 @@ fn scope_headers(scope: &RecordScope) -> HeaderMap {
     headers
 }
 
-/// Identifiers are ASCII words, which every header takes.
+/// Identifiers are ASCII words, which are valid header values.
 fn value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
 }

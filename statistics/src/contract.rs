@@ -1,7 +1,7 @@
-//! The contract between attache and a statistics service, the embedded one or one behind HTTP (`docs/decisions/0022-statistics-service-contract.md`).
+//! The contract between attache and a statistics service, embedded or external (`docs/decisions/0022-statistics-service-contract.md`).
 //!
-//! Both sides speak it: the door and the actors ask, [`crate::log`] and [`crate::client`] answer. What the service answers
-//! to a sender is passed on as it came: [`Passed`] holds the very bytes.
+//! HTTP handlers and actors are on one side, [`crate::log`] and [`crate::client`] on the other. An answer for a sender is passed on
+//! unchanged: [`Passed`] contains the exact bytes.
 
 use bytes::Bytes;
 use domain::Digest;
@@ -20,54 +20,54 @@ pub const IDENTITY: &str = "attache-identity";
 /// Header that names the computer of a request.
 pub const MACHINE: &str = "attache-machine";
 
-/// The subject of a request; derived from the caller's credential alone.
+/// The subject of a request, derived only from the caller's credential.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordScope {
-    /// The account.
+    /// Account of the caller.
     pub account: Option<UserAccountId>,
-    /// Its identities, or the one of the computer.
+    /// Identities of the account, or the one of the computer.
     pub identities: Vec<UserCuid>,
-    /// The computer.
+    /// Computer of the caller.
     pub machine: Option<MachineUuid>,
-    /// Whose records a read shows; of no interest to a submission.
+    /// Recorders whose events a read returns; unused by submissions.
     pub shown: Recorders,
 }
 
-/// One event that may be forwarded.
+/// An event that may be forwarded to the statistics service.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// The sender's exact bytes.
+    /// The exact bytes that the sender sent.
     pub body: Bytes,
-    /// RFC 8785 bytes without `hash_chain.self`.
+    /// Canonical bytes: RFC 8785 without `hash_chain.self`.
     pub canonical: Bytes,
-    /// Their SHA-256, which is `hash_chain.self`.
+    /// SHA-256 of the canonical bytes; equals `hash_chain.self`.
     pub seal: Digest,
-    /// The sender's id.
+    /// `event_id` of the envelope.
     pub event_id: EventId,
-    /// A registered type.
+    /// `event_type` of the envelope, a registered type.
     pub event_type: String,
-    /// Its lane.
+    /// Lane of the event type.
     pub lane: Lane,
-    /// One of the eight agent kinds.
+    /// Agent kind, one of eight.
     pub agent_id: String,
-    /// The computer.
+    /// Computer of the event.
     pub machine: MachineUuid,
-    /// The identity on it.
+    /// Identity of the event.
     pub identity: UserCuid,
-    /// The sender's clock, in milliseconds since 1970.
+    /// Time of the sender's clock, in milliseconds since 1970.
     pub ts_edge_ms: i64,
-    /// How much the sender says that the person allowed.
+    /// Consent level that the sender states.
     pub consent_level: ConsentLevel,
-    /// Whether the sender took something out.
+    /// Whether the sender redacted the payload.
     pub redacted: bool,
-    /// The place in the chain that the event claims.
+    /// Position in the chain that the event claims.
     pub position: Position,
-    /// For whom it is sent.
+    /// Subject that the event is sent for.
     pub scope: RecordScope,
 }
 
 impl Submission {
-    /// The event that `sealed` was opened from `body`, sent for `scope`.
+    /// The event `sealed`, which was parsed from `body`, for `scope`.
     pub fn new(body: Bytes, sealed: Sealed, scope: RecordScope) -> Self {
         let Sealed { envelope, canonical, seal } = sealed;
         Self {
@@ -88,99 +88,99 @@ impl Submission {
         }
     }
 
-    /// The chain that the event belongs to.
+    /// Chain of the event.
     pub fn chain_key(&self) -> ChainKey {
         ChainKey { machine_id: self.machine, agent_id: self.agent_id.clone() }
     }
 }
 
-/// What became of a submission.
+/// The result of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitOutcome {
-    /// Taken, now or earlier: it counts once.
+    /// Accepted, now or earlier: the service counts the event once.
     Receipt(ReceiptId),
-    /// 409, 422, 424 or 429: the sender's to read, byte for byte.
+    /// 409, 422, 424 or 429: passed on to the sender unchanged.
     PassThrough(Passed),
     /// Any other 4xx: it cannot be forwarded as it was sent, so the caller holds it as `upstream_refused`.
     Refused {
-        /// The status of the service.
+        /// Status of the response.
         status: StatusCode,
-        /// What it said, shortened, for the operator and the sender's warning.
+        /// Beginning of the body, for the operator's log and the sender's warning.
         detail: String,
     },
-    /// Nobody knows whether it was taken; the sender may send it again.
+    /// Unknown whether the service accepted the event; the sender may send it again.
     Unavailable(Unavailable),
 }
 
-/// Why there is no answer that could be passed on.
+/// Why there is no response to pass on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// No connection.
+    /// No connection could be made.
     #[error("the statistics service cannot be reached: {0}")]
     Connect(String),
-    /// The deadline passed.
+    /// The timeout expired.
     #[error("the statistics service did not answer in time")]
     Timeout,
-    /// The connection broke before the answer was whole.
+    /// The connection broke before the response was complete.
     #[error("the connection to the statistics service broke: {0}")]
     Broken(String),
-    /// The answer is larger than is read.
+    /// The response exceeds `body_bytes_max`.
     #[error("the answer of the statistics service is too large")]
     TooLarge,
-    /// A status that tells of the service's own trouble, or one that the contract does not have.
+    /// A status that reports an internal failure of the service, or one that is not in the contract.
     #[error("the statistics service answered {status}")]
     Status {
-        /// The status.
+        /// Status of the response.
         status: StatusCode,
-        /// `Retry-After`, if there was one.
+        /// `Retry-After` header of the response.
         retry_after: Option<HeaderValue>,
     },
-    /// A 2xx that holds no receipt.
+    /// A 2xx response without a receipt.
     #[error("the statistics service answered {0} without a receipt")]
     Garbage(StatusCode),
-    /// 401, 403 or 407: our own configuration is wrong.
+    /// 401, 403 or 407: the configured token is wrong.
     #[error("the statistics service does not accept our credential: it answered {0}")]
     Credential(StatusCode),
-    /// It failed so often that it is left alone for a while.
+    /// The circuit breaker is open, so no request was sent.
     #[error("the statistics service has failed repeatedly and is left alone for a while")]
     BreakerOpen,
-    /// The database of the embedded service.
+    /// The database of the embedded service failed.
     #[error("the log cannot answer: {0}")]
     Log(String),
 }
 
-/// An answer to be passed on: status, Content-Type, Retry-After and body as they came; no other header.
+/// A response that is passed on: status, Content-Type, Retry-After and body unchanged; no other header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// The status.
+    /// HTTP status code.
     pub status: StatusCode,
-    /// `Content-Type`, if there was one.
+    /// `Content-Type` header.
     pub content_type: Option<HeaderValue>,
-    /// `Retry-After`, if there was one.
+    /// `Retry-After` header.
     pub retry_after: Option<HeaderValue>,
-    /// The exact bytes.
+    /// Exact bytes of the body.
     pub body: Bytes,
 }
 
 impl Passed {
-    /// A JSON answer of our own.
+    /// A JSON response of the embedded service.
     pub fn json(status: StatusCode, body: &impl Serialize) -> Self {
-        // Our own bodies are plain values, which always have a JSON form.
+        // These bodies are plain values, which always have a JSON form.
         let body = serde_json::to_vec(body).unwrap_or_default();
         Self::with_body(status, "application/json", body)
     }
 
-    /// A JSON answer of our own, already serialised.
+    /// A JSON response of the embedded service, already serialised.
     pub fn written(status: StatusCode, body: Vec<u8>) -> Self {
         Self::with_body(status, "application/json", body)
     }
 
-    /// A plain text of our own.
+    /// A plain text response of the embedded service.
     pub fn text(body: String) -> Self {
         Self::with_body(StatusCode::OK, "text/plain; charset=utf-8", body)
     }
 
-    /// Takes from an answer what is passed on.
+    /// Keeps the parts of a response that are passed on.
     pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
         let header = |name| headers.get(name).cloned();
         Self { status, content_type: header(header::CONTENT_TYPE), retry_after: header(header::RETRY_AFTER), body }
@@ -192,15 +192,15 @@ impl Passed {
     }
 }
 
-/// What is asked of `GET /v1/activity`; each as the caller gave it.
+/// Query of `GET /v1/activity`, as the caller sent it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityQuery {
-    /// Entries at most, 1..=500; the default is the service's, 100.
+    /// Maximum number of entries, 1..=500; 100 when absent.
     pub limit: Option<u16>,
-    /// Where an earlier page ended.
+    /// `next_cursor` of an earlier page.
     pub cursor: Option<String>,
     /// RFC 3339 date-time or epoch milliseconds, inclusive.
     pub since: Option<String>,
-    /// Only this lane.
+    /// Only events of this lane.
     pub lane: Option<Lane>,
 }

@@ -7,35 +7,35 @@ use domain::chain::Prev;
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use serde::{Deserialize, Serialize};
 
-/// The only version of leaves.
+/// The version of leaves; there is one so far.
 pub const VERSION: u8 = 1;
 
-/// A leaf of the tree: where the event stands, its seal, its receipt and when it was taken. No payload.
+/// A leaf of the tree: position of the event in its chain, seal, receipt and time. It contains no payload.
 ///
-/// The members stand in the order of RFC 8785, and none of them holds a double, so plain JSON of it is canonical.
+/// The fields are in the order of RFC 8785, and none of them is a double, so their plain JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaf<'a> {
-    /// `scope.agent_id`.
+    /// Agent kind, `scope.agent_id` of the envelope.
     pub agent_id: Cow<'a, str>,
     /// Epoch of the chain.
     pub chain_epoch: u64,
-    /// The sender's id.
+    /// `event_id` of the envelope.
     pub event_id: EventId,
-    /// `scope.machine_id`.
+    /// Computer, `scope.machine_id` of the envelope.
     pub machine_id: MachineUuid,
-    /// The link backwards.
+    /// `hash_chain.prev`: the seal of the preceding event, or `GENESIS`.
     pub prev: Prev,
-    /// Our id.
+    /// Receipt id that the log assigned.
     pub receipt_id: ReceiptId,
-    /// When the log took it, in milliseconds since 1970.
+    /// Time at which the server received the event, in milliseconds since 1970.
     pub received_at_ms: i64,
-    /// The seal.
+    /// `hash_chain.self`: the seal of the event.
     #[serde(rename = "self")]
     pub self_hash: Digest,
-    /// Place in the epoch.
+    /// Sequence number in the epoch.
     pub seq: u64,
-    /// [`VERSION`].
+    /// Version of the leaf, [`VERSION`].
     pub v: u8,
 }
 

@@ -1,12 +1,12 @@
-//! The statistics service of attache: the contract that everyone speaks, the client of an external service, and the embedded one.
+//! The statistics service of attache: its contract, the client of an external service, and the embedded service.
 //!
-//! | file | what |
+//! | module | content |
 //! |---|---|
-//! | [`contract`] | what is asked of a statistics service, and what it answers |
+//! | [`contract`] | requests to a statistics service, and its responses |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
-//! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, what it commits to, C2SP signed notes |
-//! | [`proof`] | the audit proof, and checking one offline |
+//! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
+//! | [`proof`] | the audit proof, and its offline verification |
 
 pub mod breaker;
 pub mod client;

@@ -1,14 +1,15 @@
-//! The embedded statistics service: an append-only log of events with a Merkle tree over it (`docs/decisions/0023-embedded-log.md` and `docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0023-embedded-log.md` and
+//! `docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
-//! 1. [`Log::append`] takes a group of events in one transaction: what was taken before has its receipt again, the rest must continue
-//!    its chain. The receipt is given after the commit.
-//! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
-//!    grown tree. It never signs a tree that does not begin with the one signed before.
-//! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
-//! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
+//! 1. [`Log::append`] appends a group of events in one transaction: an event that was appended before gets the same receipt again, any
+//!    other must continue its chain. Receipts are returned after the commit.
+//! 2. [`Log::sequence`] assigns tree positions to new events, in the order of commits, and signs a checkpoint of the grown tree. It never
+//!    signs a tree that does not begin with the one signed before.
+//! 3. [`Log::audit`] reads the whole log and verifies every event, every chain, the tree and its signature.
+//! 4. All other methods read: activity, proofs, checkpoint, consistency, keys, usage. They are index lookups at any size of the log.
 //!
-//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) the database keeps
-//! several processes apart.
+//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) the database
+//! serialises the writes of several processes.
 
 mod append;
 mod audit;
@@ -50,10 +51,10 @@ use writer::Writer;
 static SQLITE: Migrator = sqlx::migrate!("../migrations/statistics/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("../migrations/statistics/postgres");
 
-/// Where an event comes from: machine, agent, identity, lane. Few, so that events name them by a number.
+/// Source of events: computer, agent, identity, lane. There are few, so events refer to them by number.
 type Source = (MachineUuid, String, String, &'static str);
 
-/// The log. Clones are the same log.
+/// The embedded log. Clones share one log.
 #[derive(Debug, Clone)]
 pub struct Log {
     pool: Pool,
@@ -61,35 +62,35 @@ pub struct Log {
     rng: Rng,
     /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
     sources: Arc<DashMap<Source, i64>>,
-    /// PostgreSQL: who this process is in the lease of the sequencer.
+    /// PostgreSQL: id of this process in the lease of the sequencer.
     holder: Uuid,
-    /// SQLite: the thread that writes.
+    /// SQLite: handle of the thread that writes.
     writer: Option<Writer>,
-    /// SQLite: what the newest leaves add to the usage.
+    /// SQLite: usage of the newest leaves.
     spans: UsageSums,
-    /// SQLite: events that are not indexed.
+    /// SQLite: events that are not in the indexes yet.
     recent: UnindexedEvents,
-    /// Whether the last append of this process failed.
+    /// Failure of the last append of this process, if it failed.
     appends: Arc<Appends>,
     /// Tiles and the signed tree, cached for proofs.
     shelf: Arc<TreeCache>,
 }
 
-/// Numbers of sources that are kept in memory; beyond it all are dropped and read again.
+/// Maximum number of sources in memory; beyond it all are dropped and read again.
 const SOURCES_MAX: usize = 65_536;
 
 /// Limits of the writer of an SQLite file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterSettings {
-    /// Events that one transaction takes at most.
+    /// Maximum number of events of one transaction.
     pub group_max: usize,
-    /// Chains whose heads are kept in memory; those with events outside the indexes stay in any case.
+    /// Maximum number of chains whose heads are kept in memory; those with events outside the indexes are kept in any case.
     pub chains_max: usize,
-    /// Size of the write-ahead log, in bytes, at which it is overwritten from its beginning; it is copied into the file in parts.
+    /// Size of the write-ahead log in bytes at which it is overwritten from its beginning; it is copied into the file in parts.
     pub wal_bytes: u64,
-    /// Events after which the indexes are written while the log is busy.
+    /// Number of unindexed events at which the indexes are written even while the log is busy.
     pub index_every: usize,
-    /// Bytes of memory for the filters in front of the index of ids.
+    /// Maximum memory in bytes of the Bloom filters of the index of ids.
     pub id_filters_bytes: u64,
 }
 
@@ -105,78 +106,78 @@ impl Default for WriterSettings {
     }
 }
 
-/// Why the log cannot answer.
+/// Why an operation of the log failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The database.
+    /// Opening or reading the database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A statement.
+    /// A statement on a pooled connection failed.
     #[error("{operation}: {source}")]
     Sql {
-        /// What was attempted.
+        /// Operation that failed.
         operation: &'static str,
-        /// What the driver said.
+        /// Error of the driver.
         source: sqlx::Error,
     },
-    /// A statement on the connection of the writer.
+    /// A statement on the writer's connection failed.
     #[error("{operation}: {source}")]
     Sqlite {
-        /// What was attempted.
+        /// Operation that failed.
         operation: &'static str,
-        /// What the library said.
+        /// Error of the library.
         source: rusqlite::Error,
     },
-    /// The thread of the writer cannot be started.
+    /// The writer's thread cannot be started.
     #[error("the thread of the log's writer cannot be started: {0}")]
     Thread(#[source] std::io::Error),
-    /// The writer panicked over this group; nothing of it was answered.
+    /// The writer panicked over this group; none of its events was answered.
     #[error("the log's writer panicked: {0}")]
     Crashed(String),
-    /// Too many events wait for the writer; nothing of these was written.
+    /// Too many events wait for the writer; none of these was written.
     #[error("too many events wait for the log's writer")]
     Full,
-    /// The indexes are too far behind; nothing of these was written.
+    /// Too many events are outside the indexes; none of these was written.
     #[error("the indexes of the log cannot be written, and too many events are outside them")]
     Unindexed,
-    /// A row is missing.
+    /// The row of an event is missing, so no later event can be placed.
     #[error("row {0} of the log is missing, so no later event gets a place")]
     Gap(i64),
     /// The log is closed.
     #[error("the log is closed")]
     Closed,
-    /// What kept the group of an event from being committed.
+    /// The commit of the event's group failed; all events of the group share the error.
     #[error(transparent)]
     Group(Arc<Self>),
-    /// Another process moved the same chains at the same moment; nothing was written.
+    /// Another process appended to the same chains concurrently; nothing was written.
     #[error("appending: another process moved the same chains")]
     Contended,
-    /// The name cannot name a log.
+    /// `log.origin` is not the name of a log.
     #[error(transparent)]
     Name(#[from] NotAName),
-    /// The log was begun under another name.
+    /// The log has another origin.
     #[error("the log was begun as {begun}, and log.origin is fixed from then on; it says {asked} now")]
     OtherOrigin {
-        /// Its name.
+        /// Origin of the log.
         begun: String,
-        /// What the configuration says.
+        /// Origin in the configuration.
         asked: String,
     },
-    /// The tree is not what it must be.
+    /// The stored tree lacks a hash, or has fewer leaves than requested.
     #[error("the tree: {0}")]
     Tree(#[from] TreeFault),
-    /// The tree that was about to be signed does not begin with the one that was signed before.
+    /// The stored tree does not begin with the signed one, so it is not signed.
     #[error(
         "the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked"
     )]
     Inconsistent,
-    /// A row that no version of this program wrote.
+    /// A row has a value that no version of this program writes.
     #[error("a row of the log is corrupt: {0}")]
     Corrupt(&'static str),
 }
 
 impl LogError {
-    /// Whether the database itself is out of reach, so that trying each item alone would not help.
+    /// Whether the database is unavailable, so that a retry of single items would fail too.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Store(error) => error.is_unavailable(),
@@ -188,12 +189,12 @@ impl LogError {
         }
     }
 
-    /// Whether only the stored tree cannot be grown. Appends are not affected.
+    /// Whether only the stored tree cannot grow. Appends are not affected.
     fn is_of_the_tree(&self) -> bool {
         matches!(self, Self::Inconsistent | Self::Tree(_) | Self::Gap(_))
     }
 
-    /// Whether the writer panicked.
+    /// Whether the error is a panic of the writer.
     pub fn is_crash(&self) -> bool {
         match self {
             Self::Crashed(_) => true,
@@ -203,7 +204,7 @@ impl LogError {
     }
 }
 
-/// Names the operation of a driver's error.
+/// Adds the name of the operation to an error of the driver.
 trait During<T> {
     fn during(self, operation: &'static str) -> Result<T, LogError>;
 }
@@ -214,7 +215,7 @@ impl<T> During<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// The same for an error of the writer's connection.
+/// Adds the name of the operation to an error of the writer's connection.
 trait DuringSqlite<T> {
     fn during(self, operation: &'static str) -> Result<T, LogError>;
 }
@@ -231,8 +232,8 @@ impl Log {
         Self::open_with(pool, origin, clock, rng, &WriterSettings::default()).await
     }
 
-    /// Opens the log in `pool`: creates or upgrades its tables, and its key when it begins. `origin` is its name from then on; an epoch that
-    /// begins later has another origin that names the same log.
+    /// Opens the log in `pool`: creates or upgrades its tables, and creates the key of a new log. `origin` is the name of the log from then
+    /// on; a later epoch has another origin of the same base name.
     pub async fn open_with(
         pool: Pool,
         origin: &str,
@@ -251,7 +252,7 @@ impl Log {
         Ok(log)
     }
 
-    /// The log in a pool that is only read, such as that of a backup. Nothing is made and nothing is upgraded.
+    /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
     pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
         pool.check_schema(&SQLITE, &POSTGRES).await?;
         Ok(Self::over(pool, clock, rng))
@@ -280,7 +281,7 @@ impl Log {
         }
     }
 
-    /// Makes the key and signs the empty tree, once, whoever comes first.
+    /// Creates the key and signs the empty tree, unless another process has done so.
     async fn begin(&self, origin: &str) -> Result<(), LogError> {
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
@@ -302,7 +303,7 @@ impl Log {
             sqlx::query_scalar(sql::KEY_ACTIVE).fetch_one(&mut *tx).await
         })
         .during("begin the log")?;
-        // Whichever epoch it is in.
+        // The base name is the same in every epoch.
         if base_of(&begun) == base_of(origin) {
             Ok(())
         } else {
@@ -310,12 +311,12 @@ impl Log {
         }
     }
 
-    /// The connections, for metrics.
+    /// The connection pool, for metrics.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Takes what is queued, gives the lease back, so that another process need not wait for its end, and closes the connections.
+    /// Commits the queued events, releases the lease, so that another process need not wait until it expires, and closes the connections.
     pub async fn close(&self) {
         match (&self.writer, &self.pool) {
             (Some(writer), _) => writer.close().await,
@@ -325,7 +326,7 @@ impl Log {
         self.pool.close().await;
     }
 
-    /// The tiles with these names.
+    /// Reads the tiles with these ids.
     async fn tiles(
         &self,
         names: impl IntoIterator<Item = merkle::tile::TileId>,

@@ -1,7 +1,7 @@
 //! The Merkle tree of the log (RFC 6962, section 2.1; RFC 9162, section 2.1).
 //!
-//! A proof reads hashes of perfect subtrees through [`Subtrees`], O(log n) of them; verification needs nothing
-//! but the proof and is in [`domain::merkle`]. [`tile`] keeps those hashes in tiles, so that a tree grows by rewriting its right edge only.
+//! A proof reads O(log n) hashes of perfect subtrees through [`Subtrees`]; verification needs only the proof and is in [`domain::merkle`].
+//! [`tile`] stores those hashes in tiles, so that growth rewrites only the right edge of the tree.
 
 pub mod nodes;
 pub mod tile;
@@ -11,7 +11,7 @@ pub use domain::merkle::{PathFault, empty_root, leaf_hash, node_hash, verify_con
 
 use self::tile::TileId;
 
-/// Where the hashes of perfect subtrees come from.
+/// A source of the hashes of perfect subtrees.
 pub trait Subtrees {
     /// The hash over the `2^level` leaves from leaf `index · 2^level` on.
     fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault>;
@@ -20,15 +20,15 @@ pub trait Subtrees {
 /// Why a tree cannot answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TreeFault {
-    /// Asked for a leaf or a size that the tree does not have.
+    /// The leaf or the size exceeds the tree.
     #[error("the tree of {size} leaves does not reach {asked}")]
     OutOfRange {
-        /// The leaf or the size that was asked for.
+        /// The requested leaf or size.
         asked: u64,
-        /// Leaves in the tree.
+        /// Number of leaves in the tree.
         size: u64,
     },
-    /// A hash that the tree must have is not there.
+    /// A hash that the tree must contain is missing.
     #[error("tile {0} is missing or too short")]
     Missing(TileId),
 }
@@ -80,7 +80,7 @@ pub fn consistency(tree: &mut impl Subtrees, first: u64, size: u64) -> Result<Ve
             start = middle;
         }
     }
-    // The first tree's own root is known to whoever verifies; any other subtree at its end is not.
+    // The verifier knows the first tree's root; any other subtree at its end must be in the proof.
     if start > 0 {
         path.push(range(tree, start, end)?);
     }
@@ -88,12 +88,12 @@ pub fn consistency(tree: &mut impl Subtrees, first: u64, size: u64) -> Result<Ve
     Ok(path)
 }
 
-/// The root over the leaves `start..end`, where `start` is such as the splits of a tree give.
+/// The root over the leaves `start..end`, where `start` is a multiple of the largest power of two that is at most `end - start`.
 fn range(tree: &mut impl Subtrees, start: u64, end: u64) -> Result<Digest, TreeFault> {
     let count = end - start;
     if count.is_power_of_two() {
         let level = count.trailing_zeros();
-        // A level of a tree of u64 leaves is below 64.
+        // The level is at most 63.
         return tree.subtree(u8::try_from(level).unwrap_or(u8::MAX), start >> level);
     }
     let middle = start + split(count);

@@ -1,12 +1,13 @@
-//! Audit proofs, and how a third party verifies one: offline, with the proof and a pinned key (`docs/decisions/0024-merkle-tree-and-proofs.md`).
+//! Audit proofs, and their verification by a third party: offline, with the proof and a pinned key
+//! (`docs/decisions/0024-merkle-tree-and-proofs.md`).
 //!
-//! Each step rests on the one before:
+//! Each step depends on the ones before:
 //!
 //! 1. the proof names the pinned key;
-//! 2. the canonical bytes hash to `self`, and say of the event what the proof says of it;
-//! 3. the leaf is exactly these members;
-//! 4. the checkpoint is signed by the pinned key, and of the size and root that the proof names;
-//! 5. the leaf's hash leads along the path to that root.
+//! 2. the canonical bytes hash to `self`, and agree with the members of the proof that describe the event;
+//! 3. the leaf consists of exactly these members;
+//! 4. the checkpoint is signed by the pinned key, and has the size and root that the proof names;
+//! 5. the inclusion path leads from the leaf's hash to that root.
 
 use std::fmt::Display;
 
@@ -22,7 +23,7 @@ use crate::checkpoint::{Checkpoint, NoteFault, VerifierKey};
 use crate::leaf::{self, Leaf};
 use crate::merkle::{self, PathFault};
 
-/// The one schema of proofs.
+/// The version of the proof's form; there is one so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProofSchema {
     /// `audit-proof/v1`.
@@ -30,17 +31,17 @@ pub enum ProofSchema {
     V1,
 }
 
-/// Whether the event stands in the signed tree yet.
+/// Whether the signed tree includes the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProofStatus {
-    /// It does.
+    /// The signed tree includes it.
     Included,
-    /// It was taken, and the next checkpoint will hold it.
+    /// It is in the log; the next checkpoint will include it.
     Pending,
 }
 
-/// How the seal is made.
+/// How the seal is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HashAlg {
     /// SHA-256 of the RFC 8785 bytes of the envelope without `hash_chain.self`.
@@ -48,25 +49,25 @@ pub enum HashAlg {
     Sha256JcsV1,
 }
 
-/// The event's place in its chain.
+/// Position of the event in its chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProofChain {
-    /// The computer.
+    /// Computer of the chain.
     pub machine_id: MachineUuid,
-    /// The agent on it.
+    /// Agent kind of the chain.
     pub agent_id: String,
-    /// Epoch.
+    /// Epoch of the chain.
     pub chain_epoch: u64,
-    /// Place in the epoch.
+    /// Sequence number in the epoch.
     pub seq: u64,
-    /// The link backwards.
+    /// Seal of the preceding event, or `GENESIS`.
     pub prev: Prev,
-    /// The event that `prev` is the seal of; null for a beginning. A convenience: only its seal is committed to.
+    /// The event whose seal is `prev`; null without one. Informative: the tree commits to the seal only.
     pub prev_event_id: Option<EventId>,
 }
 
-/// The answer of `GET /v1/audit/verify`. What concerns the tree is null while `status` is `pending`.
+/// The response to `GET /v1/audit/verify`. Members about the tree are null while `status` is `pending`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuditProof {
@@ -74,94 +75,94 @@ pub struct AuditProof {
     pub schema: ProofSchema,
     /// `included` or `pending`.
     pub status: ProofStatus,
-    /// The sender's id.
+    /// `event_id` of the envelope.
     pub event_id: EventId,
-    /// Our receipt.
+    /// Receipt id that the log assigned.
     pub receipt_id: ReceiptId,
     /// `sha256-jcs-v1`.
     pub hash_alg: HashAlg,
-    /// The canonical bytes of the event.
+    /// The canonical bytes of the event, in base64.
     pub canonical_b64: String,
-    /// The seal: their SHA-256.
+    /// The seal: SHA-256 of the canonical bytes.
     #[serde(rename = "self")]
     pub self_hash: Digest,
-    /// Place in the chain.
+    /// Position in the chain.
     pub chain: ProofChain,
-    /// The leaf's bytes.
+    /// The bytes of the leaf, in base64.
     pub leaf_b64: String,
-    /// Their hash in the tree.
+    /// Hash of the leaf (RFC 6962, section 2.1).
     pub leaf_hash: Digest,
-    /// Place in the tree, from 0.
+    /// Index of the leaf in the tree, from 0.
     pub leaf_index: Option<u64>,
-    /// Leaves in the signed tree.
+    /// Number of leaves in the signed tree.
     pub tree_size: Option<u64>,
     /// Root of the signed tree.
     pub root_hash: Option<Digest>,
-    /// From the leaf to the root, nearest sibling first.
+    /// Hashes from the leaf to the root, nearest sibling first.
     pub inclusion_path: Option<Vec<Digest>>,
-    /// The signed note.
+    /// The checkpoint, a signed note.
     pub checkpoint: Option<String>,
-    /// The key that signed it.
+    /// Verifier key of the checkpoint.
     pub vkey: String,
 }
 
-/// What a proof has shown.
+/// The facts that a verified proof establishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The sender's id.
+    /// `event_id` of the envelope.
     pub event_id: EventId,
-    /// The log's receipt.
+    /// Receipt id that the log assigned.
     pub receipt_id: ReceiptId,
-    /// The computer.
+    /// Computer of the chain.
     pub machine_id: MachineUuid,
-    /// The agent on it.
+    /// Agent kind of the chain.
     pub agent_id: String,
-    /// Place in the chain.
+    /// Position in the chain.
     pub position: Position,
-    /// The seal.
+    /// The seal of the event.
     pub self_hash: Digest,
-    /// When the log took the event, in milliseconds since 1970.
+    /// Time at which the server received the event, in milliseconds since 1970.
     pub received_at_ms: i64,
-    /// Place in the tree.
+    /// Index of the leaf in the tree, from 0.
     pub leaf_index: u64,
-    /// What the log signed.
+    /// The signed size and root.
     pub checkpoint: Checkpoint,
 }
 
-/// What is wrong with a proof.
+/// Why a proof is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofFault {
-    /// No proof of this schema.
+    /// The text is not a proof of this schema.
     #[error("{member}: {detail}")]
     Unreadable {
         /// Path of the member, with dots; empty for the whole text.
         member: String,
-        /// What was expected.
+        /// Error of the parser or decoder.
         detail: String,
     },
-    /// A member that does not say what it must.
+    /// A member has another value than the rest of the proof requires.
     #[error("{member}: expected {expected}, found {found}")]
     Differs {
         /// Path of the member, with dots.
         member: &'static str,
-        /// What it must be, given the members before it.
+        /// The value that the members before it require.
         expected: String,
-        /// What it is.
+        /// The value in the proof.
         found: String,
     },
-    /// The path does not lead to the root.
+    /// The inclusion path does not lead to the root.
     #[error("inclusion_path: {0}")]
     Path(PathFault),
     /// The checkpoint does not open under the pinned key.
     #[error("checkpoint: {0}")]
     Checkpoint(NoteFault),
-    /// All that can be checked holds, but the event is not in the signed tree yet.
+    /// All other checks succeed, but the signed tree does not include the event yet.
     #[error("status: the event is pending: it was taken, but no checkpoint holds it yet")]
     Pending,
 }
 
 impl ProofFault {
-    /// The member that is at fault, with dots: `chain.prev`.
+    /// Path of the faulty member, with dots: `chain.prev`.
     pub fn member(&self) -> &str {
         match self {
             Self::Unreadable { member, .. } => member,
@@ -174,7 +175,7 @@ impl ProofFault {
 }
 
 impl AuditProof {
-    /// Reads a proof; nothing of it is believed yet.
+    /// Parses a proof without verifying it.
     pub fn parse(text: &[u8]) -> Result<Self, ProofFault> {
         let mut json = serde_json::Deserializer::from_slice(text);
         let proof = serde_path_to_error::deserialize(&mut json).map_err(|error| ProofFault::Unreadable {
@@ -190,7 +191,7 @@ impl AuditProof {
     }
 }
 
-/// Verifies a proof against a pinned key. Needs nothing else, and believes nothing else.
+/// Verifies a proof against a pinned key, without any other input.
 pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, ProofFault> {
     equal("vkey", &pinned.to_string(), &proof.vkey)?;
     verify_event(proof)?;
@@ -227,7 +228,7 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
     })
 }
 
-/// Step 2: the canonical bytes are canonical, hash to `self`, and agree with what the proof says of the event.
+/// Step 2: the canonical bytes are canonical, hash to `self`, and agree with the members of the proof that describe the event.
 pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
     let bytes = decode("canonical_b64", &proof.canonical_b64)?;
     equal("self", &Digest::of(&bytes), &proof.self_hash)?;
@@ -262,7 +263,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
         machine_id: proof.chain.machine_id,
         prev: proof.chain.prev,
         receipt_id: proof.receipt_id,
-        // The only member that stands nowhere else.
+        // Only the leaf contains this member.
         received_at_ms: leaf.received_at_ms,
         self_hash: proof.self_hash,
         seq: proof.chain.seq,
@@ -277,7 +278,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
     Ok(leaf)
 }
 
-/// `member` of the proof must say what the event says at `pointer`.
+/// Checks that `member` of the proof equals the event's value at `pointer`.
 fn same(
     event: &Value,
     member: &'static str,

@@ -1,4 +1,5 @@
-//! An account as its owner and the owner's agents see it (`docs/protocol/account.md#summary` and `docs/protocol/account.md#computers` and `docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0035-api-keys.md`).
+//! Bodies of the account: summary, computers, sessions and keys (`docs/protocol/account.md#summary`, `docs/protocol/account.md#computers`,
+//! `docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0035-api-keys.md`).
 
 use std::collections::BTreeMap;
 
@@ -14,56 +15,56 @@ use utoipa::ToSchema;
 use crate::usage::UsageBar;
 use crate::{form, schema};
 
-/// `GET /api/v1/account/summary`
+/// `GET /api/v1/account/summary`: the sections of an account.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountSummary {
-    /// Always 1.
+    /// Version of the form; always 1.
     #[schema(schema_with = schema::version)]
     pub version: u32,
-    /// When it was put together.
+    /// Time at which the server assembled the summary.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub generated_at: Timestamp,
-    /// What could be read.
+    /// The sections that could be read.
     pub sections: Sections,
-    /// Why a section is missing, by its name.
+    /// Reason for each section that could not be read, by the name of the section.
     pub errors: BTreeMap<String, String>,
 }
 
-/// The sections of a summary; one that failed is left out.
+/// The sections of a summary; one that could not be read is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sections {
-    /// The account.
+    /// Identity and owner of the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Account)]
     pub account: Option<Account>,
-    /// What is left of its plan.
+    /// Plan and usage bar of the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = UsageBar)]
     pub plan_and_usage: Option<UsageBar>,
-    /// Its computers.
+    /// Attached computers of the account, at most 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = AccountComputers)]
     pub computers: Option<AccountComputers>,
-    /// Its agents.
+    /// Agents of the account, at most 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Agents)]
     pub agents: Option<Agents>,
-    /// Sections of other servers, each an object.
+    /// Sections of other implementations of the protocol, each an object.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// The section `account`.
+/// The section `account`: identity and owner of the account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Account {
-    /// Its id.
+    /// Id of the account, a CUID2.
     #[schema(value_type = schema::Cuid2)]
     pub id: UserAccountId,
-    /// Its owner's address.
+    /// E-mail address of the account's owner, if there is one.
     #[schema(required = true)]
     pub email: Option<String>,
-    /// Its owner's name.
+    /// Name of the account's owner, if it is known.
     #[schema(required = true)]
     pub name: Option<String>,
 }
@@ -71,33 +72,33 @@ pub struct Account {
 /// `GET /api/v1/account/computers`, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountComputers {
-    /// The computers.
+    /// Attached computers, newest first, at most 500.
     pub computers: Vec<Computer>,
 }
 
-/// An attached computer.
+/// A computer that is attached to the account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Computer {
-    /// The computer.
+    /// Id of the computer, a UUIDv7 that the computer chose itself.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// When it registered.
+    /// Time of the computer's registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub first_seen_at: Timestamp,
-    /// When it last asked for something.
+    /// Time of the computer's last request.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub last_seen_at: Timestamp,
-    /// Always `attached`.
+    /// The state of the computer; always `attached`.
     #[schema(schema_with = schema::attached)]
     pub via: String,
 }
 
-/// The section `agents`.
+/// The section `agents`: the account's agents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Agents {
-    /// The agents; living ones first.
+    /// The agents, at most 500; those that are not revoked first.
     pub agents: Vec<Agent>,
 }
 
@@ -105,28 +106,28 @@ pub struct Agents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its registration.
+    /// Registration id of the agent.
     #[schema(value_type = schema::UuidV7)]
     pub id: RegistrationId,
-    /// How it registered.
+    /// Whether the agent registered for any person or for one.
     #[serde(rename = "type")]
     #[schema(value_type = schema::RegistrationKind)]
     pub kind: RegistrationType,
-    /// Always `claimed`.
+    /// The state of the agent; always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
-    /// When it registered.
+    /// Time of the agent's registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When it last got a token.
+    /// Time of the agent's last token with the scope `svc.account`; `null` before the first.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub last_token_at: Option<Timestamp>,
-    /// From where it registered.
+    /// IP address from which the agent registered; `null` if it is not known.
     #[schema(required = true)]
     pub ip_address: Option<String>,
-    /// Since when it may do nothing any more.
+    /// Time of the revocation; `null` for an agent that is not revoked.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub revoked_at: Option<Timestamp>,
@@ -135,33 +136,33 @@ pub struct Agent {
 /// `GET /api/v1/sessions`, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sessions {
-    /// The browsers in which the caller's person is signed in.
+    /// The sessions of the signed-in person, newest first.
     pub sessions: Vec<Session>,
 }
 
 /// A browser in which a person is signed in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
-    /// Its id, which opens nothing.
+    /// Id of the session. It is not a credential.
     #[schema(value_type = schema::UuidV7)]
     pub id: SessionId,
-    /// When the person signed in.
+    /// Time of the sign-in.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When the session ends, unless it is used.
+    /// Time at which the session expires; every use moves it.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub expires_at: Timestamp,
-    /// How the person signed in.
+    /// Way of the sign-in: `code`, `oidc:<provider>` or `operator`.
     pub via: String,
-    /// From where.
+    /// IP address from which the person signed in; `null` if it is not known.
     #[schema(required = true)]
     pub address: Option<String>,
-    /// With what.
+    /// `User-Agent` of the browser at the sign-in; `null` if it is not known.
     #[schema(required = true)]
     pub user_agent: Option<String>,
-    /// Whether it is the caller's own.
+    /// Whether the session is the credential of this request.
     pub current: bool,
 }
 
@@ -169,62 +170,62 @@ pub struct Session {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyRequest {
-    /// What its owner calls it.
+    /// Name of the key, 1 to 100 characters on one line.
     #[schema(schema_with = schema::name)]
     pub name: String,
-    /// What it opens; everything when none is named.
+    /// Operations that the key permits; all of them when absent or empty.
     #[serde(default, deserialize_with = "form::or_default", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<schema::KeyScope>>)]
     pub scopes: Vec<ApiKeyScope>,
-    /// Where; everywhere when absent.
+    /// Spaces that the key may access, 1 to 100; all spaces of the account when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::UuidV7>>, min_items = 1, max_items = 100)]
     pub spaces: Option<Vec<SpaceId>>,
-    /// Until when; for ever when absent.
+    /// Time at which the key expires; it does not expire when absent.
     #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Moment>)]
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key of the knowledge API, without the key.
+/// An API key of the knowledge API, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Key {
-    /// Its id, which opens nothing.
+    /// Id of the key. It is not a credential.
     #[schema(value_type = schema::UuidV7)]
     pub id: ApiKeyId,
-    /// What its owner calls it.
+    /// Name of the key.
     pub name: String,
-    /// What it opens.
+    /// Operations that the key permits.
     #[schema(value_type = Vec<schema::KeyScope>)]
     pub scopes: Vec<ApiKeyScope>,
-    /// Where; everywhere when `null`.
+    /// Spaces that the key may access; all spaces of the account when `null`.
     #[schema(value_type = Option<Vec<schema::UuidV7>>, required = true)]
     pub spaces: Option<Vec<SpaceId>>,
-    /// When it was made.
+    /// Time of the key's creation.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When it ends.
+    /// Time at which the key expires; `null` if it does not expire.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub expires_at: Option<Timestamp>,
-    /// When it was last used.
+    /// Time of the key's last use, written once a minute; `null` before the first use.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub last_used_at: Option<Timestamp>,
-    /// When it was ended.
+    /// Time of the revocation; `null` for a key that is not revoked.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A new key; it is shown this once.
+/// A new key with its secret, which only this response contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewKey {
-    /// What is known of it.
+    /// Id, name, scopes and times of the key.
     #[serde(flatten)]
     pub about: Key,
-    /// The bearer of the knowledge API.
+    /// The secret, the bearer credential of the knowledge API.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub key: Secret,

@@ -1,4 +1,4 @@
-//! Agents register, are claimed, and exchange what they have for tokens (`docs/protocol/agents.md`).
+//! Registration, claims and the token exchange of agents (`docs/protocol/agents.md`).
 
 use domain::Timestamp;
 use domain::ids::RegistrationId;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// The grant of an agent that presents its claim token; servers do not compare the vendor in it.
+/// The grant of an agent that presents its claim token; the server does not compare the vendor in it.
 pub const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
 
 /// The grant of an agent that presents its identity assertion (RFC 7523).
@@ -24,11 +24,11 @@ pub const SCOPE_ACCOUNT: &str = "svc.account";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RegistrationRequest {
-    /// For whoever will claim it.
+    /// The agent may be claimed by any person.
     Anonymous,
-    /// For one person.
+    /// The agent may be claimed by one person only.
     ServiceAuth {
-        /// Their e-mail address.
+        /// E-mail address of that person.
         #[schema(schema_with = schema::email)]
         login_hint: String,
     },
@@ -37,57 +37,57 @@ pub enum RegistrationRequest {
 /// A registration (`docs/protocol/agents.md#identity`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationResult {
-    /// The agent's id.
+    /// Registration id of the agent.
     #[schema(value_type = schema::UuidV7)]
     pub registration_id: RegistrationId,
-    /// What it polls with.
+    /// The secret with which the agent polls for its token.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// `["svc.account"]`
+    /// Scopes of a token after the claim: `["svc.account"]`.
     #[schema(schema_with = schema::account_scopes)]
     pub post_claim_scopes: Vec<String>,
-    /// What depends on how it registered.
+    /// Members that depend on the registration type.
     #[serde(flatten)]
     pub variant: RegistrationVariant,
 }
 
-/// How an agent registered, and what it got for that.
+/// Registration type of an agent, with the members that this type adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "registration_type", rename_all = "snake_case")]
 pub enum RegistrationVariant {
-    /// For one person, who is asked at once.
+    /// For one person; the claim has started already.
     ServiceAuth {
-        /// What to show to them.
+        /// Link and code, which the agent shows to that person.
         claim: AgentClaim,
     },
-    /// For whoever will claim it.
+    /// For any person.
     Anonymous {
-        /// A JWT, exchanged for a token with the scope `svc.events`.
+        /// Identity assertion, a JWT that the agent exchanges for a token with the scope `svc.events`.
         #[serde(with = "form::clear")]
         #[schema(value_type = String, min_length = 1)]
         identity_assertion: Secret,
-        /// `["svc.events"]`
+        /// Scopes of a token before the claim: `["svc.events"]`.
         #[schema(schema_with = schema::events_scopes)]
         pre_claim_scopes: Vec<String>,
-        /// How long it may be claimed.
+        /// Time until which the agent can be claimed.
         #[serde(with = "form::moment")]
         #[schema(value_type = schema::Moment)]
         claim_token_expires: Timestamp,
     },
 }
 
-/// What an agent shows to its person (`docs/protocol/agents.md#agentclaim`).
+/// Link and code that an agent shows to its person (`docs/protocol/agents.md#agentclaim`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentClaim {
-    /// Six digits.
+    /// The code, six decimal digits.
     #[serde(with = "form::clear")]
     #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
-    /// Seconds; always 1800.
+    /// Validity of link and code in seconds; always 1800.
     #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
-    /// The link that the person opens.
+    /// The page on which the person types the code.
     #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
     /// Seconds between polls; always 5.
@@ -98,31 +98,31 @@ pub struct AgentClaim {
 /// The body of `POST /api/v1/agent-auth/claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimRequest {
-    /// From the registration.
+    /// The claim token of the registration result.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// Whom the claim is for; of a registration for one person, that person.
+    /// E-mail address of the person that the claim is for; must match `login_hint` of a `service_auth` registration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::email, required = false)]
     pub email: Option<String>,
 }
 
-/// The answer to it.
+/// The response to `POST /api/v1/agent-auth/claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimResult {
-    /// A new link and code; those before it are void.
+    /// The new link and code; earlier ones are superseded.
     pub claim: AgentClaim,
 }
 
 /// The body of `POST /api/v1/agent-auth/claim/complete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompleteRequest {
-    /// From the link.
+    /// The claim attempt token in the link.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_attempt_token: Secret,
-    /// Six digits, from the agent.
+    /// The code that the agent shows, six decimal digits.
     #[serde(with = "form::clear")]
     #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
@@ -131,12 +131,12 @@ pub struct CompleteRequest {
 /// The form of `POST /api/v1/agent-auth/token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRequest {
-    /// [`CLAIM_GRANT`] or [`ASSERTION_GRANT`].
+    /// [`ASSERTION_GRANT`], or [`CLAIM_GRANT`] with any vendor.
     pub grant_type: String,
-    /// For the claim grant.
+    /// The claim token; with the claim grant only.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub claim_token: Option<Secret>,
-    /// For the assertion grant.
+    /// The identity assertion; with the assertion grant only.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub assertion: Option<Secret>,
 }
@@ -144,36 +144,36 @@ pub struct TokenRequest {
 /// The form of `POST /api/v1/agent-auth/revoke` (RFC 7009).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RevokeRequest {
-    /// The access token.
+    /// The access token to revoke.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token: Option<Secret>,
-    /// Read by nobody.
+    /// Ignored by the server; accepted because RFC 7009 defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token_type_hint: Option<String>,
 }
 
-/// What an exchange gave (`docs/protocol/agents.md#token`).
+/// The result of a token exchange (`docs/protocol/agents.md#token`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenResult {
-    /// The bearer of the agent API.
+    /// Bearer token of the agent API.
     #[serde(with = "form::clear")]
     pub access_token: Secret,
-    /// Always `Bearer`.
+    /// Type of the token; always `Bearer`.
     pub token_type: String,
-    /// Seconds.
+    /// Validity of the token in seconds.
     pub expires_in: u64,
-    /// `svc.events` or `svc.account`.
+    /// Scope of the token, `svc.events` before the claim and `svc.account` after it.
     pub scope: String,
-    /// The claimed agent's JWT, for the next exchange; only with `svc.account`.
+    /// Identity assertion for the next exchange, a JWT; only with `svc.account`.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub identity_assertion: Option<Secret>,
-    /// When that ends; only with `svc.account`.
+    /// Time at which the assertion expires; only with `svc.account`.
     #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
     pub assertion_expires: Option<Timestamp>,
 }
 
-/// `{}`: the token does not work, whether it did before or not.
+/// `{}`: the token is not valid any more, or never was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {}

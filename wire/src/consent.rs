@@ -1,4 +1,4 @@
-//! Consent levels (`docs/protocol/consent.md`).
+//! Bodies of consent levels (`docs/protocol/consent.md`).
 
 use domain::consent::{Author, ConsentLevel};
 use domain::ids::{MachineUuid, UserCuid};
@@ -8,74 +8,74 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// `GET /api/v1/consent`: one effective level for a computer, or all levels that were set, for an account without `machine_uuid`.
+/// `GET /api/v1/consent`: the effective level of a computer or, for an account without `machine_uuid`, all stored levels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ConsentAnswer {
-    /// What holds for the computer and lane.
+    /// The level in force for the computer and lane.
     Effective {
-        /// The level.
+        /// The effective level: the lower one where person and computer set one each.
         #[schema(value_type = schema::ConsentLevel)]
         level: ConsentLevel,
     },
-    /// What was set.
+    /// All levels that are stored for the account's identities.
     Levels {
-        /// One record for each identity, computer and lane for which something was set, and one more where the computer set a level of its own.
+        /// One record per identity, computer and lane with a level, and a second one where the computer set a level itself.
         levels: Vec<ConsentRecord>,
     },
 }
 
-/// A level that was set (`docs/protocol/consent.md#consent-record`).
+/// A stored level (`docs/protocol/consent.md#consent-record`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentRecord {
-    /// Whose.
+    /// The identity that the level applies to.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// On which computer; `null` on all of them.
+    /// The computer that the level applies to; every computer of the identity when `null`.
     #[schema(value_type = Option<schema::UuidV7>, required = true)]
     pub machine_uuid: Option<MachineUuid>,
-    /// In which lane; `null` in all of them.
+    /// The lane that the level applies to; all lanes when `null`.
     #[schema(value_type = Option<schema::Lane>, required = true)]
     pub lane: Option<Lane>,
-    /// The level.
+    /// The stored level.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Who set it. Where the person (or an agent of theirs) and the computer both did, the lower level is in force.
+    /// The author of the record. Where both the person (or one of their agents) and the computer set a level, the lower one is in force.
     #[schema(value_type = schema::ConsentAuthor)]
     pub set_by: Author,
 }
 
-/// Characters of a `reason`. The attribute below wants a literal; a test compares it with this constant.
+/// Maximum number of characters of a `reason`. The attribute below requires a literal; a test compares it with this constant.
 pub const REASON_CHARS_MAX: usize = 256;
 
 /// The body of `POST /api/v1/consent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
-    /// The level.
+    /// The level to store.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Why; at most 256 characters.
+    /// Reason for the change, at most 256 characters.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 256)]
     pub reason: Option<String>,
-    /// For which computer; without it for every linked identity.
+    /// The computer that the level applies to; every linked identity as a whole when absent.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: Option<MachineUuid>,
-    /// In which lane; without it in all of them.
+    /// The lane that the level applies to; all lanes when absent.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Lane)]
     pub lane: Option<Lane>,
 }
 
-/// What a change did.
+/// The result of a change of consent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentWritten {
-    /// The level in force: lower than the one that was set where the person, or the computer itself, set a lower one.
+    /// The level in force. It is lower than the requested one where the person or the computer has set a lower one.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Rows that changed.
+    /// Number of rows that changed.
     pub written: u64,
 }
 

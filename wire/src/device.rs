@@ -1,4 +1,5 @@
-//! Computers register and are attached to an account (`docs/protocol/computers.md` and `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
+//! Registration of computers and their attachment to an account (`docs/protocol/computers.md` and
+//! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
 use domain::Timestamp;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
@@ -8,38 +9,38 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// The grant of a computer that polls.
+/// The grant with which a computer polls.
 pub const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// The body of `POST /api/v1/machines`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineRequest {
-    /// The identity that lives on the computer.
+    /// CUID2 of the local user on the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The computer; chosen by itself.
+    /// Id of the computer, a UUIDv7 that it chose itself.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// What its person calls it; at most 100 characters.
+    /// Name of the computer, at most 100 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 100)]
     pub name: Option<String>,
 }
 
-/// A registered computer; its secret is shown this once.
+/// A registered computer with its machine secret, which only this response contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineResult {
-    /// The computer.
+    /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// Its identity.
+    /// CUID2 of the local user on the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The bearer of the computer.
+    /// The machine secret, the computer's bearer credential.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub machine_secret: Secret,
-    /// When it registered.
+    /// Time of the computer's registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub first_seen_at: Timestamp,
@@ -48,33 +49,33 @@ pub struct MachineResult {
 /// The body of `POST /api/v1/device/code`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CodeRequest {
-    /// The computer's identity.
+    /// CUID2 of the local user; must be that of the credential.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The computer.
+    /// Id of the computer; must be that of the credential.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
 }
 
-/// What a computer polls with, and what it shows (`docs/protocol/computers.md#device-code`).
+/// Device code and user code (`docs/protocol/computers.md#device-code`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceCodeResult {
-    /// What it polls with.
+    /// The secret with which the computer polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub device_code: Secret,
-    /// What it shows, `XXXX-XXXX`.
+    /// The code that the computer displays, `XXXX-XXXX`.
     pub user_code: String,
-    /// The page on which that is typed.
+    /// The page on which the person types the user code.
     #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
-    /// The same with the code in it.
+    /// The same page with the user code in its query.
     #[schema(schema_with = schema::uri)]
     pub verification_uri_complete: String,
     /// Seconds between polls; always 5.
     #[schema(schema_with = schema::interval)]
     pub interval: u64,
-    /// Seconds; always 1800.
+    /// Validity of both codes in seconds; always 1800.
     #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
 }
@@ -82,7 +83,7 @@ pub struct DeviceCodeResult {
 /// The body of `POST /api/v1/device/approve` and `/deny`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApproveRequest {
-    /// From the computer's screen; case and punctuation do not matter.
+    /// The code that the computer displays; case, and characters other than letters and digits, are ignored.
     #[schema(min_length = 1)]
     pub user_code: String,
 }
@@ -90,22 +91,22 @@ pub struct ApproveRequest {
 /// The body of `POST /api/v1/device/token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceTokenRequest {
-    /// What it polls with.
+    /// The `device_code` of the response to `POST /api/v1/device/code`.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub device_code: Secret,
-    /// [`DEVICE_GRANT`].
+    /// Always `urn:ietf:params:oauth:grant-type:device_code`.
     #[schema(schema_with = schema::device_grant)]
     pub grant_type: String,
 }
 
-/// The computer is attached; there is no token in it.
+/// The computer is attached. The response contains no token: the machine secret remains the credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceTokenResult {
-    /// Whose it is.
+    /// Id of the account that the computer is attached to.
     #[schema(value_type = schema::Cuid2)]
     pub user_account_id: UserAccountId,
-    /// Always `claimed`.
+    /// The state of the computer; always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
 }

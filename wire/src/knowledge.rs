@@ -1,4 +1,5 @@
-//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0036-spaces.md`).
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`, `docs/decisions/0040-batches-and-streams.md` and
+//! `docs/decisions/0036-spaces.md`).
 
 use domain::Timestamp;
 use domain::filter::FilterSettings;
@@ -15,7 +16,7 @@ use crate::{form, schema};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceRequest {
-    /// 1 to 100 characters.
+    /// Name of the space, 1 to 100 characters.
     #[schema(schema_with = schema::name)]
     pub space_name: String,
     /// Whether any valid key may read it; `false` when absent.
@@ -23,164 +24,164 @@ pub struct SpaceRequest {
     pub is_public: Option<bool>,
 }
 
-/// The answer to it.
+/// The response to `POST /v1/spaces/create`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceCreated {
-    /// For a person.
+    /// Text for a person.
     pub message: String,
-    /// The space.
+    /// The new space.
     pub space: Space,
 }
 
-/// The body of `PATCH /v1/spaces/{id}`; what is absent stays.
+/// The body of `PATCH /v1/spaces/{id}`; absent members are unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpaceChange {
-    /// Its new name.
+    /// New name, 1 to 100 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::name_or_null, required = false)]
     pub space_name: Option<String>,
     /// Whether any valid key may read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_public: Option<bool>,
-    /// Whether the caller's account marked it.
+    /// Whether the space is a favorite of the caller's account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_favorite: Option<bool>,
 }
 
-/// The answer to it.
+/// The response to `PATCH /v1/spaces/{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceChanged {
-    /// The space as it is now.
+    /// The space after the change.
     pub space: Space,
 }
 
-/// `GET /v1/spaces`: the default first, then the newest.
+/// `GET /v1/spaces`: the default space first, then newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Spaces {
-    /// The spaces.
+    /// Spaces that the account owns or that are shared with it.
     pub spaces: Vec<Space>,
 }
 
-/// Where memories are put (`docs/protocol/knowledge.md#spaces`).
+/// A set of memories with its own readers (`docs/protocol/knowledge.md#spaces`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Space {
-    /// Its id.
+    /// Id of the space.
     #[schema(value_type = schema::UuidV7)]
     pub id: SpaceId,
-    /// Its name.
+    /// Name of the space.
     pub name: String,
     /// Whether any valid key may read it.
     pub is_public: bool,
-    /// Whether the caller's account marked it.
+    /// Whether the space is a favorite of the caller's account.
     pub is_favorite: bool,
-    /// Whose it is.
+    /// Name of the owner.
     pub owner: Owner,
-    /// What the caller's account may do there.
+    /// Access of the caller's account to the space.
     #[schema(value_type = schema::AccessType)]
     pub access_type: AccessType,
-    /// When it was made.
+    /// Time of the space's creation.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
 }
 
-/// The owner of a space; empty where the name is not known.
+/// The owner of a space; both members are empty if the name is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// All but the last name.
+    /// All words of the name but the last; the name itself if it is one word.
     pub first_name: String,
-    /// The last name.
+    /// The last word of the name; empty if the name is one word.
     pub last_name: String,
 }
 
-/// Bytes of a search's query. The attributes below want literals; a test compares them with these constants.
+/// Maximum size of a query in bytes. The attributes below require literals; a test compares them with these constants.
 pub const QUERY_BYTES_MAX: usize = 4096;
-/// Documents that one search may ask for.
+/// Maximum number of results that one search may request.
 pub const SEARCH_LIMIT_MAX: u32 = 50;
-/// Documents when none are asked for.
+/// Number of results when a search requests none.
 pub const SEARCH_LIMIT: u32 = 10;
-/// Spaces that one search may name.
+/// Maximum number of spaces that one search may name.
 pub const SEARCH_SPACES_MAX: usize = 50;
 
 /// The body of `POST /v1/search`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchRequest {
-    /// 1 to 4096 bytes.
+    /// Text to search for, 1 to 4096 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, min_length = 1, max_length = 4096)]
     pub query: Option<String>,
-    /// Documents, 1 to 50; 10 when absent.
+    /// Maximum number of results, 1 to 50; 10 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 50, default = 10)]
     pub limit: Option<f64>,
-    /// The least similarity, 0 to 1; 0 when absent.
+    /// Minimum similarity of a result, 0 to 1; 0 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub threshold: Option<f64>,
-    /// Where; everything of the key's account when absent.
+    /// Spaces to search; all memories that the key may read when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 50)]
     pub spaces: Option<Vec<Uuid>>,
 }
 
-/// The answer to it, most similar first.
+/// The response to `POST /v1/search`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchResults {
-    /// The documents.
+    /// The memories that were found, in descending order of similarity.
     pub results: Vec<SearchResult>,
 }
 
-/// A document that was found (`docs/protocol/knowledge.md#search`).
+/// A memory that was found (`docs/protocol/knowledge.md#search`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchResult {
-    /// The memory.
+    /// Id of the memory.
     #[schema(value_type = schema::UuidV7)]
     pub id: MemoryId,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Its page, or the note itself.
+    /// URL of the page; for a note, the URL of the memory.
     pub url: String,
-    /// Its beginning, at most 100,000 characters.
+    /// Beginning of the content, at most 100,000 characters.
     pub content: String,
-    /// 0 to 1, four decimals, of the best passage.
+    /// Similarity of the best chunk, 0 to 1, with four decimals.
     #[schema(minimum = 0, maximum = 1)]
     pub similarity: f64,
-    /// When it was added.
+    /// Time at which the memory was added.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// What it is.
+    /// Kind of the memory.
     #[serde(rename = "type")]
     #[schema(value_type = schema::MemoryType)]
     pub kind: MemoryType,
-    /// The best passages, at most 5, best first.
+    /// The best chunks in descending order of similarity, at most 5.
     pub chunks: Vec<Chunk>,
 }
 
-/// A passage that was found.
+/// A chunk of a memory that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Chunk {
-    /// Its words.
+    /// Text of the chunk.
     pub content: String,
-    /// 0 to 1, four decimals.
+    /// Similarity of the chunk, 0 to 1, with four decimals.
     #[schema(minimum = 0, maximum = 1)]
     pub similarity: f64,
 }
 
-/// The body of `POST /v1/batch-add`; at most 600 addresses and notes together.
+/// The body of `POST /v1/batch-add`; at most 600 URLs and notes together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchRequest {
-    /// Addresses of pages.
+    /// URLs of pages to fetch and add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
-    /// Notes.
+    /// Notes to add.
     #[serde(default, deserialize_with = "form::objects_or_none", skip_serializing_if = "Option::is_none")]
     pub contents: Option<Vec<Note>>,
-    /// Where to put them; the account's default space when absent.
+    /// Ids of the spaces that the new memories belong to; the account's default space when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spaces: Option<Vec<Uuid>>,
 }
@@ -188,99 +189,99 @@ pub struct BatchRequest {
 /// A note of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Note {
-    /// Its text, at most 1 MiB.
+    /// Text of the note, at most 1 MiB.
     pub content: String,
-    /// Its title; its first line when absent.
+    /// Title of the note; its first line when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is; `note` when absent.
+    /// Kind of the memory; `note` when absent.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::MemoryType>)]
     pub kind: Option<MemoryType>,
 }
 
-/// A message of the stream that tells a batch, the object behind `data:`. A client ignores types that it does not know.
+/// A message of the stream of a batch: the object after `data:`. A client ignores types that it does not know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum BatchMessage {
-    /// How far it is.
+    /// Number of finished items.
     Progress {
-        /// Items with an outcome.
+        /// Number of items with an outcome.
         processed: u64,
-        /// Items.
+        /// Number of items of the batch.
         total: u64,
     },
-    /// An item can be found now.
+    /// An item was added and is searchable.
     Success {
-        /// The memory.
+        /// Id of the memory.
         #[schema(value_type = schema::UuidV7)]
         id: MemoryId,
-        /// Its page, or the note itself.
+        /// URL of the page; for a note, the URL of the memory.
         url: String,
     },
-    /// An item could not be added. With `fatal` the stream ends: the batch cannot go on, or, with `unauthorized`, the credential of this
-    /// stream was revoked or expired, and the batch goes on.
+    /// An item could not be added. With `fatal` the stream ends: the batch cannot continue, or, with the error `unauthorized`, the
+    /// credential of this stream was revoked or expired, and the batch continues.
     Error {
-        /// The item's place among the addresses and then the notes, from 0.
+        /// Index of the item among the URLs and then the notes, from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = u64)]
         index: Option<u64>,
-        /// Its address.
+        /// URL of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         url: Option<String>,
-        /// Its title.
+        /// Title of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         title: Option<String>,
-        /// Why, in one word, `http_404` for instance.
+        /// Error code, such as `http_404`.
         error: String,
-        /// Why, in a sentence.
+        /// Explanation of the error for a person.
         message: String,
         /// Whether the stream ends here.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fatal: bool,
     },
-    /// An item was left out by the account's filter.
+    /// An item was left out by the account's filter or by the `robots.txt` of its site.
     Skipped {
-        /// The item's place.
+        /// Index of the item among the URLs and then the notes, from 0.
         index: u64,
-        /// Its address.
+        /// URL of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         url: Option<String>,
-        /// Why.
+        /// `filtered` or `robots_disallowed`.
         reason: String,
     },
-    /// Every item has its outcome.
+    /// Every item has an outcome; the stream ends.
     Complete,
-    /// A type of a newer server.
+    /// A type that this version does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// The header of a stream that names its batch.
+/// The response header of a stream that names its batch.
 pub const X_BATCH_ID: &str = "x-batch-id";
 
-/// `PUT` and `PATCH /v1/settings`
+/// The response to `PUT` and `PATCH /v1/settings`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingsChanged {
-    /// For a person.
+    /// Text for a person.
     pub message: String,
-    /// The settings as they are now.
+    /// The settings after the change.
     #[schema(value_type = schema::FilterSettings)]
     pub settings: FilterSettings,
-    /// What the account should know about them.
+    /// Stored settings that have no effect, with the reason.
     pub warnings: Vec<String>,
 }
 
-/// `GET /v1/settings`
+/// `GET /v1/settings`: the account's filter settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settings {
-    /// The settings.
+    /// The stored settings.
     #[schema(value_type = schema::FilterSettings)]
     pub settings: FilterSettings,
-    /// What the account should know about them.
+    /// Stored settings that have no effect, with the reason.
     pub warnings: Vec<String>,
 }
 
@@ -288,28 +289,28 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Memory {
-    /// Its id.
+    /// Id of the memory.
     #[schema(value_type = schema::UuidV7)]
     pub id: MemoryId,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Its page, or the note itself.
+    /// URL of the page; for a note, the URL of the memory.
     pub url: String,
-    /// All of it.
+    /// The whole content.
     pub content: String,
-    /// When it was added.
+    /// Time at which the memory was added.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub updated_at: Timestamp,
-    /// What it is.
+    /// Kind of the memory.
     #[serde(rename = "type")]
     #[schema(value_type = schema::MemoryType)]
     pub kind: MemoryType,
-    /// Where it is, as far as the key reaches.
+    /// Spaces that contain the memory, as far as the key may access them.
     #[schema(value_type = Vec<schema::UuidV7>)]
     pub spaces: Vec<SpaceId>,
 }

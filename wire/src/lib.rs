@@ -1,9 +1,9 @@
-//! The bodies of both HTTP surfaces, as they go over the wire: what handlers answer with, what clients send and read, and what the
-//! machine-readable description describes. One truth for the three of them; no IO and no behaviour.
+//! The bodies of both HTTP surfaces: handlers serialise them, clients parse them, and the machine-readable description is generated from
+//! them. No IO and no behaviour.
 //!
-//! Reading is tolerant: clients ignore members that they do not know (`docs/protocol/conventions.md#versioning`). Writing is exact: what is absent is
-//! left out or `null` as the specification says. Whatever opens something is a [`Secret`](domain::secret::Secret), which `Debug` does not
-//! show.
+//! Parsing is tolerant: clients ignore members that they do not know (`docs/protocol/conventions.md#versioning`). Serialising is exact:
+//! an absent value is left out or `null`, as the specification says. Credentials and codes are a [`Secret`](domain::secret::Secret), whose
+//! `Debug` output does not contain the value.
 //!
 //! | module | specification |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | [`activity`] | *Activity and audit* |
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`error`] | *Errors* |
-//! | [`schema`] | *Resources*: what identifiers, words and moments look like |
+//! | [`schema`] | *Resources*: the form of identifiers, enumerated words and moments |
 
 pub mod account;
 pub mod activity;
@@ -33,7 +33,7 @@ pub mod usage;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// `{ok: true}`: it is done, and there is nothing to say about it.
+/// `{ok: true}`: the request succeeded, and the response has no other content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     /// Always `true`.
@@ -42,6 +42,6 @@ pub struct Done {
 }
 
 impl Done {
-    /// It is done.
+    /// The only value.
     pub const OK: Self = Self { ok: true };
 }

@@ -1,5 +1,5 @@
-//! Schemas of the values in bodies: identifiers, words of closed lists, moments. Each is named once in the description, whatever type of
-//! a floor below carries it.
+//! Schemas of the values in bodies: identifiers, enumerated words, moments. Each is a named schema of the description, whichever Rust type
+//! contains it.
 
 mod envelope;
 mod token;
@@ -48,18 +48,18 @@ named! {
     UuidV7 = text(r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
         .examples([Value::from("019b76da-a800-7a67-8a14-94a3f41b0634")]);
-    /// A CUID2: opaque.
+    /// A CUID2, an opaque identifier.
     Cuid2 = text("^[0-9a-z]{2,32}$").examples([Value::from("tz4a98xxat96iws9zmbrgj3a")]);
-    /// A moment, RFC 3339; answers have it in UTC with milliseconds.
+    /// A moment, RFC 3339; in responses in UTC with milliseconds.
     Moment = ObjectBuilder::new()
         .schema_type(Type::String)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples([Value::from("2026-01-01T00:00:00.000Z")]);
     /// SHA-256 in lower-case hex.
     Sha256 = text("^[0-9a-f]{64}$");
-    /// What an event links to: the literal `GENESIS`, or the `self` of the event before.
+    /// The preceding event of the chain: the literal `GENESIS`, or the `hash_chain.self` of that event.
     Prev = text("^(GENESIS|[0-9a-f]{64})$");
-    /// A place in a chain.
+    /// A position in a chain.
     Position = ObjectBuilder::new()
         .property("chain_epoch", place())
         .property("seq", place())
@@ -67,23 +67,23 @@ named! {
         .required("chain_epoch")
         .required("seq")
         .required("prev");
-    /// What an event tells of.
+    /// The category of an event type.
     Lane = words(lane::Lane::ALL.map(lane::Lane::as_str));
-    /// How much may be recorded.
+    /// How much of an event may be recorded.
     ConsentLevel = words([Level::Off, Level::MetadataOnly, Level::Full].map(Level::as_str));
-    /// Who set a level of consent: a person in a browser, an agent of the person's account, or the computer itself.
+    /// The author of a consent record: a person in a browser, an agent of the person's account, or the computer itself.
     ConsentAuthor = words(Author::ALL.map(Author::as_str));
-    /// What was paid for.
+    /// The plan of the account.
     Plan = words(usage::Plan::ALL.map(usage::Plan::as_str));
-    /// How an agent registered.
+    /// How an agent registered: for any person (`anonymous`) or for one (`service_auth`).
     RegistrationKind = words([RegistrationType::Anonymous, RegistrationType::ServiceAuth].map(RegistrationType::as_str));
-    /// What a key of the knowledge API opens.
+    /// An operation that an API key of the knowledge API permits.
     KeyScope = words(ApiKeyScope::ALL.map(ApiKeyScope::as_str));
-    /// What the caller's account may do in a space.
+    /// The access of the caller's account to a space.
     AccessType = words(Access::ALL.map(Access::as_str));
-    /// What a memory is.
+    /// The kind of a memory.
     MemoryType = words(Kind::ALL.map(Kind::as_str));
-    /// What new content has to be before it is kept.
+    /// Rules that decide which new content is stored.
     FilterSettings = ObjectBuilder::new()
         .property("categories", list(CATEGORY_CHARS_MAX, "What kept content is sorted into."))
         .property("filterPrompt", ObjectBuilder::new()
@@ -100,7 +100,7 @@ named! {
         .required("includeItems")
         .required("excludeItems")
         .required("shouldLLMFilter");
-    /// A change of the filter settings. What is `null` or `[]` is cleared; lengths count without blanks at the ends.
+    /// A change of the filter settings. `null` or `[]` clears a setting; lengths are counted without leading and trailing blanks.
     FilterUpdate = ObjectBuilder::new()
         .property("categories", list_or_null(CATEGORY_CHARS_MAX))
         .property("filterPrompt", words_or_null(PROMPT_CHARS_MAX))
@@ -111,25 +111,25 @@ named! {
             .default(Some(Value::from(false))));
 }
 
-/// A count from 0, as far as JSON's numbers are exact.
+/// An integer from 0 to 2^53 − 1, the largest that JSON numbers represent exactly.
 fn place() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(INTEGER_MAX))
 }
 
-/// 2^53 − 1
+/// Maximum of a place: 2^53 − 1.
 const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// A string that has this form.
+/// A string that matches `pattern`.
 fn text(pattern: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
 }
 
-/// One of these words.
+/// A string that is one of `words`.
 fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
 }
 
-/// Something between blanks, of at most so many characters.
+/// A string that is not blank, of at most `chars_max` characters.
 fn element(chars_max: usize) -> ObjectBuilder {
     text(r"\S").min_length(Some(1)).max_length(Some(chars_max))
 }
@@ -182,17 +182,17 @@ scopes! {
     account_scopes = crate::agent_auth::SCOPE_ACCOUNT;
 }
 
-/// Six digits.
+/// A code of six decimal digits.
 pub(crate) fn six_digits() -> Object {
     text("^[0-9]{6}$").description(Some("Six digits.")).examples([Value::from("482913")]).build()
 }
 
-/// What somebody calls something: 1 to 100 characters that are not all blanks, on one line.
+/// The name of a key or space: 1 to 100 characters that are not all blanks, on one line.
 pub(crate) fn name() -> Object {
     named_by().schema_type(Type::String).build()
 }
 
-/// The same, or nothing.
+/// The same name, or `null`.
 pub(crate) fn name_or_null() -> Object {
     named_by().schema_type(SchemaType::from_iter([Type::String, Type::Null])).build()
 }
@@ -211,12 +211,12 @@ pub(crate) fn email() -> Object {
     email.examples([Value::from("person@example.com")]).build()
 }
 
-/// A URI.
+/// An absolute URI.
 pub(crate) fn uri() -> Object {
     ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::Custom("uri".into()))).build()
 }
 
-/// Another named schema.
+/// A reference to a named schema.
 pub(crate) fn named<T: ToSchema>() -> Ref {
     Ref::from_schema_name(T::name())
 }

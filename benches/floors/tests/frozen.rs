@@ -1,4 +1,4 @@
-//! The floors stay what they are, and do what they say.
+//! Checks that the source of the floors is unchanged and that each floor does what its documentation says.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,7 +11,7 @@ use floors::disk::{Disk, RECORD_BYTES};
 use sha2::{Digest, Sha256};
 use tower::ServiceExt as _;
 
-/// Every file that decides what a floor costs.
+/// Name, text and recorded SHA-256 of each file that decides the cost of a floor.
 const FILES: [(&str, &str, &str); 3] = [
     ("Cargo.toml", include_str!("../Cargo.toml"), "1e986e1efbf4957f91f7f01b31c2c6cdadbdb7bbcc3e96c12785ed47d03c755d"),
     ("src/lib.rs", include_str!("../src/lib.rs"), "fd49060d1f2c40186a63587a3c883b630ac3c311ec99dd2d3437603a6f6c1984"),

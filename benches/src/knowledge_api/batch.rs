@@ -21,15 +21,15 @@ use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{Options, Result, client, run};
 
-/// Each takes as long as its embedding; more of them would say no more.
+/// A round takes as long as the embedding of its batch; more rounds would not make the figures more exact.
 const ROUNDS_MAX: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often the floor fetches each page.
+/// Number of times that the floor fetches each page.
 const FETCHES: usize = 10;
-/// The passages of each item of a batch, as they are embedded.
+/// The chunks of each item of a batch, as they are embedded.
 type Passages = Vec<Vec<String>>;
 
-/// `batch-add` of notes that are a passage each: embedding is the work.
+/// `batch-add` of notes of one chunk each: embedding is most of the work.
 pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const NOTE_CHARS: usize = 800;
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Embed, 0.95)];
@@ -56,7 +56,7 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// `batch-add` of pages of a web server on this machine: fetched, read, cut, embedded, kept.
+/// `batch-add` of pages of a web server on this machine: fetched, extracted, chunked, embedded, stored.
 pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Fetch, 0.7), Goal::Rate(Floor::Embed, 0.7)];
     let wanted = if options.quick { 16 } else { 220 };
@@ -78,7 +78,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         let host = number % usize::from(HOSTS) + 1;
         format!("http://127.0.0.{host}:{port}/{number}?round={round}")
     };
-    // Pages without text are errors for the product too, and no work for the floor.
+    // Pages without text are errors for the product too, and give the floor no work.
     let mut passages = Vec::new();
     let mut numbers = Vec::new();
     for (number, page) in all.iter().enumerate() {
@@ -100,20 +100,20 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// The first batch of a process reads the model.
+/// Adds a small batch first, because the first batch of a process loads the model.
 fn warm(product: &Product, holder: &Holder) -> Result<()> {
     let contents: Vec<Value> =
         (0..8).map(|number| json!({ "content": format!("a note to warm up, number {number}") })).collect();
     client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents }))).map(drop)
 }
 
-/// What the product makes of a text before it embeds it.
+/// The texts that the product embeds for an item: its chunks, each with the title.
 fn passages_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
     let passages = chunks(content, &ChunkSettings::default())?;
     Ok(passages.iter().map(|passage| text_of(title.unwrap_or_default(), passage)).collect())
 }
 
-/// What the rounds of a batch have in common.
+/// State that the rounds of a batch share: floors, product and counts.
 struct Trial {
     floors: Vec<Contestant>,
     ours: Contestant,
@@ -136,11 +136,11 @@ impl Trial {
         self.keep(place, &outcome, Floor::Embed.status())
     }
 
-    /// The client of the fetcher, with as many fetches at once as a batch has items under way.
+    /// The client of the fetcher, with as many concurrent fetches as a batch has items in progress.
     fn fetch(&mut self, place: usize, urls: &[String]) -> Result<()> {
         let at_once = HOSTS.to_string();
         let arguments = ["floor", Floor::Fetch.command(), "--connections", &at_once];
-        // Once is over before its cost can be told.
+        // One fetch of each page ends before its CPU time can be measured.
         let again: Vec<&String> = (0..FETCHES).flat_map(|_| urls).collect();
         let outcome = measure_with(&arguments, &serde_json::to_vec(&again)?)?;
         self.keep(place, &outcome, Floor::Fetch.status())
@@ -152,7 +152,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The product: everything must be kept.
+    /// The product: it must store every item.
     fn add(&mut self, product: &Product, holder: &Holder, body: &Value, count: usize) -> Result<()> {
         let request = holder.post("/v1/batch-add", body);
         let before = product.server.usage()?;

@@ -1,4 +1,4 @@
-//! Searches of an account that keeps much.
+//! Searches of an account with many memories.
 
 use std::time::{Duration, Instant};
 
@@ -19,15 +19,15 @@ use crate::product::{Product, Upstream};
 use crate::report::{Contestant, Finding, Report, Section};
 use crate::{Options, Result, client, run};
 
-/// Passages of one memory, and how long they are: a page of usual length.
+/// Chunks of one memory, and their length in characters: a page of usual length.
 const CHUNKS_OF_A_MEMORY: usize = 10;
 const CHUNK_CHARS: usize = 500;
 const QUERIES: usize = 500;
-/// Queries of common words alone.
+/// Number of queries that consist of common words only.
 const COMMON_QUERIES: usize = 50;
-/// Among this number of memories, the first are in the old space, and one of each is in the scattered space.
+/// The first tenth of all memories is in the old space, and every tenth memory is in the scattered space.
 const SPACE_SHARE: usize = 10;
-/// Memories in the small space, the oldest of all.
+/// Number of memories in the small space, the oldest of all.
 const SMALL_SPACE: usize = 20;
 
 /// `search` by one client, one search after the other.
@@ -36,7 +36,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let (few, many) = (Holder::new(&product, "few@example.com")?, Holder::new(&product, "many@example.com")?);
     let words = Words::new(options.seed);
     let queries: Vec<String> = (0..QUERIES).map(|_| words.query()).collect();
-    // The model and the buffers are there before memory is looked at.
+    // Load the model and allocate the buffers before memory is measured.
     let note = json!({ "contents": [{ "content": words.text(CHUNK_CHARS) }] });
     client::hear(product.address, &few.post("/v1/batch-add", &note))?;
     let search = |holder: &Holder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
@@ -107,7 +107,7 @@ struct Filtered {
     cases: Vec<(Case, Vec<Bytes>, Contestant)>,
 }
 
-/// A kind of query, and where it is asked.
+/// A kind of query, and the space that it is confined to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Case {
     what: &'static str,
@@ -126,7 +126,7 @@ impl Filtered {
         ];
         let mut cases = Vec::new();
         for (is_common, queries) in [(false, queries), (true, &common)] {
-            // All memories are the measurement of the scenario itself.
+            // Searches of all memories for usual words are the measurement of the scenario itself.
             for (what, space) in places.iter().skip(usize::from(!is_common)) {
                 let body = |query: &String| match space {
                     Some(space) => json!({ "query": query, "spaces": [space] }),
@@ -150,7 +150,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// A filter must not cost more than none: `all` is the p99 of the queries of all memories.
+    /// A filter must not make a search more expensive: `all` is the p99 of the queries of all memories.
     fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
         let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
         let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));
@@ -177,7 +177,7 @@ fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     )
 }
 
-/// Spaces besides the default one, which has all memories.
+/// Spaces besides the default one, which contains all memories.
 #[derive(Debug, Clone, Copy)]
 struct Spaces {
     old: SpaceId,
@@ -196,7 +196,7 @@ impl Spaces {
         Ok(Self { old: made[0], scattered: made[1], small: made[2] })
     }
 
-    /// The spaces of the n-th memory among this number.
+    /// The spaces of memory number `nth` of `memories`.
     fn of(&self, default: SpaceId, nth: usize, memories: usize) -> Vec<SpaceId> {
         let mut spaces = vec![default];
         spaces.extend((nth < memories / SPACE_SHARE).then_some(self.old));
@@ -206,12 +206,12 @@ impl Spaces {
     }
 }
 
-/// Writes passages straight into the file of the living server, with vectors that nobody computed: embedding 100,000 texts takes half an
-/// hour, and is not what is measured.
+/// Writes chunks directly into the database file of the running server, with generated vectors: embedding 100,000 texts takes half an
+/// hour, and is not part of the measurement.
 fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
-        // The newest key is the one that searches.
+        // The newest key is the one that the searches use.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
         let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };

@@ -1,4 +1,4 @@
-//! Many who hear of one batch at once.
+//! Many concurrent clients of the stream of one batch.
 
 use std::fs;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{Options, Result, client, run};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The stream of a batch that has ended, joined from its beginning by a thousand clients, each of which joins again at its end.
+/// The stream of a finished batch, read from its beginning by a thousand clients, each of which connects again at its end.
 pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;

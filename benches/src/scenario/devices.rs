@@ -1,4 +1,4 @@
-//! Polls of computers that wait to be attached.
+//! Polls of computers that wait for their attachment.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::report::Goal;
 use crate::stock::Stock;
 use crate::{Options, Result, client, population};
 
-/// `device/token`, pending, while this many computers wait: answered by an actor that does not ask the store.
+/// `device/token`, pending, while this number of computers waits: answered by an actor that does not read the database.
 #[derive(Debug)]
 pub struct DevicePoll {
     name: &'static str,
@@ -19,7 +19,7 @@ pub struct DevicePoll {
 }
 
 impl DevicePoll {
-    /// With this many codes that wait.
+    /// A scenario with `waiting` pending codes.
     pub fn of(name: &'static str, waiting: usize) -> Self {
         Self { name, waiting, polls: Vec::new() }
     }
@@ -38,7 +38,7 @@ impl Scenario for DevicePoll {
         vec![POLL]
     }
 
-    /// Both `authorization_pending` and, where there are too few codes for so many polls, `slow_down`: the actor does the same for either.
+    /// Both `authorization_pending` and, where there are too few codes for the rate of polls, `slow_down`: the actor's work is the same.
     fn status(&self) -> u16 {
         400
     }
@@ -46,7 +46,7 @@ impl Scenario for DevicePoll {
     fn prepare(&mut self, product: &Product, _stock: Option<&Stock>, options: &Options) -> Result<()> {
         const CONNECTIONS: usize = 32;
         self.polls = population::waiting(&product.database(), self.waiting, options.seed)?;
-        // From now on each has its actor.
+        // This poll starts the actor of each code.
         client::send_all(product.address, &self.polls, CONNECTIONS).map(drop)
     }
 

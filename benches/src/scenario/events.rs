@@ -1,4 +1,4 @@
-//! Events that do not get into the embedded log: held, or forwarded to another process.
+//! Events that do not enter the embedded log: held, or forwarded to another process.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::report::Goal;
 use crate::stock::Stock;
 use crate::{Options, Result};
 
-/// One chain per connection, each sender waiting for the answer before it sends the next event.
+/// One chain per connection; each sender waits for the response before it sends the next event.
 #[derive(Debug)]
 pub struct Events {
     name: &'static str,
     goals: Vec<Goal>,
     upstream: Upstream,
     event_type: &'static str,
-    /// Events that are held before the first round.
+    /// Number of events that are held before the first round.
     before: usize,
     machines: Vec<Machine>,
 }
@@ -33,7 +33,7 @@ impl Events {
         Self { name, goals, upstream: Upstream::Embedded, event_type: "memory.dreamt", before, machines: Vec::new() }
     }
 
-    /// Forwarded over HTTP to a service that answers at once.
+    /// Forwarded over HTTP to a service that answers immediately.
     pub fn external() -> Self {
         Self {
             name: "events_external",
@@ -92,7 +92,7 @@ impl Scenario for Events {
     }
 }
 
-/// For each machine a chain of its own, together about `count` events long. Every round is a new epoch, because a round ends in the
+/// A separate chain for each computer, together about `count` events. Every round is a new epoch, because a round ends in the
 /// middle of its chains.
 pub fn plan_of_events(
     machines: &[Machine],

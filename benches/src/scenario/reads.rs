@@ -1,4 +1,4 @@
-//! Reads: proofs, and what a signed-in person sees.
+//! Reads: proofs, and the pages of a signed-in person.
 
 use bytes::Bytes;
 use domain::Rng;
@@ -12,7 +12,7 @@ use crate::report::Goal;
 use crate::stock::Stock;
 use crate::{Options, Result, client};
 
-/// `account/computers` of several people with a few computers each, by their browsers' sessions.
+/// `account/computers` of several people with a few computers each, with session cookies.
 #[derive(Debug, Default)]
 pub struct AccountComputers {
     reads: Vec<Bytes>,
@@ -64,22 +64,22 @@ impl Scenario for AccountComputers {
     }
 }
 
-/// `audit/verify` of events anywhere in a filled log, each time a different one.
+/// `audit/verify` of events anywhere in a filled log, each request for another event.
 #[derive(Debug)]
 pub struct AuditProof {
     name: &'static str,
-    /// Events in the log; the first filled log of the states when absent.
+    /// Number of events in the log; that of the first filled log of the states when absent.
     log: Option<u64>,
     reads: Vec<Bytes>,
 }
 
 impl AuditProof {
-    /// In the first filled log of the states.
+    /// Proofs in the first filled log of the states.
     pub fn first() -> Self {
         Self { name: "audit_proof", log: None, reads: Vec::new() }
     }
 
-    /// In a log of ten million events, if that is among the states.
+    /// Proofs in a log of ten million events, if that is among the states.
     pub fn ten_million() -> Self {
         Self { name: "audit_proof_10m", log: Some(10_000_000), reads: Vec::new() }
     }

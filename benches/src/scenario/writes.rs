@@ -1,4 +1,4 @@
-//! Durable writes of single requests: computers that register, and codes that they ask for.
+//! Durable writes of single requests: registrations of computers, and requests for device codes.
 
 use domain::Rng;
 use serde_json::json;
@@ -12,10 +12,10 @@ use crate::report::Goal;
 use crate::stock::Stock;
 use crate::{Options, Result, population};
 
-/// At least so many durable writes a second.
+/// At least this number of durable writes per second.
 const WRITES: Goal = Goal::PerSecond(10_000.0);
 
-/// `machines`: a new computer each time.
+/// `machines`: each request registers a new computer.
 #[derive(Debug)]
 pub struct Registrations;
 
@@ -56,7 +56,7 @@ impl Scenario for Registrations {
     }
 }
 
-/// `device/code`: each computer asks for one.
+/// `device/code`: each computer requests one.
 #[derive(Debug, Default)]
 pub struct DeviceCodes {
     machines: Vec<Machine>,
@@ -100,7 +100,7 @@ impl Scenario for DeviceCodes {
     }
 }
 
-/// Each request once.
+/// A plan that sends each request once.
 fn once(requests: &[bytes::Bytes], options: &Options) -> Plan {
     let dealt = Plan::dealt(requests, options.connections, options.seconds);
     Plan { pace: Pace::of(options.seconds), ..dealt }

@@ -1,4 +1,4 @@
-//! Knobs of the connection to an external statistics service.
+//! Settings of the connection to an external statistics service.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::breaker::BreakerSettings;
 
-/// `[upstream]`
+/// Configuration section `[upstream]`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpstreamSettings {
-    /// Base URL of the service; absent: the embedded one.
+    /// Base URL of the service; the embedded service is used when absent.
     pub url: Option<String>,
-    /// Bearer token that it asks for.
+    /// Bearer token for the service.
     pub token: Option<String>,
-    /// Longest wait for a whole answer.
+    /// Timeout of a whole response.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Longest wait for a connection.
+    /// Timeout of a connection attempt.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// How long an idle connection is kept.
+    /// Time after which an idle connection is closed.
     #[serde(with = "humantime_serde")]
     pub idle_timeout: Duration,
-    /// How many idle connections are kept.
+    /// Maximum number of idle connections.
     pub connections_idle_max: usize,
-    /// Largest answer that is read, in bytes.
+    /// Maximum size of a response body in bytes.
     pub body_bytes_max: usize,
-    /// How often a read is tried again when no connection could be made. Events are never tried again by us.
+    /// Number of retries of a read when no connection could be made. Events are never retried here.
     pub read_retries: u32,
-    /// When a failing service is left alone.
+    /// Circuit breaker for a failing service.
     pub breaker: BreakerSettings,
 }
 
@@ -51,19 +51,19 @@ impl Default for UpstreamSettings {
     }
 }
 
-/// Settings that name no usable service.
+/// Errors of the settings.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUpstream {
-    /// Not a base URL.
+    /// `url` is not a base URL.
     #[error("upstream.url must be like https://statistics.example.com, without a query")]
     Url,
-    /// Not a token.
+    /// `token` is not a valid header value.
     #[error("upstream.token has characters that no header takes")]
     Token,
 }
 
 impl UpstreamSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let url = self.url.as_ref().and_then(|_| self.base_url().err()).map(|fault| ("url", fault.to_string()));
         let token = self.authorization().err().map(|fault| ("token", fault.to_string()));
@@ -90,7 +90,7 @@ impl UpstreamSettings {
     }
 }
 
-/// The token is a secret.
+/// Hides the token, which is a secret.
 impl fmt::Debug for UpstreamSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UpstreamSettings")

@@ -1,8 +1,8 @@
 //! Filters the answers of an external service by caller.
 //!
-//! The contract names identities to the service, and anybody may register a computer under any identity. So the entries of computers that
-//! are not the caller's are taken out of a page, and a proof of such an event is not found. Only answers in the form of the embedded
-//! service can be judged: an entry without `machine_uuid`, or a proof without `chain.machine_id`, passes as it came.
+//! The contract names identities to the service, and anybody may register a computer under any identity. Therefore entries of computers
+//! that are not the caller's are removed from a page, and the proof of such an event is 404. Only answers in the form of the embedded
+//! service can be filtered: an entry without `machine_uuid`, or a proof without `chain.machine_id`, is passed on unchanged.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::contract::Passed;
 
-/// A page without the entries of foreign computers; the very bytes if there are none.
+/// The page without the entries of foreign computers; the exact bytes if there are none.
 pub(super) fn page(answer: Passed, shown: &Recorders) -> Passed {
     #[derive(Deserialize)]
     struct Entry {
@@ -42,7 +42,7 @@ pub(super) fn page(answer: Passed, shown: &Recorders) -> Passed {
     Passed { body: Bytes::from(body), ..answer }
 }
 
-/// A proof, or that there is none if it is of a foreign computer.
+/// The proof, or 404 if it is of a foreign computer's event.
 pub(super) fn proof(answer: Passed, shown: &Recorders) -> Passed {
     #[derive(Deserialize)]
     struct Proof {

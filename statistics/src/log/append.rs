@@ -1,4 +1,4 @@
-//! Appending events: many senders, one transaction.
+//! Appending events of many senders in one transaction.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::merkle;
 /// Receives the outcome of one event, possibly on the thread of the writer: it must not block.
 pub type AppendReply = Box<dyn FnOnce(Result<AppendOutcome, Arc<LogError>>) + Send>;
 
-/// One event to be taken.
+/// An event to append.
 #[derive(Debug, Clone)]
 pub struct Append {
     submission: Submission,
@@ -27,27 +27,27 @@ pub struct Append {
 }
 
 impl Append {
-    /// `receipt` is given to the event if it is new.
+    /// `receipt` is assigned to the event if it is new.
     pub fn new(submission: Submission, receipt: ReceiptId, received_at: Timestamp) -> Self {
         Self { submission, receipt, received_at }
     }
 
-    /// The event.
+    /// The submitted event.
     pub(super) fn submission(&self) -> &Submission {
         &self.submission
     }
 
-    /// What it is answered if it is new.
+    /// The receipt of the event if it is new.
     pub(super) fn receipt(&self) -> ReceiptId {
         self.receipt
     }
 
-    /// When it was received.
+    /// Time at which the server received the event.
     pub(super) fn received_at(&self) -> Timestamp {
         self.received_at
     }
 
-    /// The leaf of the tree that stands for it.
+    /// Hash of the event's leaf in the tree.
     pub(super) fn leaf_hash(&self) -> Digest {
         let event = &self.submission;
         let Position { chain_epoch, seq, prev } = event.position;
@@ -67,18 +67,18 @@ impl Append {
     }
 }
 
-/// What became of one event.
+/// The result of appending one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// Taken now, or earlier.
+    /// Appended now or earlier.
     Receipt(ReceiptId),
     /// Another event has this id: 409 `event_id_conflict`.
     EventIdConflict,
-    /// It does not continue its chain: 409 or 422, with the position that would.
+    /// The event does not continue its chain: 409 or 422, with the position that would.
     Refused {
-        /// Why.
+        /// The rule that the event breaks, with the expected position.
         refusal: ChainRefusal,
-        /// Where it claimed to stand.
+        /// The position that the event claims.
         received: Position,
     },
 }
@@ -104,8 +104,8 @@ impl From<AppendOutcome> for SubmitOutcome {
 }
 
 impl Log {
-    /// Takes a group of events; one outcome per event, in order. What is new is durable when it returns; after an error, nothing of the
-    /// group is known to be.
+    /// Appends a group of events; returns one outcome per event, in order. New events are durable when it returns; after an error it is
+    /// unknown whether any event of the group is.
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let Some(writer) = &self.writer else { return self.append_on_postgres(group).await };
         let (events, outcomes): (Vec<_>, Vec<_>) = group
@@ -122,9 +122,9 @@ impl Log {
         outcomes.into_iter().map(|each| outcome(each).map_err(LogError::Group)).collect()
     }
 
-    /// Takes events and answers each after the commit of its group, or with the error that kept it from being committed. Where the
-    /// database is SQLite it only queues them: groups form while another is being committed. On PostgreSQL the events are one group,
-    /// and where one of them spoils it for all, each is tried alone.
+    /// Appends events and answers each after the commit of its group, or with the error that prevented the commit. On SQLite it only queues
+    /// them: groups form while another one is committed. On PostgreSQL the events are one group; if one of them makes the group fail, each
+    /// is appended alone.
     pub async fn submit(&self, events: Vec<(Append, AppendReply)>) {
         if let Some(writer) = &self.writer {
             writer.append(events);
@@ -154,7 +154,7 @@ impl Log {
         }
     }
 
-    /// Whether [`Self::submit`] only queues, so that the next group need not wait for the last one.
+    /// Whether [`Self::submit`] only queues, so that the next group need not wait for the commit of the last one.
     pub fn queues(&self) -> bool {
         self.writer.is_some()
     }

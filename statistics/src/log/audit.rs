@@ -1,12 +1,13 @@
-//! Reading the whole log again, from the first event to what was signed last.
+//! Verification of the whole log, from the first event to the signed checkpoint.
 //!
-//! 1. Every event hashes to its seal, says what its row says of it, and has the leaf that its row has.
-//! 2. Every event continues its chain, and every chain ends where its head says.
-//! 3. The leaves, in the order of their places and without a gap, have the stored tiles and the signed root.
-//! 4. The checkpoint opens under its key, and says just that.
-//! 5. In an SQLite file the index of activity and the runs of ids have each event that is indexed, once ([`indexes`]).
+//! 1. Every event hashes to its seal, agrees with the columns of its row, and has the leaf hash of its row.
+//! 2. Every event continues its chain, and every chain ends at its stored head.
+//! 3. The leaves, in the order of their places and without a gap, yield the stored tiles and the signed root.
+//! 4. The checkpoint opens under its key, and names this size and root.
+//! 5. In an SQLite file the index of activity and the runs of ids contain each indexed event once ([`indexes`]).
 //!
-//! It takes memory for each chain, not for each event, and may run beside the living log: it looks at what was signed when it began.
+//! Memory grows with the number of chains, not of events. An audit may run beside the live log: it covers the tree that is signed at its
+//! start.
 
 mod indexes;
 
@@ -27,78 +28,78 @@ use crate::merkle::tile::Tiles;
 use crate::proof::{ProofFault, verify_event, verify_leaf};
 use indexes::Indexes;
 
-/// Rows that are read at once.
+/// Number of rows of one read.
 const PAGE: i64 = 500;
 
-/// What was found to hold.
+/// The size of a log that passed the audit, and its signed tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Audited {
-    /// Events, those that are not in the tree yet included.
+    /// Number of events, including those without a place in the tree.
     pub events: u64,
-    /// Chains: computers and agents on them.
+    /// Number of chains, one for each agent kind on a computer.
     pub chains: u64,
-    /// What was signed.
+    /// The signed checkpoint.
     pub checkpoint: Checkpoint,
-    /// By which key.
+    /// Verifier key of the checkpoint.
     pub vkey: String,
 }
 
-/// What does not hold.
+/// The first fault that an audit found.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditFault {
-    /// The log could not be read.
+    /// Reading the log failed.
     #[error(transparent)]
     Log(#[from] LogError),
     /// The row of an event cannot be read.
     #[error("event {event}: {fault}")]
     Row {
-        /// Which.
+        /// Id of the event.
         event: EventId,
-        /// Why.
+        /// Error of the row.
         fault: LogError,
     },
-    /// An event is not what its seal, its leaf or its row says.
+    /// An event disagrees with its seal, its leaf or its row.
     #[error("event {event}: {fault}")]
     Event {
-        /// Which.
+        /// Id of the event.
         event: EventId,
-        /// Why.
+        /// The check that failed.
         fault: ProofFault,
     },
     /// An event does not continue its chain.
     #[error("event {event} does not continue its chain: expected epoch {}, seq {}, after {}", .expected.chain_epoch, .expected.seq, .expected.prev)]
     Link {
-        /// Which.
+        /// Id of the event.
         event: EventId,
-        /// What would.
+        /// The position that would continue the chain.
         expected: Position,
     },
-    /// The head of a chain is not its last event, or one of the two is missing.
+    /// The stored head of a chain is not its last event, or one of the two is missing.
     #[error("the head of the chain of {agent_id} on {machine_id} is not its last event")]
     Head {
-        /// The computer.
+        /// Computer of the chain.
         machine_id: Uuid,
-        /// The agent on it.
+        /// Agent kind of the chain.
         agent_id: String,
     },
-    /// Places have a gap, or fewer events have one than were signed.
+    /// Places have a gap, or fewer events have a place than were signed.
     #[error("no event has place {0} in the tree")]
     Place(u64),
-    /// A tile is not made of the leaves under it.
+    /// The stored tile disagrees with the leaves under it.
     #[error("tile {0} is not what the events under it make")]
     Tile(merkle::tile::TileId),
-    /// The tree over the events is not the one that was signed.
+    /// The tree of the events is not the signed one.
     #[error("the events make the root {found}, and {signed} was signed")]
     Root {
-        /// That of the events.
+        /// Root of the events.
         found: Digest,
-        /// That of the row.
+        /// Signed root.
         signed: Digest,
     },
-    /// A table that is written behind the log has other entries than the events make.
+    /// A table that is written after the log has other entries than the events yield.
     #[error("{0} does not have the events that are indexed, each once")]
     Index(&'static str),
-    /// The checkpoint does not open, or says something else than the tree.
+    /// The checkpoint does not open, or names another size or root than the tree.
     #[error("the checkpoint: {0}")]
     Checkpoint(String),
 }
@@ -113,7 +114,7 @@ impl From<NoteFault> for AuditFault {
 type Heads = HashMap<(Uuid, String), (Head, EventId)>;
 
 impl Log {
-    /// Reads everything again; gives what it found, or the first thing that does not hold.
+    /// Audits the log; returns its size and checkpoint, or the first fault.
     pub async fn audit(&self) -> Result<Audited, AuditFault> {
         let signed = self.signed().await?;
         let key: VerifierKey =
@@ -132,8 +133,8 @@ impl Log {
         Ok(Audited { events, chains: heads.len() as u64, checkpoint, vkey: signed.vkey })
     }
 
-    /// The number of events, the last event of each chain, and the last one whose head must be stored: an SQLite file has the heads of
-    /// the events that are indexed.
+    /// Returns the number of events, the last event of each chain, and the number of the last event whose head must be stored: an SQLite
+    /// file stores the heads of indexed events.
     async fn audit_events(
         &self,
         signed: &super::read::Signed,
@@ -175,7 +176,7 @@ impl Log {
         }
     }
 
-    /// The tree over the leaves as they are placed, tile by tile.
+    /// Builds the tree of the leaves in the order of their places, and compares it tile by tile.
     async fn audit_tree(&self, size: u64, root: Digest) -> Result<(), AuditFault> {
         let (mut tree, mut place) = (Tiles::default(), 0);
         while place < size {
@@ -223,8 +224,8 @@ impl Log {
     }
 }
 
-/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log that nobody writes to looks the same
-/// in both, so its heads are its last events.
+/// Checks that every chain of an earlier read is in a later one, with the same or a later head. Without writes in between the two are
+/// equal, so the stored heads are the last events.
 fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
     for (key, (head, id)) in earlier {
         let agrees = later.get(key).is_some_and(|(known, known_id)| {

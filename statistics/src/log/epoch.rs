@@ -13,38 +13,38 @@ use crate::merkle;
 /// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogHead {
-    /// The key.
+    /// Verifier key of the checkpoint.
     pub vkey: String,
-    /// The signed note.
+    /// The checkpoint as a signed note.
     pub checkpoint: String,
-    /// Its leaves.
+    /// Number of leaves of the signed tree.
     pub size: u64,
 }
 
-/// The relation of the log to a checkpoint that was seen before.
+/// The relation of the log to an earlier checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuity {
-    /// It begins with the tree of the checkpoint.
+    /// The log begins with the tree of the checkpoint.
     Continues,
-    /// Another key signs it.
+    /// The log is signed with another key.
     OtherKey,
-    /// Its tree is smaller.
+    /// The log has a smaller tree.
     Smaller,
-    /// The leaves of the checkpoint are others.
+    /// The log has other leaves than the checkpoint.
     Differs,
 }
 
 const GET: &str = "SELECT installation_id FROM installation WHERE id = 1";
 
 impl Log {
-    /// The installation that the log belongs to; `None` for a log of a version that had no ids.
+    /// The installation that the log belongs to; `None` for a log of a version without installation ids.
     pub async fn installation(&self) -> Result<Option<InstallationId>, LogError> {
         let id: Option<Uuid> =
             on_reader!(&self.pool, |db| sqlx::query_scalar(GET).fetch_optional(db)).during("read whose log it is")?;
         Ok(id.map(InstallationId::from))
     }
 
-    /// Gives the log to an installation, unless it belongs to one: returns to which.
+    /// Assigns the log to an installation, unless it belongs to one; returns the installation that it belongs to.
     pub async fn installation_begin(&self, id: InstallationId) -> Result<InstallationId, LogError> {
         const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
         let id: Uuid = in_transaction!(&self.pool, |tx| {
@@ -61,7 +61,7 @@ impl Log {
         Ok(LogHead { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size })
     }
 
-    /// Compares the log with a checkpoint that was signed by `vkey`. It reads O(log n) hashes.
+    /// Compares the log with a checkpoint that `vkey` signed. Reads O(log n) hashes.
     pub async fn continues(&self, vkey: &str, seen: &Checkpoint) -> Result<Continuity, LogError> {
         let signed = self.signed().await?;
         if signed.vkey != vkey {
@@ -74,7 +74,7 @@ impl Log {
         Ok(if root == seen.root { Continuity::Continues } else { Continuity::Differs })
     }
 
-    /// Whether the stored tree has the root that was signed, so that it can grow.
+    /// Whether the stored tree has the signed root, so that it can grow.
     pub async fn is_intact(&self) -> Result<bool, LogError> {
         let signed = self.signed().await?;
         match self.root_at(signed.size, signed.size).await {
@@ -94,13 +94,14 @@ impl Log {
         root.first().copied().ok_or(LogError::Corrupt("tree.root"))
     }
 
-    /// Begins an epoch: from now on another key signs, under another origin. The events and the tree stay, and the tree is signed at once.
+    /// Begins an epoch with a new key and another origin. Events and tree are unchanged; the new key signs the tree in the same
+    /// transaction.
     pub async fn begin_epoch(&self, origin: &str) -> Result<(), LogError> {
-        // Changed first, which locks the row on PostgreSQL.
+        // The first statement on the tree, because it locks the row on PostgreSQL.
         const TREE: &str = "UPDATE tree SET vkey = $1 WHERE id = 1 RETURNING size, root";
         const RETIRE: &str = "UPDATE log_keys SET retired_at = $1 WHERE retired_at IS NULL";
         const SIGN: &str = "UPDATE tree SET checkpoint = $1, signed_at = $2 WHERE id = 1";
-        // Another process may be about to sign with the old key.
+        // Another process may be about to sign with the old key: the fence rejects its tree.
         const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1";
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
@@ -116,7 +117,7 @@ impl Log {
             sqlx::query(SIGN).bind(signer.sign(size, root)).bind(now).execute(&mut *tx).await.map(drop)
         })
         .during("begin an epoch of the log")?;
-        // The tree has the same size as before, and another checkpoint.
+        // The cached tree has the same size but another checkpoint.
         *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(())
     }

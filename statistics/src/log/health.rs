@@ -1,4 +1,4 @@
-//! How the log is: whether it takes writes, whether appends fail, and how far signing is behind.
+//! State of the log: whether it accepts writes, whether appends fail, and how many events wait to be signed.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,25 +8,25 @@ use store::on_reader;
 use super::read::statements;
 use super::{During, Log, LogError, sql};
 
-/// What the log's tables say of it.
+/// Figures from the log's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogStatus {
-    /// Leaves in the signed tree.
+    /// Number of leaves in the signed tree.
     pub tree_size: u64,
-    /// When the last checkpoint was signed.
+    /// Time of the last checkpoint.
     pub signed_at: Timestamp,
-    /// Events that were taken and have no place in the tree yet.
+    /// Number of appended events without a place in the tree.
     pub unplaced: u64,
-    /// SQLite: events that the tables written behind the log do not have yet.
+    /// SQLite: number of events that are not in the indexes yet.
     pub unindexed: u64,
 }
 
-/// The failure of the last append of this process; nothing when that succeeded.
+/// Time and error of this process's last append; `None` if it succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Appends(Mutex<Option<(Timestamp, String)>>);
 
 impl Log {
-    /// Commits a write, to learn whether the database takes any; on SQLite by the thread that appends.
+    /// Commits a write, to test whether the database accepts any; on SQLite in the writer's thread.
     pub async fn writable(&self) -> Result<(), LogError> {
         match &self.writer {
             Some(writer) => writer.probe().await,
@@ -39,7 +39,7 @@ impl Log {
         self.pool.try_probe(statements::TREE, &[]).await.during("read the signed tree")
     }
 
-    /// Tree, last signature, and events that wait for their place.
+    /// Reads tree size, time of the last checkpoint, and the number of waiting events.
     pub async fn standing(&self) -> Result<LogStatus, LogError> {
         let sql = if self.pool.is_postgres() { sql::STANDING_POSTGRES } else { sql::STANDING_SQLITE };
         let (size, signed_at, unplaced, unindexed): (i64, Timestamp, i64, i64) =
@@ -53,14 +53,14 @@ impl Log {
         })
     }
 
-    /// When and why the last append of this process failed; `None` when it succeeded.
+    /// Time and reason of the failure of this process's last append; `None` if it succeeded.
     pub fn append_failure(&self) -> Option<(Timestamp, String)> {
         self.appends.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Appends {
-    /// Notes how an append ended. A group that was refused for what it holds says nothing of the log.
+    /// Records the result of an append. A group that was rejected for its content does not count as a failure of the log.
     pub(super) fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
         let failure = match appended {
             Ok(_) => None,

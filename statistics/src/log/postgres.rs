@@ -1,4 +1,4 @@
-//! The log on PostgreSQL: several processes append and sequence side by side, so the database holds the heads of chains and locks them.
+//! The log on PostgreSQL: several processes append and sequence concurrently, so the heads of chains are in the database, which locks them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,41 +17,41 @@ use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
-/// How often a group is tried again that met another process on the same chains.
+/// Maximum number of attempts for a group that conflicts with another process on the same chains.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// How long the lease of a sequencer that has gone silent keeps others out. It only keeps processes from doing the same work at once;
-/// that a tree is grown once is guarded by its size and the fence.
+/// Time after which the lease of a silent sequencer expires. The lease only saves duplicate work; the tree's size and the fence guarantee
+/// that a tree grows once.
 const LEASE_MS: i64 = 2_000;
 
-/// The head of a chain key while a group is judged.
+/// The head of a chain while a group is judged.
 struct LockedHead {
     head: Option<(Head, EventId)>,
-    /// How often the stored row was written.
+    /// Version of the stored row: the number of its updates.
     moves: i64,
     moved: bool,
 }
 
-/// What was read of the log before the group is judged.
+/// Rows of the log that judging a group needs.
 struct Known {
     events: HashMap<EventId, (ReceiptId, Digest)>,
     heads: BTreeMap<(MachineUuid, String), LockedHead>,
 }
 
-/// What is written after.
+/// Outcomes of a group, and the rows to write.
 struct Plan {
     outcomes: Vec<AppendOutcome>,
     events: (String, Vec<u8>),
     heads: (String, Vec<u8>),
-    /// Rows of each.
+    /// Number of rows in `events` and in `heads`.
     added: u64,
     moved: u64,
-    /// Whether there is anything to write.
+    /// Whether there is a row to write.
     any: bool,
 }
 
 impl Log {
-    /// Takes a group of events; one outcome per event, in order. Either all that is new is durable when it returns, or nothing is.
+    /// Appends a group of events; returns one outcome per event, in order. Either all new events are durable when it returns, or none is.
     pub(super) async fn append_on_postgres(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         let appended = self.append_group(group).await;
         self.appends.note(&appended, self.clock.now());
@@ -67,7 +67,7 @@ impl Log {
                 Err(LogError::Sql { source: sqlx::Error::Database(error), .. })
                     if error.is_unique_violation() && attempts < ATTEMPTS_MAX =>
                 {
-                    // Another process took the same event a moment ago: it is known the next time.
+                    // Another process appended the same event at the same time; the next attempt finds it.
                     attempts += 1;
                 }
                 done => return done,
@@ -81,7 +81,7 @@ impl Log {
         let plan: Option<Plan> = in_postgres!(
             self.postgres(),
             |tx| {
-                // The heads first: on PostgreSQL that locks them, so whatever is read after stays true.
+                // The heads are read first: the statement locks them, so all later reads remain valid until the commit.
                 let heads: Vec<sql::FoundHead> = sqlx::query_as(postgres::HEADS)
                     .bind(&heads_json)
                     .bind(&heads_bytes)
@@ -110,7 +110,7 @@ impl Log {
         plan.map(|plan| plan.outcomes).ok_or(LogError::Contended)
     }
 
-    /// The numbers of the sources of a group; new ones are added.
+    /// Returns the numbers of the sources of a group; adds new sources.
     async fn sources(&self, group: &[Append]) -> Result<Vec<i64>, LogError> {
         let source = |append: &Append| -> Source {
             let event = append.submission();
@@ -148,7 +148,7 @@ impl Log {
         group.iter().map(number).collect::<Option<_>>().ok_or(LogError::Corrupt("sources"))
     }
 
-    /// Gives the lease back, so that another process need not wait for its end.
+    /// Releases the lease, so that another process need not wait until it expires.
     pub(super) async fn end_lease(&self) {
         let released = sqlx::query(postgres::LEASE_END).bind(self.holder).execute(self.postgres()).await;
         if let Err(error) = released {
@@ -159,7 +159,7 @@ impl Log {
         }
     }
 
-    /// The connections. Only called where the log has no writer of its own, which is where the database is PostgreSQL.
+    /// The connection pool. Called only where the log has no writer, which is on PostgreSQL.
     fn postgres(&self) -> &PgPool {
         match &self.pool {
             Pool::Postgres(pool) => pool,
@@ -203,7 +203,7 @@ fn known(heads: Vec<sql::FoundHead>, events: Vec<sql::KnownEvent>) -> Result<Kno
     })
 }
 
-/// Judges the events of a group one after the other, as if each were taken before the next comes.
+/// Judges the events of a group in order, each after the events before it.
 fn judge(group: &[Append], sources: &[i64], mut known: Known) -> Plan {
     let mut outcomes = Vec::with_capacity(group.len());
     let mut events = Rows::default();
@@ -281,7 +281,7 @@ fn push_event(rows: &mut Rows, append: &Append, source_id: i64, before: Option<E
 }
 
 impl Log {
-    /// Gives at most `events_max` events their places, under the lease.
+    /// Assigns places to at most `events_max` events, under the lease.
     pub(super) async fn sequence_on_postgres(&self, events_max: u32) -> Result<Sequenced, LogError> {
         let state: sql::State =
             sqlx::query_as(postgres::STATE).fetch_one(self.postgres()).await.during("read the state of the tree")?;
@@ -316,13 +316,13 @@ impl Log {
         })
     }
 
-    /// Takes or renews the lease; `None` while another holds it.
+    /// Acquires or renews the lease; returns the fence, or `None` while another process has the lease.
     async fn lease(&self) -> Result<Option<i64>, LogError> {
         let lease = sqlx::query_scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
         lease.fetch_optional(self.postgres()).await.during("take the lease of the sequencer")
     }
 
-    /// Appends leaves to the stored tree, after a look whether that is still the tree that was signed.
+    /// Appends leaves to the stored tree, after a check that it is the signed tree.
     async fn grow(
         &self,
         size: u64,
@@ -340,7 +340,7 @@ impl Log {
         Ok((tiles, touched, root))
     }
 
-    /// Stores places, tiles and checkpoint together, if nobody else has grown the tree and the lease is still ours.
+    /// Stores places, tiles and checkpoint in one transaction; returns `false` if another process has grown the tree or has the lease.
     async fn store_tree(
         &self,
         tree: &NewTree,
@@ -387,7 +387,7 @@ impl Log {
     }
 }
 
-/// A tree that is about to be stored.
+/// A grown tree before it is stored.
 struct NewTree {
     size: u64,
     added: u64,

@@ -1,4 +1,4 @@
-//! Reading the log: activity, proofs, and what anyone may see of the tree.
+//! Reads of the log: activity, proofs, and the public data of the tree.
 
 pub(super) mod statements;
 
@@ -26,15 +26,15 @@ use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
 use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
 
-/// Entries of a page when the caller does not say.
+/// Entries of a page when the query has no limit.
 const LIMIT_DEFAULT: u16 = 100;
-/// Entries of a page at most.
+/// Maximum number of entries of a page.
 const LIMIT_MAX: u16 = 500;
 
 /// Capacity for a proof without its event, in bytes.
 const BODY_BYTES: usize = 4096;
 
-/// What was signed last.
+/// The signed tree with its checkpoint and key.
 #[derive(Debug)]
 pub(super) struct Signed {
     pub(super) size: u64,
@@ -43,7 +43,7 @@ pub(super) struct Signed {
     pub(super) vkey: String,
 }
 
-/// Where a page ends: the next one shows what comes before.
+/// The last entry of a page; the next page consists of earlier events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     received_at_ms: i64,
@@ -63,7 +63,7 @@ impl Log {
         let Some(before) = query.cursor.as_deref().map_or(Some(first), Cursor::read) else {
             return refused("invalid_cursor");
         };
-        // One more than is shown tells whether there is a next page.
+        // One entry more than the page has shows whether there is a next page.
         let rows_max = i64::from(limit) + 1;
         let sources = self.sources_of(scope.shown.all(), query.lane).await?;
         let window = Window { since, before: (before.received_at_ms, before.id), events_max: usize::from(limit) + 1 };
@@ -88,7 +88,7 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
     }
 
-    /// The numbers of the sources of recorders, in one lane or all.
+    /// The numbers of the sources of `recorders`, in one lane or all.
     pub(super) async fn sources_of(
         &self,
         recorders: impl Iterator<Item = &Recorder>,
@@ -106,15 +106,15 @@ impl Log {
         .during("read sources")
     }
 
-    /// The events of a page that are not indexed yet, as a JSON array of numbers, and the number of the newest event that this process knows.
-    /// It has to be called before the page is read: an event leaves the memory only after it was indexed. `None` on PostgreSQL.
+    /// The unindexed events of a page, as a JSON array of numbers, and the number of the newest event that this process knows. It must be
+    /// called before the page is read: an event leaves the memory only after it was indexed. `None` on PostgreSQL.
     fn unindexed(&self, sources: &[i64], window: Window) -> Option<(String, i64)> {
         let Pool::Sqlite { .. } = &self.pool else { return None };
         let (numbers, last) = self.recent.page(&sources.iter().copied().collect(), window);
         Some((serde_json::to_string(&numbers).unwrap_or_default(), last))
     }
 
-    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` for what the scope does not hold.
+    /// `GET /v1/audit/verify`: an [`AuditProof`], or 404 `event_not_found` if the scope does not include the event.
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
@@ -131,7 +131,7 @@ impl Log {
         let Some(row) = row.filter(|row| holds(scope, row)) else {
             return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "event_not_found" })));
         };
-        // After the event: a place in the tree is stored together with the checkpoint that holds it.
+        // Read after the event: a place in the tree is stored together with the checkpoint that covers it.
         let tree = self.signed_tree(u64::try_from(row.tree_size).map_err(|_| LogError::Corrupt("tree.size"))?).await?;
         let (row, siblings) = row.parted();
         let mut proof = described(&row, &tree.signed)?;
@@ -148,10 +148,10 @@ impl Log {
     }
 
     /// The number of an event in an SQLite file: from memory, from the runs of ids, or, if another process has just appended it, from the
-    /// events themselves.
+    /// table of events.
     async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
         const OPERATION: &str = "look for an event";
-        // Before the runs are read: an event is forgotten here only after it is in a run.
+        // Memory before the runs: an event leaves the memory only after it is in a run.
         let (recent, known) = (self.recent.number(event_id), self.recent.last());
         if recent.is_some() {
             return Ok(recent);
@@ -186,7 +186,7 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &body))
     }
 
-    /// `GET /v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`.
+    /// `GET /v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`, oldest first.
     pub async fn keys(&self) -> Result<Passed, LogError> {
         let rows: Vec<(String, Timestamp, Option<Timestamp>)> =
             on_reader!(&self.pool, |db| sqlx::query_as(sql::KEYS).fetch_all(db)).during("read the keys of the log")?;
@@ -220,8 +220,8 @@ fn holds(scope: &RecordScope, row: &statements::PlacedRow) -> bool {
     scope.shown.all().any(of) && is_shown(&scope.shown, row.machine_id.into(), Some(&row.canonical))
 }
 
-/// Whether an event of a recorder is shown: of the service's reports, those that are about no computer or about one of `shown`. Before an
-/// identity is linked, computers that only name it change their consent too, and the reports are on the same chain.
+/// Whether an event of a recorder is shown. Of the service's own events, only those about no computer or about one of `shown` are: before
+/// an identity is linked, computers that only name it change consent too, and these events are in the same chain.
 fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
     #[derive(Deserialize)]
     struct Report {
@@ -238,7 +238,7 @@ fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bo
     report.is_some_and(|report| report.payload.machine_uuid.is_none_or(|machine| shown.has_computer(machine)))
 }
 
-/// The proof of an event, all but the path.
+/// The proof of an event without its inclusion path.
 pub(super) fn described(row: &sql::ProofRow, signed: &Signed) -> Result<AuditProof, LogError> {
     let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("events.seq or events.chain_epoch"));
     let digest = |bytes: &[u8], column| Digest::try_from(bytes).map_err(|_| LogError::Corrupt(column));
@@ -337,7 +337,7 @@ fn invalid_range(size: u64) -> Passed {
     Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": "invalid_range", "message": message }))
 }
 
-/// RFC 3339 or milliseconds since 1970.
+/// Parses an RFC 3339 date-time or milliseconds since 1970, into milliseconds.
 fn since(text: &str) -> Option<i64> {
     let millis = text.parse::<i64>().ok();
     millis.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.timestamp_millis()))

@@ -1,18 +1,18 @@
-//! The newest events of the log, which the tables written behind it do not have yet, shared by the writer and the readers of a process.
+//! The newest events of the log, which are not in the indexes yet, shared by the writer and the readers of a process.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use domain::ids::EventId;
 
-/// The events behind those that are indexed. Clones share them. Empty while the writer has no connection; readers then find the events
-/// in the table, as they do with events of another process that this one has not folded in.
+/// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events
+/// in the table, as they find events of another process that the writer has not read yet.
 #[derive(Debug, Clone, Default)]
 pub struct UnindexedEvents(Arc<RwLock<Newest>>);
 
 #[derive(Debug, Default)]
 struct Newest {
-    /// The number of the last event that is indexed.
+    /// The number of the last indexed event.
     indexed: i64,
     events: VecDeque<(i64, Recorded)>,
     numbers: HashMap<EventId, i64>,
@@ -29,7 +29,7 @@ pub struct Recorded {
 /// The events that a page of activity may show.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// Received from this moment on, in milliseconds since 1970.
+    /// Inclusive lower bound of the time of receipt, in milliseconds since 1970.
     pub since: i64,
     /// Exclusive upper bound: milliseconds since 1970, and number of an event.
     pub before: (i64, i64),
@@ -38,19 +38,19 @@ pub struct Window {
 }
 
 impl UnindexedEvents {
-    /// Forgets all; events up to number `indexed` are indexed.
+    /// Removes all events; events up to number `indexed` are indexed.
     pub fn clear(&self, indexed: i64) {
         *self.write() = Newest { indexed, ..Newest::default() };
     }
 
-    /// Adds the next event.
+    /// Adds the next event with its number.
     pub fn push(&self, number: i64, event: Recorded) {
         let mut known = self.write();
         known.events.push_back((number, event));
         known.numbers.insert(event.event_id, number);
     }
 
-    /// Forgets the events up to number `indexed`.
+    /// Removes the events up to number `indexed`.
     pub fn advance(&self, indexed: i64) {
         let mut known = self.write();
         known.indexed = indexed;
@@ -59,22 +59,22 @@ impl UnindexedEvents {
         }
     }
 
-    /// The number of an event by its id.
+    /// The number of an event, by its id.
     pub fn number(&self, event_id: EventId) -> Option<i64> {
         self.read().numbers.get(&event_id).copied()
     }
 
-    /// The number of the newest event.
+    /// The number of the newest event, or of the last indexed one if there is none.
     pub fn last(&self) -> i64 {
         self.read().last()
     }
 
-    /// Number of events.
+    /// Number of events that are not indexed.
     pub fn len(&self) -> usize {
         self.read().events.len()
     }
 
-    /// Number and content of all, oldest first.
+    /// Numbers and members of all events, oldest first.
     pub fn all(&self) -> Vec<(i64, Recorded)> {
         self.read().events.iter().copied().collect()
     }

@@ -1,19 +1,19 @@
-//! Giving events their place in the tree, and signing it.
+//! Sequencing: assigns places in the tree to events, and signs the tree.
 
 use super::{Log, LogError};
 
-/// What one pass did.
+/// The result of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sequenced {
-    /// Events that have their place now.
+    /// Number of events that got their places.
     pub added: u32,
-    /// Leaves in the signed tree.
+    /// Number of leaves in the signed tree.
     pub tree_size: u64,
 }
 
 impl Log {
-    /// Gives at most `events_max` events their place and signs the grown tree. Does nothing while none wait, or on PostgreSQL while
-    /// another process holds the lease. A crash leaves the old tree or the new one, whole.
+    /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while
+    /// another process has the lease. After a crash the stored tree is the old one or the new one, complete.
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         match &self.writer {
             Some(writer) => writer.sequence(events_max).await,

@@ -28,7 +28,7 @@ pub(super) struct SignedTree {
     edge: Vec<(TileId, Nodes)>,
 }
 
-/// The caches.
+/// The caches of one log.
 pub(super) struct TreeCache {
     tiles: Cache<TileId, Arc<Nodes>, ByBytes>,
     pub(super) signed: RwLock<Option<Arc<SignedTree>>>,
@@ -57,7 +57,7 @@ impl Weighter<TileId, Arc<Nodes>> for ByBytes {
 
 impl TreeCache {
     pub(super) fn new(bytes_max: u64) -> Self {
-        // Nearly all tiles are on the lowest level.
+        // Nearly all tiles are on the lowest level, so their size is the estimate for all.
         let usual =
             Nodes::of(&[Digest::from([0; 32]); WIDTH]).from_level(statements::GROUP_LEVELS).bytes() + ENTRY_BYTES;
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / usual;
@@ -84,7 +84,7 @@ impl Group {
     /// The group of the leaf at `index`.
     pub(super) fn of(index: u64, hashes: &[u8]) -> Self {
         let tile = TileId { level: 0, index: index / WIDTH as u64 };
-        // Below 256.
+        // The remainder is below 256.
         let first = usize::try_from(index % WIDTH as u64 / statements::GROUP * statements::GROUP).unwrap_or(0);
         Self { tile, first, leaves: digests(hashes) }
     }

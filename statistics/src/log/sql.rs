@@ -1,11 +1,11 @@
-//! The SQL of the log, all of it.
+//! The SQL of the log.
 //!
-//! What the writer of an SQLite file executes stands beside it (`writer/`), and what only PostgreSQL executes in [`postgres`].
+//! Statements that only the writer of an SQLite file executes are in `writer/`, those that only PostgreSQL executes in [`postgres`].
 //!
-//! What travels in numbers (events of a batch, tiles of a pass) travels as two parameters, however many there are: `$1` is
-//! a JSON array with an object for each row, `$2` all binary values one after the other; a row says from which byte on
-//! (`pos`, from 1) its own stand there. So each statement has one text, is prepared once, and costs the driver two
-//! parameters instead of a thousand. The two dialects differ in how they unfold JSON, in locks, and in the clock.
+//! A statement about many rows (events of a batch, tiles of a pass) has two parameters for any number of rows: `$1` is a JSON
+//! array with an object for each row, `$2` is the concatenation of all binary values; `pos` of a row (from 1) is the position
+//! of its first byte there. So each statement has one text, is prepared once, and takes two parameters instead of a thousand.
+//! The two dialects differ in the functions that expand JSON, in locks, and in the clock.
 
 pub mod postgres;
 
@@ -20,7 +20,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Where the binary values of the next row will begin.
+    /// Position of the next row's binary values, from 1.
     pub fn pos(&self) -> usize {
         self.bytes.len() + 1
     }
@@ -35,7 +35,7 @@ impl Rows {
         }
     }
 
-    /// `$1` and `$2`.
+    /// The values of `$1` and `$2`.
     pub fn parameters(mut self) -> (String, Vec<u8>) {
         if self.json.is_empty() {
             self.json.push(b'[');
@@ -61,8 +61,8 @@ pub struct SourceRow<'a> {
     pub lane: &'a str,
 }
 
-/// A row of [`Dialect::EVENTS_ADD`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (nought for a
-/// beginning), `canonical`.
+/// A row of [`Dialect::EVENTS_ADD`]; bytes: `event_id`, `receipt_id`, `self`, `leaf_hash`, `prev_event_id` (zeros for the first event),
+/// `canonical`.
 #[derive(Debug, Serialize)]
 pub struct EventRow<'a> {
     pub pos: usize,
@@ -118,7 +118,7 @@ pub struct State {
     pub waiting: bool,
 }
 
-/// A row of the pages of activity.
+/// A row of a page of activity.
 #[derive(Debug, sqlx::FromRow)]
 pub struct ActivityRow {
     pub id: i64,
@@ -134,11 +134,11 @@ pub struct ActivityRow {
     pub chain_epoch: i64,
     pub seq: i64,
     pub receipt_id: Uuid,
-    /// The report, for an event of the service's agent.
+    /// Canonical bytes of an event of the service's own agent, which may report on a computer.
     pub report: Option<Vec<u8>>,
 }
 
-/// An event, as its proof needs it.
+/// The columns of an event that its proof needs.
 #[derive(Debug, sqlx::FromRow)]
 pub struct ProofRow {
     pub event_id: Uuid,
@@ -156,7 +156,7 @@ pub struct ProofRow {
     pub leaf_index: Option<i64>,
 }
 
-/// An event with its number.
+/// The columns of an event that an audit needs, with its number.
 #[derive(Debug, sqlx::FromRow)]
 pub struct AuditRow {
     pub id: i64,
@@ -169,54 +169,54 @@ pub struct AuditRow {
 pub const HEADS_ALL: &str = "SELECT machine_id, agent_id, chain_epoch, seq, self, event_id, moves FROM chain_heads";
 /// `(vkey, active_from, retired_at)`, oldest first.
 pub const KEYS: &str = "SELECT vkey, active_from, retired_at FROM log_keys ORDER BY active_from, vkey";
-/// The name of the key that signs.
+/// The name of the key in use.
 pub const KEY_ACTIVE: &str = "SELECT name FROM log_keys WHERE retired_at IS NULL";
-/// Adds a key, unless one signs already: vkey, name, seed, `active_from`.
+/// Adds a key, unless one is in use. Parameters: vkey, name, seed, `active_from`.
 pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) VALUES ($1, $2, $3, $4)
     ON CONFLICT DO NOTHING";
-/// The tree before its first leaf: root, checkpoint, vkey, `signed_at`.
+/// Adds the empty tree. Parameters: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// `(size, signed_at, unplaced, unindexed)`: the signed tree, how many events have no place in it, and how many are not indexed. Ids of
-/// SQLite have no gap, so no row is counted.
+/// `(size, signed_at, unplaced, unindexed)`: the signed tree, the number of events without a place in it, and of those that are not
+/// indexed. Ids of SQLite have no gap, so no row is counted.
 pub const STANDING_SQLITE: &str =
     "SELECT size, signed_at, (SELECT COALESCE(MAX(id), 0) FROM events) - size AS unplaced,
         MAX(0, (SELECT COALESCE(MAX(id), 0) FROM events) - (SELECT events FROM indexed WHERE id = 1)) AS unindexed
     FROM tree WHERE id = 1";
-/// The same on PostgreSQL.
+/// The same columns on PostgreSQL, which has no unindexed events.
 pub const STANDING_POSTGRES: &str = "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced,
         CAST(0 AS BIGINT) AS unindexed
     FROM tree WHERE id = 1";
-/// How many leaves were signed last.
+/// Number of leaves of the signed tree.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// The number of the last event in activity and heads, and of the last in the runs of ids, on SQLite.
 pub const INDEXED: &str = "SELECT events, ids FROM indexed WHERE id = 1";
-/// `(source_id, received_at_ms, id)` of the index of activity, in order: the last one that was read, entries at most.
+/// `(source_id, received_at_ms, id)` of the index of activity, in order. Parameters: the last entry read, maximum number of entries.
 pub const ACTIVITY_AFTER: &str = "SELECT source_id, received_at_ms, id FROM activity
     WHERE (source_id, received_at_ms, id) > ($1, $2, $3) ORDER BY source_id, received_at_ms, id LIMIT $4";
-/// `(run, first_id, entries)` of the chunks of ids that are searched, in order: the last one that was read, chunks at most.
+/// `(run, first_id, entries)` of the chunks of finished runs, in order. Parameters: the last chunk read, maximum number of chunks.
 pub const CHUNKS_AFTER: &str =
     "SELECT f.run, f.first_id, c.entries FROM id_fences f JOIN id_chunks c ON c.chunk = f.chunk
     WHERE (f.run, f.first_id) > ($1, $2) AND (SELECT r.state FROM id_runs r WHERE r.run = f.run) = 'whole'
     ORDER BY f.run, f.first_id LIMIT $3";
-/// The statements that differ. Those about many rows take the parameters of [`Rows`].
+/// Statements whose text depends on the database. Those about many rows take the parameters of [`Rows`].
 pub trait Dialect: sqlx::Database {
-    /// Events behind a number, in the order of their numbers, which is that of every chain: number, events at most.
+    /// Events after a number, in the order of numbers, which is that of every chain. Parameters: number, maximum number of events.
     const EVENTS_AFTER: &'static str;
-    /// `(leaf_index, leaf_hash)` in the order of the tree: first place, leaves at most.
+    /// `(leaf_index, leaf_hash)` in the order of the tree. Parameters: first place, maximum number of leaves.
     const LEAVES_FROM: &'static str;
-    /// Some tiles.
+    /// Tiles by level and place, as [`FoundTile`].
     const TILES: &'static str;
-    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null.
+    /// The numbers of the sources of recorders. Parameters: JSON array of `{machine, identity}`, lane or null.
     const SOURCES_OF: &'static str;
-    /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also events that are not
-    /// indexed, and the number after which more of them are to be looked for.
+    /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also the unindexed events,
+    /// and the number after which further unindexed events are searched.
     const ACTIVITY: &'static str;
-    /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end; milliseconds
-    /// of a day.
+    /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves. Parameters: the lane and the event type that count; first leaf,
+    /// end; milliseconds of a day.
     const USAGE: &'static str;
-    /// `(memory, retrospectives)` beyond the leaves that are counted: the lane and the event type that count; leaves; events at
-    /// most; sources (JSON array of numbers); received from, until.
+    /// `(memory, retrospectives)` after the counted leaves. Parameters: the lane and the event type that count; number of counted leaves;
+    /// maximum number of events; sources (JSON array of numbers); received from, until.
     const USAGE_BEYOND: &'static str;
 }
 
@@ -229,12 +229,12 @@ macro_rules! activity_columns {
     };
 }
 
-/// A page over many sources, each of which is an index that is read from its end. Only the sources with the newest events can have
-/// events in the page, so no more sources are read than the page is long.
+/// A page over many sources, each of which is an index range that is read from its end. Only the sources with the newest events can
+/// have events in the page, so at most as many sources are read as the page has entries.
 ///
-/// The index of activity is written behind the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
-/// the events after number `$7` that are not indexed. A number may belong to another event if the group of the first was rolled
-/// back, so the source is compared with the row. SQLite looks rows up by an id that a correlated query found.
+/// The index of activity is written after the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
+/// the unindexed events after number `$7`. A number may belong to another event if the group of the first was rolled back, so the source
+/// is compared with the row. SQLite looks rows up by an id that a correlated query found.
 const SQLITE_ACTIVITY: &str = concat!(
     "WITH newest AS (SELECT r.value AS source_id FROM json_each($1) r
         CROSS JOIN events f ON f.id = (SELECT n.id FROM activity n WHERE n.source_id = r.value AND n.received_at_ms >= $2
@@ -257,7 +257,7 @@ const SQLITE_ACTIVITY: &str = concat!(
     ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
 );
 
-/// The same on PostgreSQL, which has a join for it and whose index is never behind.
+/// The same page on PostgreSQL, which has `LATERAL` and whose index is always complete.
 const POSTGRES_ACTIVITY: &str = concat!(
     "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane
         FROM jsonb_array_elements_text($1::JSONB) AS r (id)
@@ -274,7 +274,7 @@ const POSTGRES_ACTIVITY: &str = concat!(
     ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
 );
 
-/// `$place` is the place of event `e` in the tree, or null.
+/// The columns of [`ProofRow`]; `$place` is an expression for the place of event `e` in the tree, or null.
 macro_rules! proof_columns {
     ($place:literal) => {
         concat!(
@@ -286,14 +286,14 @@ macro_rules! proof_columns {
     };
 }
 
-/// Rows have no gap and get their places in order, so the event with id n has place n - 1 once the tree is that large.
+/// Row ids have no gap and places follow their order, so the event with id n has place n - 1 once the tree is that large.
 macro_rules! sqlite_columns {
     () => {
         proof_columns!("CASE WHEN e.id <= (SELECT size FROM tree WHERE id = 1) THEN e.id - 1 END")
     };
 }
 
-/// Sums of `$events` by computer and day; what comes to nothing is left out.
+/// Sums of `$events` by computer and day, without sums of zero.
 macro_rules! usage {
     ($events:literal) => {
         concat!(
@@ -308,7 +308,7 @@ macro_rules! usage {
     };
 }
 
-/// The sum of what `$events` shows of `$sources`.
+/// The sum of those `$events` that belong to `$sources`.
 macro_rules! usage_beyond {
     ($events:literal, $sources:literal) => {
         concat!(
@@ -333,7 +333,7 @@ impl Dialect for sqlx::Sqlite {
         WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2";
     const TILES: &'static str = "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
         WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'";
-    // By computer: strangers can name an identity as often as they like.
+    // By computer, because other computers can name the identity any number of times.
     const SOURCES_OF: &'static str = "SELECT s.id FROM json_each($1) r
         CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
         WHERE $2 IS NULL OR s.lane = $2";
@@ -343,8 +343,8 @@ impl Dialect for sqlx::Sqlite {
         usage_beyond!("(SELECT * FROM events WHERE id > $3 AND id <= $3 + $4) e", "SELECT value FROM json_each($5)");
 }
 
-/// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps as it stands): a plan that was made and
-/// cached while the tables were empty would otherwise read them whole for ever.
+/// A lookup of many keys is one index lookup per key (`LATERAL`; `OFFSET 0` prevents its rewriting into a join): otherwise a plan that
+/// was cached while the tables were empty would scan whole tables permanently.
 impl Dialect for sqlx::Postgres {
     const EVENTS_AFTER: &'static str = concat!(
         "SELECT e.id, e.source_id, ",

@@ -1,6 +1,6 @@
-//! Counting along: what the events of the log come to, from one place in the tree to another, and what is not counted yet.
+//! Usage of the log's events: sums over a range of the tree, and of the events that are not counted yet.
 //!
-//! A place is given once and for ever, so whoever remembers up to which leaf they counted can go on from there after any crash.
+//! A place never changes, so a process that stores the number of counted leaves can continue from there after any crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +14,8 @@ use uuid::Uuid;
 use super::sql::{Dialect, TREE_SIZE};
 use super::{During, Log, LogError};
 
-/// Sums of the newest leaves, as the writer of this process gave them their places. They save reading the events again; a range that is
-/// not here is summed from the rows.
+/// Sums of the newest leaves, which the writer of this process adds when it places them. They save reading the events again; a range that
+/// is not here is summed from the rows.
 #[derive(Debug, Clone, Default)]
 pub struct UsageSums(Arc<Mutex<VecDeque<UsageSum>>>);
 
@@ -27,11 +27,11 @@ struct UsageSum {
     days: Vec<(Recorder, Day, Used)>,
 }
 
-/// Spans that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
+/// Maximum number of sums that wait for the meter; the oldest are dropped, and their leaves are summed from the rows.
 const SPANS_MAX: usize = 256;
 
 impl UsageSums {
-    /// Adds the newest span.
+    /// Adds the sum of the newest leaves.
     pub fn add(&self, from: u64, until: u64, days: Vec<(Recorder, Day, Used)>) {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         spans.push_back(UsageSum { from, until, days });
@@ -40,7 +40,7 @@ impl UsageSums {
         }
     }
 
-    /// The sum of the spans from `counted` on, at most `leaves_max` leaves of them, and where it ends; `None` without such a span.
+    /// The sum of the leaves from `counted` on, at most `leaves_max` leaves, and its end; `None` if no sum begins there.
     fn from(&self, counted: u64, leaves_max: u32) -> Option<(u64, Vec<UsageDay>)> {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while spans.front().is_some_and(|span| span.until <= counted) {
@@ -66,8 +66,8 @@ impl UsageSums {
 }
 
 impl Log {
-    /// What at most `leaves_max` leaves from place `counted` on come to, and the place to go on from: `counted` itself when there is
-    /// nothing new.
+    /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from, which is `counted` itself if there
+    /// is no new leaf.
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
         if let Some(counted) = self.spans.from(counted, leaves_max) {
             return Ok(counted);
@@ -95,8 +95,8 @@ impl Log {
         Ok((until, days.collect::<Result<_, LogError>>()?))
     }
 
-    /// What computers used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
-    /// `events_max` events; behind more than that it tells too little, until the counting has caught up.
+    /// The usage of computers in a window after the first `counted` leaves, including events without a place. Reads at most `events_max`
+    /// events; if more are not counted yet, the result is too low until the meter has caught up.
     pub async fn usage_beyond(
         &self,
         counted: u64,

@@ -1,15 +1,15 @@
 //! The thread that owns the log's connection to SQLite.
 //!
-//! 1. Events arrive in a queue. The thread takes all that wait, up to `group_max`, judges them against the heads of their chains in
-//!    memory, and commits them in one transaction: one visit, one `fsync`.
+//! 1. Events arrive in a queue. The thread takes all waiting events, up to `group_max`, judges them against the heads of their chains in
+//!    memory, and commits them in one transaction with one `fsync`.
 //! 2. Each sender is answered after the commit.
-//! 3. Between groups the thread gives committed events their places in the tree ([`tree`]), writes the indexes ([`index`], [`ids`]), a
-//!    bounded number of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits
-//!    for any of it, only the next group does.
+//! 3. Between groups the thread places committed events in the tree ([`tree`]), writes the indexes ([`index`], [`ids`]), a bounded number
+//!    of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits for this work;
+//!    only the next group does.
 //!
 //! The memory of the thread is a function of the log: heads, sources and the newest events. Each transaction begins with a check whether
-//! another connection has committed, so events of another process are folded in first. After any error the connection is closed
-//! and all of that memory is dropped; the next group opens the file again and reads what it holds.
+//! another connection has committed, so events of another process are read first. After any error the connection is closed and this
+//! memory is dropped; the next group opens the file again and reads its content.
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
@@ -49,39 +49,39 @@ use self::group::Committed;
 pub use self::group::is_of_one_row;
 pub use self::ids::{ENTRY_BYTES, number_in};
 
-/// Number of parts in which the write-ahead log is copied.
+/// Number of parts in which the write-ahead log is copied into the file.
 const PARTS: u64 = 16;
-/// Length of the write-ahead log, as a multiple of its limit, from which on the groups wait for its copy.
+/// Length of the write-ahead log, as a multiple of its limit, from which groups wait for its copy.
 const LENGTH_MAX: u64 = 4;
-/// Events after which a slice of an index is written although more wait.
+/// Number of events after which a slice of an index is written although more events wait.
 const SLICE_EVERY: usize = 256;
-/// A pass over the indexes begins at the latest this long after the last, if there is an event.
+/// Maximum time between passes over the indexes, if there is an event.
 const INDEX_AFTER: Duration = Duration::from_secs(5);
-/// Events that are not indexed at most. It is never reached, unless the indexes cannot be written although events can.
+/// Maximum number of unindexed events. It is reached only if the indexes cannot be written although events can.
 const UNINDEXED_MAX: usize = 1_048_576;
-/// Events that wait for the thread at most.
+/// Maximum number of events that wait for the thread.
 const WAITING_MAX: usize = 16_384;
-/// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; what it has not committed
-/// was not answered.
+/// Maximum time that [`Writer::close`] waits for the thread. A thread that is blocked on the file for longer ends with the process; events
+/// that it has not committed were not answered.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What the thread does next.
+/// A request to the thread.
 enum Job {
-    /// Take these events.
+    /// Append these events.
     Append(Vec<(Append, AppendReply)>),
-    /// Give at most so many events their places.
+    /// Assign places to at most `events_max` events.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
-    /// Commit a change of no consequence.
+    /// Commit a change without effect.
     Probe(oneshot::Sender<Result<(), LogError>>),
-    /// End; the sender is dropped after the connection is closed.
+    /// Stop; the sender is dropped after the connection is closed.
     Close(oneshot::Sender<()>),
 }
 
-/// The way to the thread. Clones lead to the same thread, which ends with the last of them.
+/// Handle of the thread. Clones share one thread, which ends when the last of them is dropped.
 #[derive(Clone)]
 pub struct Writer {
     jobs: Sender<Job>,
-    /// Events that were queued and are not in a group yet.
+    /// Number of events that were queued and are not in a group yet.
     queued: Arc<AtomicUsize>,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Starts the thread. The file is opened with the first job.
+    /// Starts the thread. The first job opens the file.
     pub fn start(
         file: SqliteFile,
         settings: &WriterSettings,
@@ -129,8 +129,8 @@ impl Writer {
         Ok(Self { jobs, queued })
     }
 
-    /// Queues events; each is answered once, after the commit of its group or with the error that kept it from being committed.
-    /// Where the thread has ended, the answers are dropped; where too many events wait, they are refused.
+    /// Queues events; each is answered once, after the commit of its group or with the error that prevented it. If the thread has ended,
+    /// the answers are dropped; if too many events wait, they are answered with [`LogError::Full`].
     pub fn append(&self, events: Vec<(Append, AppendReply)>) {
         let count = events.len();
         if self.queued.fetch_add(count, Ordering::AcqRel) + count > WAITING_MAX {
@@ -144,17 +144,17 @@ impl Writer {
         drop(self.jobs.send(Job::Append(events)));
     }
 
-    /// Gives at most `events_max` events their places.
+    /// Assigns places to at most `events_max` events.
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         self.ask(|answer| Job::Sequence { events_max, answer }).await
     }
 
-    /// Commits a change of no consequence, to learn whether the log takes writes.
+    /// Commits a change without effect, to test whether the log accepts writes.
     pub async fn probe(&self) -> Result<(), LogError> {
         self.ask(Job::Probe).await
     }
 
-    /// Ends the thread after the jobs that are queued, and waits for it, at most `CLOSE_WAIT_MAX`.
+    /// Stops the thread after the queued jobs, and waits for its end, at most `CLOSE_WAIT_MAX`.
     pub async fn close(&self) {
         let (closing, closed) = oneshot::channel();
         if self.jobs.send(Job::Close(closing)).is_ok() {
@@ -169,32 +169,32 @@ impl Writer {
     }
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct Worker {
     file: SqliteFile,
     clock: Clock,
     rng: Rng,
     settings: WriterSettings,
-    /// Sums of usage of the newest leaves, for the meter.
+    /// Usage of the newest leaves, for the meter.
     spans: UsageSums,
-    /// Events that are not indexed, for readers.
+    /// Unindexed events, for readers.
     recent: UnindexedEvents,
-    /// How the last group ended, for readiness.
+    /// Result of the last append, for readiness.
     appends: Arc<Appends>,
-    /// The connection, and what is known of the log through it.
+    /// The connection with the memory that was read through it.
     open: Option<Open>,
     /// Length of the write-ahead log.
     wal: WalGrowth,
     copier: WalCopier,
     /// Whether the log was copied in parts, and this thread has not copied the rest since.
     has_rest: bool,
-    /// Events since a slice of an index was written.
+    /// Number of events since a slice of an index was written.
     unsliced: usize,
-    /// When the last pass over the indexes began or failed.
+    /// Time at which the last pass over the indexes began or failed.
     indexed_at: Instant,
-    /// Why the last slice failed; the next sequencing pass returns it.
+    /// Error of the last slice; the next sequencing pass returns it.
     index_error: Option<LogError>,
-    /// The count of the [`Writer`].
+    /// The count of queued events, shared with the [`Writer`].
     queued: Arc<AtomicUsize>,
     waiting: VecDeque<(Append, AppendReply)>,
     passes: VecDeque<(Pass, oneshot::Sender<Result<Sequenced, LogError>>)>,
@@ -202,19 +202,19 @@ struct Worker {
     closing: Option<oneshot::Sender<()>>,
 }
 
-/// A connection and what was read through it.
+/// A connection and the state of the log that was read through it.
 struct Open {
     db: Connection,
-    /// What `PRAGMA data_version` said at the last look.
+    /// `PRAGMA data_version` at the last check.
     version: i64,
-    /// The newest event that is folded into the rest.
+    /// The number of the newest event that the other fields include.
     applied: i64,
-    /// The last event that is indexed.
+    /// The number of the last indexed event.
     indexed: i64,
     chains: Chains,
     /// Events without a place in the tree.
     tail: UnplacedEvents,
-    /// Events that are not indexed.
+    /// Events that are not indexed yet.
     recent: UnindexedEvents,
     ids: Ids,
     indexing: Option<Indexing>,
@@ -242,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// `true` when the thread is to end.
+    /// Adds a job to its queue; returns `true` if the thread is to stop.
     fn enqueue(&mut self, job: Job) -> bool {
         match job {
             Job::Append(events) => self.waiting.extend(events),
@@ -289,13 +289,13 @@ impl Worker {
         }
     }
 
-    /// One transaction of the pass that waits longest.
+    /// Executes one transaction of the pass that has waited longest.
     fn sequence_some(&mut self) {
         let Some((mut pass, answer)) = self.passes.pop_front() else { return };
         let (now, spans) = (self.clock.now(), self.spans.clone());
         match self.guarded(|open| open.place_some(&mut pass, now, &spans)) {
             Ok(Some(sequenced)) => {
-                // Nothing new since the last pass: the log is quiet.
+                // A pass without new events means that the log is idle.
                 self.begin_indexing(sequenced.added == 0 || self.indexed_at.elapsed() >= INDEX_AFTER);
                 drop(answer.send(self.index_error.take().map_or(Ok(sequenced), Err)));
             }
@@ -307,7 +307,7 @@ impl Worker {
         }
     }
 
-    /// Begins a pass over the indexes if it is time; after a failure not at once.
+    /// Begins a pass over the indexes if it is time; after a failure only after a delay.
     fn begin_indexing(&mut self, is_time: bool) {
         let Some(open) = &mut self.open else { return };
         if is_time && (self.index_error.is_none() || self.indexed_at.elapsed() >= INDEX_AFTER) {
@@ -320,7 +320,7 @@ impl Worker {
         self.open.as_ref().is_some_and(Open::has_index_work)
     }
 
-    /// Writes a slice of the indexes, unless events wait and fewer than [`SLICE_EVERY`] were taken since the last slice.
+    /// Writes a slice of the indexes, unless events wait and fewer than [`SLICE_EVERY`] were appended since the last slice.
     fn index_some(&mut self) {
         self.begin_indexing(self.recent.len() >= self.settings.index_every);
         if !self.has_index_work() || (!self.waiting.is_empty() && self.unsliced < SLICE_EVERY) {
@@ -337,9 +337,9 @@ impl Worker {
         }
     }
 
-    /// Has the write-ahead log copied into the file, on another thread and a part at a time, so that no group waits for much of it. Once
-    /// the log exceeds its limit and little of it is left to copy, this thread copies the rest, and the next commit overwrites the log from
-    /// its beginning. A failure is not the fault of any event: the next transaction shows whether the connection is still good.
+    /// Copies the write-ahead log into the file, on another thread and in parts, so that no group waits for a long copy. Once the log
+    /// exceeds its limit and only a small rest is left, this thread copies the rest, and the next commit overwrites the log from its
+    /// beginning. A failure is not the fault of an event: the next transaction shows whether the connection is still good.
     fn checkpoint(&mut self) {
         let Some(open) = &self.open else { return };
         self.wal.committed();
@@ -369,9 +369,9 @@ impl Worker {
         }
     }
 
-    /// Runs `job` with the connection, opened first where there is none. After an error or a panic the connection is closed, and with
-    /// it goes everything that was known through it. A fault of the stored tree is the exception: it is found before anything in memory
-    /// changes, and reading the events behind the tree again with each pass would stop the appends.
+    /// Runs `job` with the connection, which is opened if there is none. After an error or a panic the connection and its memory are
+    /// dropped. A fault of the stored tree is the exception: it is found before the memory changes, and reading the events after the tree
+    /// again in each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
         const OPEN: &str = "open the log for writing";
         let (file, settings, recent, rng) = (&self.file, &self.settings, &self.recent, &self.rng);
@@ -395,13 +395,13 @@ impl Worker {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a message").to_owned()
 }
 
-/// The events in [`UnindexedEvents`] are those of the connection.
+/// Readers must not see the unindexed events of a closed connection.
 impl Drop for Open {
     fn drop(&mut self) {
         self.recent.clear(self.indexed);
@@ -419,7 +419,7 @@ impl Open {
         let (indexed, _) = index::reached(&db)?;
         recent.clear(indexed);
         let mut open = Self {
-            // No version: the first look reads the events behind `indexed`.
+            // The minimum never equals a version, so the first check reads the events after `indexed`.
             version: i64::MIN,
             applied: indexed,
             indexed,
@@ -434,7 +434,7 @@ impl Open {
         Ok(open)
     }
 
-    /// `PRAGMA user_version` writes its page also when the number stays.
+    /// Writes `PRAGMA user_version`, which writes its page even if the number is unchanged.
     fn probe(&mut self) -> Result<(), LogError> {
         const ASK: &str = "write to the log";
         let transaction = group::begin(&mut self.db)?;

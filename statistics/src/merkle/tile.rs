@@ -1,7 +1,7 @@
-//! Tiles: the hashes of a tree in blocks of 256, as C2SP `tlog-tiles` lays them out.
+//! Tiles: the hashes of a tree in blocks of 256, in the layout of C2SP `tlog-tiles`.
 //!
-//! A tile of level `L` holds hashes of perfect subtrees of `256^L` leaves, up to 256 of them in order. A full tile never
-//! changes again; appending rewrites only the last tile of each level, and a proof reads a few tiles per level.
+//! A tile of level `L` contains hashes of perfect subtrees of `256^L` leaves, up to 256 of them in order. A full tile never
+//! changes; appending rewrites only the last tile of each level, and a proof reads a few tiles per level.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,19 +10,19 @@ use domain::Digest;
 
 use super::{Subtrees, TreeFault, node_hash};
 
-/// Hashes in a full tile.
+/// Number of hashes in a full tile.
 pub const WIDTH: usize = 256;
-/// Levels of the tree per level of tiles: 2^8 = [`WIDTH`].
+/// Number of levels of the tree per level of tiles: 2^8 = [`WIDTH`].
 pub const HEIGHT: u8 = 8;
-/// Levels of tiles that a tree of `u64` leaves can have.
+/// Number of levels of tiles that a tree of `u64` leaves can have.
 const LEVELS_MAX: u8 = 8;
 
-/// Names a tile.
+/// Identifies a tile by level and index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TileId {
-    /// Level of tiles, from 0 for the leaves.
+    /// Level of tiles, 0 for the leaves.
     pub level: u8,
-    /// Place within the level, from 0.
+    /// Index within the level, from 0.
     pub index: u64,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for TileId {
     }
 }
 
-/// Some tiles of a tree, by name.
+/// Some tiles of a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tiles(BTreeMap<TileId, Vec<Digest>>);
 
@@ -56,7 +56,7 @@ impl Tiles {
         (0..LEVELS_MAX).filter_map(unfilled).collect()
     }
 
-    /// Which tiles `read` asks for. Asking is what a proof does; which hashes it gets does not change where it goes.
+    /// The tiles that `read` requests. The requests of a proof do not depend on the hashes, so placeholders suffice.
     pub fn needed<T>(
         read: impl FnOnce(&mut TileCollector) -> Result<T, TreeFault>,
     ) -> Result<BTreeSet<TileId>, TreeFault> {
@@ -65,19 +65,19 @@ impl Tiles {
         Ok(needed.0)
     }
 
-    /// Adds a tile as it was stored: its hashes, one after the other. It may be ahead of the tree that is read: hashes are
-    /// only ever added.
+    /// Adds a stored tile: its hashes, concatenated. It may have more hashes than the tree that is read, because hashes are
+    /// only ever appended.
     pub fn insert(&mut self, id: TileId, stored: &[u8]) {
         let (hashes, _) = stored.as_chunks();
         self.0.insert(id, hashes.iter().map(|hash| Digest::from(*hash)).collect());
     }
 
-    /// A tile as it is stored.
+    /// The stored form of a tile: its hashes, concatenated.
     pub fn bytes(&self, id: TileId) -> Vec<u8> {
         self.0.get(&id).into_iter().flatten().flat_map(|hash| *hash.as_bytes()).collect()
     }
 
-    /// Forgets all tiles but those that a tree of `size` leaves still grows from.
+    /// Drops all tiles but those from which a tree of `size` leaves grows.
     pub fn keep_edge(&mut self, size: u64) {
         let edge = Self::edge(size);
         self.0.retain(|id, _| edge.contains(id));
@@ -92,7 +92,7 @@ impl Tiles {
         Ok(touched)
     }
 
-    /// Puts a hash at its place in a level, and the tile's own hash into the level above once the tile is full.
+    /// Appends a hash to its tile in a level, and the tile's own hash to the level above once the tile is full.
     fn push(&mut self, level: u8, place: u64, hash: Digest, touched: &mut BTreeSet<TileId>) -> Result<(), TreeFault> {
         let id = TileId { level, index: place / WIDTH as u64 };
         let tile = self.0.entry(id).or_default();
@@ -117,7 +117,7 @@ impl Subtrees for Tiles {
     }
 }
 
-/// Notes down which tiles are asked for, and answers with nothing of meaning.
+/// Records the tiles that are requested, and answers with placeholders.
 #[derive(Debug)]
 pub struct TileCollector(BTreeSet<TileId>);
 
@@ -132,7 +132,7 @@ impl Subtrees for TileCollector {
 pub fn locate(level: u8, index: u64) -> (TileId, u8, usize) {
     let within = level % HEIGHT;
     let id = TileId { level: level / HEIGHT, index: index >> (HEIGHT - within) };
-    // Below 256.
+    // The remainder is below 256.
     let place = usize::try_from(index % (WIDTH as u64 >> within)).unwrap_or(0);
     (id, within, place)
 }

@@ -1,4 +1,4 @@
-//! The event envelope (`docs/protocol/events.md#event-envelope`). The type is [`domain::envelope::Envelope`]; here is how it is told.
+//! The schema of the event envelope (`docs/protocol/events.md#event-envelope`), whose type is [`domain::envelope::Envelope`].
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{ConsentLevel, Cuid2, INTEGER_MAX, Lane, Prev, Sha256, UuidV7, named, place, words};
 
-/// One event; no members beyond these.
+/// One event; no other members are allowed.
 #[derive(Debug)]
 pub enum EventEnvelope {}
 
@@ -51,7 +51,7 @@ impl ToSchema for EventEnvelope {
     }
 }
 
-/// Whose event it is.
+/// Identity, computer, account and agent kind of an event.
 #[derive(Debug)]
 pub enum EventScope {}
 
@@ -81,7 +81,7 @@ impl ToSchema for EventScope {
     }
 }
 
-/// The link backwards and the seal.
+/// The seal of the event, and that of the preceding event.
 #[derive(Debug)]
 pub enum HashChain {}
 
@@ -99,7 +99,7 @@ impl ToSchema for HashChain {
     }
 }
 
-/// An object that must have these members and may have no others.
+/// An object that requires these members and allows no others.
 fn strict<const N: usize>(members: [(&str, RefOr<Schema>); N]) -> ObjectBuilder {
     let closed = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(false)));
     members.into_iter().fold(closed, |object, (name, schema)| object.property(name, schema).required(name))

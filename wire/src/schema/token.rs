@@ -1,4 +1,4 @@
-//! The exchange of the agents, whose members depend on each other (`docs/protocol/agents.md` and `docs/protocol/agents.md#token`).
+//! The form of the token exchange, whose members depend on each other (`docs/protocol/agents.md#token`).
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::agent_auth::{ASSERTION_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS, TokenReque
 
 impl PartialSchema for TokenRequest {
     fn schema() -> RefOr<Schema> {
-        // Servers do not compare the vendor.
+        // The server does not compare the vendor.
         let claim = ObjectBuilder::new()
             .title(Some("by claim token"))
             .property("grant_type", text("^urn:[^:]+:agent-auth:grant-type:claim$"))

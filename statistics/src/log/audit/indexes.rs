@@ -1,7 +1,7 @@
-//! The tables of an SQLite file that are written behind the log, compared with the events.
+//! Comparison of the events with the tables of an SQLite file that are written after the log.
 //!
-//! Entries and events come in different orders, so both are summed: a sum of digests is the same in any order, and differs if an entry is
-//! missing, there twice, or about another event.
+//! Entries and events come in different orders, so both are summed: a sum of digests does not depend on the order, and differs if an entry
+//! is missing, duplicate, or of another event.
 
 use domain::Digest;
 use store::Pool;
@@ -11,22 +11,22 @@ use super::super::writer::ENTRY_BYTES;
 use super::super::{During as _, Log};
 use super::AuditFault;
 
-/// Entries of an index that are read at once.
+/// Number of entries of one read.
 const PAGE: i64 = 2_000;
-/// Chunks of ids that are read at once.
+/// Number of chunks of ids of one read.
 const CHUNKS: i64 = 64;
 
 const ASK: &str = "read the indexes";
 
 /// Sums over the entries of the indexes, and over the events.
 pub struct Indexes {
-    /// The last event of each.
+    /// The number of the last event in each index.
     until: [i64; 2],
     stored: [Sum; 2],
     made: [Sum; 2],
 }
 
-/// A sum of digests.
+/// Count of entries, and sum of their digests modulo 2^128.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Sum {
     count: u64,
@@ -43,12 +43,12 @@ impl Sum {
 }
 
 impl Indexes {
-    /// The last event that is indexed; on PostgreSQL, where the database keeps the indexes, there is no last.
+    /// The number of the last indexed event; the maximum on PostgreSQL, where the database maintains the indexes.
     pub fn until(&self) -> i64 {
         self.until[0]
     }
 
-    /// Adds an event.
+    /// Adds an event to the sums, as far as the indexes must contain it.
     pub fn add(&mut self, row: &AuditRow) {
         let number = row.id.to_be_bytes();
         let [activity, ids] = &mut self.made;
@@ -60,7 +60,7 @@ impl Indexes {
         }
     }
 
-    /// Whether both are the same.
+    /// Checks that the sums of both indexes equal those of the events.
     pub fn compare(&self) -> Result<(), AuditFault> {
         let named = ["the index of activity", "the index of ids"];
         let differs =
@@ -73,7 +73,7 @@ impl Indexes {
 }
 
 impl Log {
-    /// Reads the indexes in one snapshot.
+    /// Sums the entries of the indexes in one snapshot.
     pub(super) async fn indexes(&self) -> Result<Indexes, AuditFault> {
         let mut found = Indexes { until: [i64::MAX; 2], stored: [Sum::default(); 2], made: [Sum::default(); 2] };
         let Pool::Sqlite { reader, .. } = &self.pool else { return Ok(found) };

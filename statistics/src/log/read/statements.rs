@@ -34,7 +34,7 @@ store::row! {
 }
 
 store::row! {
-    /// The signed tree.
+    /// The signed tree with its checkpoint and key.
     #[derive(Debug)]
     pub struct TreeRow {
         pub size: i64,
@@ -46,7 +46,7 @@ store::row! {
 }
 
 store::row! {
-    /// The hashes of a tile.
+    /// Hashes of a tile, concatenated.
     #[derive(Debug)]
     pub struct HashesRow {
         pub hashes: Vec<u8>,
@@ -75,7 +75,7 @@ impl PlacedRow {
 }
 
 store::row! {
-    /// A chunk of ids.
+    /// A chunk of a run of ids: sorted entries.
     #[derive(Debug)]
     pub struct ChunkRow {
         pub entries: Vec<u8>,
@@ -83,7 +83,7 @@ store::row! {
 }
 
 store::row! {
-    /// The number of an event.
+    /// Number of an event.
     #[derive(Debug)]
     pub struct NumberRow {
         pub id: i64,
@@ -119,12 +119,12 @@ store::probes! {
     pub(in crate::log) const CHUNKS: ChunkRow = "SELECT c.entries FROM id_runs r CROSS JOIN id_chunks c
             ON c.chunk = (SELECT f.chunk FROM id_fences f WHERE f.run = r.run AND f.first_id <= $1 ORDER BY f.first_id DESC LIMIT 1)
         WHERE r.state = 'whole' AND r.first_id <= $1 AND r.last_id >= $1";
-    /// The number of an event that is not indexed: the number after which it is, its id.
+    /// The number of an unindexed event. Parameters: the number after which it is searched, its id.
     pub(in crate::log) const UNINDEXED: NumberRow = "SELECT id FROM events
         WHERE id > MAX($1, (SELECT ids FROM indexed WHERE id = 1)) AND event_id = $2";
     /// The signed tree.
     pub(in crate::log) const TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
-    /// A tile: level, place.
+    /// A tile. Parameters: level, place.
     pub(in crate::log) const TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";
 }
 

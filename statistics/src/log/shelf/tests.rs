@@ -4,10 +4,10 @@ use store::DatabaseSettings;
 use super::*;
 use crate::merkle::{self, leaf_hash};
 
-/// Two levels of tiles, of which some are full, and a third that begins.
+/// Two levels of tiles with full ones, and the first tile of a third.
 const LEAVES: u64 = 66_000;
 
-/// A log whose tiles are those of so many leaves. It has no events: paths need none.
+/// A log with the tiles of [`LEAVES`] leaves. It has no events: paths need none.
 async fn planted(tree: &mut Tiles) -> (tempfile::TempDir, Log) {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::open(&DatabaseSettings::default(), &folder.path().join("statistics.db"), None).await.unwrap();
@@ -37,7 +37,7 @@ fn signed(size: u64) -> Signed {
     Signed { size, root: Digest::from([0; 32]), checkpoint: String::new(), vkey: String::new() }
 }
 
-/// Sizes at which a level of tiles fills, begins, or neither, and some by chance.
+/// Sizes at which a level of tiles fills, begins, or neither, and some random ones.
 fn sizes(rng: &Rng) -> Vec<u64> {
     let mut sizes = vec![1, 2, 15, 16, 17, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537, LEAVES];
     sizes.extend((0..60).map(|_| 1 + rng.below(LEAVES)));
@@ -49,7 +49,7 @@ async fn paths_from_what_is_kept_are_those_that_are_folded_anew() {
     let mut tiles = Tiles::default();
     let (_folder, log) = planted(&mut tiles).await;
     let rng = Rng::seeded(5);
-    // Room for everything, for some tiles, and for none.
+    // Space for all tiles, for some, and for none.
     for bytes_max in [BYTES_MAX, 20_000, 0] {
         let log = log.clone().with_tiles_cache(bytes_max);
         for size in sizes(&rng) {

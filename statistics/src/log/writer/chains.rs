@@ -1,4 +1,4 @@
-//! The heads of chains and the numbers of sources that the writer knows, as many as fit.
+//! The heads of chains and the numbers of sources in the writer's memory, up to a maximum number of chains.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::super::append::Append;
 use super::super::{DuringSqlite as _, LogError};
 
-/// Chains by computer and agent. A chain whose last event is not indexed yet is never dropped: for all others the table `chain_heads`
-/// is right.
+/// Chains by computer and agent. A chain whose last event is not indexed is never dropped; the stored head of any other chain is current
+/// in the table `chain_heads`.
 pub struct Chains {
     machines: HashMap<MachineUuid, Machine>,
-    /// Chains in all machines together.
+    /// Number of chains of all machines.
     count: usize,
     count_max: usize,
-    /// Counts uses, so that the machines that were used last are kept.
+    /// Number of uses so far; the machines with the latest use are kept.
     uses: u64,
 }
 
@@ -30,10 +30,10 @@ struct Machine {
     used: u64,
 }
 
-/// One chain.
+/// A chain with its head and sources.
 pub struct Chain {
     agent_id: Box<str>,
-    /// The last event taken; `None` before the first.
+    /// The last event; `None` for an empty chain.
     pub head: Option<ChainHead>,
     sources: Vec<Source>,
 }
@@ -41,24 +41,24 @@ pub struct Chain {
 /// The last event of a chain.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainHead {
-    /// Its place in the chain.
+    /// Epoch, sequence number and seal.
     pub head: Head,
-    /// Its sender's id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// Its row.
+    /// Number of its row; 0 for a head from the table, whose row is indexed.
     pub id: i64,
 }
 
-/// Where the events of a chain come from: one for each identity and lane.
+/// A source of a chain's events: one for each identity and lane.
 pub struct Source {
-    /// The number by which events name it.
+    /// Number by which events refer to the source.
     pub id: i64,
-    /// The computer and its identity, shared by the events that wait for their places.
+    /// Computer and identity, shared by the events that wait for their places.
     pub recorder: Arc<Recorder>,
     lane: Lane,
 }
 
-/// Names a chain in memory.
+/// Reference to a chain in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainNumber {
     pub machine: MachineUuid,
@@ -70,7 +70,7 @@ impl Chains {
         Self { machines: HashMap::new(), count: 0, count_max, uses: 0 }
     }
 
-    /// The chain of an event, read from the table if it is not known; `id` is the row of `head` in a fold.
+    /// Returns the chain of a computer and agent, with the stored head if it is not in memory.
     pub fn of(&mut self, db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<ChainNumber, LogError> {
         self.uses += 1;
         let entry = self.machines.entry(machine).or_default();
@@ -89,7 +89,7 @@ impl Chains {
         self.machines.get_mut(&number.machine)?.chains.get_mut(number.index)
     }
 
-    /// The chains whose last event is one after `number`, in the order of the table of heads.
+    /// The chains whose last event has a number above `number`, in the order of the table of heads.
     pub fn moved_since(&self, number: i64) -> Vec<ChainNumber> {
         let of_machine = |(machine, known): (&MachineUuid, &Machine)| {
             let chains = known.chains.iter().enumerate();
@@ -101,7 +101,7 @@ impl Chains {
         moved
     }
 
-    /// Drops the machines that were used least lately, once there are too many chains; those with an event after `indexed` stay.
+    /// Drops the least recently used machines if there are too many chains; those with an event after `indexed` are kept.
     pub fn shrink(&mut self, indexed: i64) {
         if self.count <= self.count_max {
             return;
@@ -118,12 +118,12 @@ impl Chains {
 }
 
 impl Chain {
-    /// The agent.
+    /// The agent kind.
     pub fn agent_id(&self) -> &str {
         &self.agent_id
     }
 
-    /// The source of an event, added to the table if it is new.
+    /// The source of an event; added to the table if it is new.
     pub fn source(&mut self, db: &Connection, event: &Append) -> Result<&Source, LogError> {
         let event = event.submission();
         let known = self
@@ -157,7 +157,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
         .during(ASK)?;
     let Some((epoch, seq, self_hash, event_id)) = found else { return Ok(None) };
     let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: Digest::from(self_hash) };
-    // Its row is indexed, or the fold would have brought the chain here.
+    // The row is indexed; otherwise reading newer events would have added the chain.
     Ok(Some(ChainHead { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))
 }
 

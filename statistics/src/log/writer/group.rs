@@ -21,31 +21,31 @@ const ADD: &str =
         chain_epoch, seq, self, prev_event_id, received_at_ms, leaf_hash, canonical)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
 const KNOWN: &str = "SELECT receipt_id, self FROM events WHERE id = ?1 AND event_id = ?2";
-/// Changes when another connection has committed.
+/// The value changes when another connection has committed.
 const VERSION: &str = "PRAGMA data_version";
-/// Events behind a number, with all that the writer keeps of them.
+/// Events after a number, with the columns that the writer keeps in memory.
 const NEWER: &str = "SELECT e.id, e.event_id, s.machine_id, s.agent_id, s.user_cuid, s.lane, e.source_id, e.event_type,
         e.chain_epoch, e.seq, e.self, e.received_at_ms, e.leaf_hash
     FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > ?1 ORDER BY e.id";
 
-/// What became of one event of a committed group.
+/// The result of one event of a committed group.
 pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 
-/// A committed group.
+/// The results of a committed group.
 pub struct Committed {
     /// One outcome for each event, in order.
     pub outcomes: Vec<Outcome>,
-    /// Whether an event was new. A group without one writes nothing, so it says nothing of the file.
+    /// Whether an event was new. A group without new events writes nothing, so its success does not show that the file accepts writes.
     pub has_written: bool,
 }
 
-/// A transaction that has the write lock from its beginning, so what it reads stays true until it commits.
+/// Begins a transaction with the write lock, so that its reads remain valid until it commits.
 pub fn begin(db: &mut Connection) -> Result<Transaction<'_>, LogError> {
     db.transaction_with_behavior(TransactionBehavior::Immediate).during("begin a transaction of the log")
 }
 
 impl Open {
-    /// Takes a group. `Err`: nothing of the group was committed, and the memory may be ahead of the log, so the caller drops it.
+    /// Appends a group. After an error nothing of the group is committed, and the memory may be ahead of the log, so the caller drops it.
     pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;
@@ -64,14 +64,14 @@ impl Open {
                 Err(error) => return Err(error),
             });
         }
-        // Without a change this writes nothing.
+        // Without new events the commit writes nothing.
         transaction.commit().during("commit events")?;
         self.chains.shrink(self.indexed);
         domain::failpoint!("append.after");
         Ok(Committed { outcomes, has_written: self.applied > before })
     }
 
-    /// Reads the events that other processes appended, and how far they indexed the log.
+    /// Reads the events that other processes appended, and their progress of the indexes.
     pub fn fold(&mut self) -> Result<(), LogError> {
         const ASK: &str = "look at the log";
         let snapshot = self.db.transaction().during(ASK)?;
@@ -93,12 +93,12 @@ struct View<'o> {
 
 struct Taken {
     outcome: AppendOutcome,
-    /// The row, if the event is new.
+    /// Number of the row, if the event is new.
     id: Option<i64>,
 }
 
 impl View<'_> {
-    /// Judges one event as if it were the only one, and adds it if its id is new and it continues its chain.
+    /// Judges one event by itself, and adds it if its id is new and it continues its chain.
     fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
         const ASK: &str = "add an event";
         let event = append.submission();
@@ -148,7 +148,7 @@ impl View<'_> {
         Ok(Taken { outcome: AppendOutcome::Receipt(append.receipt()), id: Some(id) })
     }
 
-    /// What an event that was taken before is answered: its receipt, or a conflict if another event has its id.
+    /// The outcome of an event that was appended before: its receipt, or a conflict if another event has its id.
     fn known(&self, event_id: EventId, seal: Digest) -> Result<Option<AppendOutcome>, LogError> {
         const ASK: &str = "look for an event";
         let number = match self.recent.number(event_id) {
@@ -172,7 +172,7 @@ impl View<'_> {
         }))
     }
 
-    /// Takes note of commits of other connections since `version`: events behind `applied`, and indexes beyond `indexed`.
+    /// Reads the commits of other connections since `version`: events after `applied`, and indexes beyond `indexed`.
     fn fold(&mut self, applied: &mut i64, indexed: &mut i64, version: &mut i64) -> Result<(), LogError> {
         const ASK: &str = "look for changes of another process";
         let now = self.db.prepare_cached(VERSION).during(ASK)?.query_row([], |row| row.get(0)).during(ASK)?;
@@ -190,7 +190,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Takes note of the events behind `applied`; returns the newest.
+    /// Reads the events after `applied` into the memory; returns the number of the newest.
     fn fold_events(&mut self, applied: i64) -> Result<i64, LogError> {
         const ASK: &str = "read events of another process";
         let mut newest = applied;
@@ -263,12 +263,12 @@ struct Newer {
     leaf: [u8; 32],
 }
 
-/// Numbers of an envelope are within ±(2^53 − 1), so they fit.
+/// Converts a number of an envelope. They are within ±(2^53 − 1), so they fit.
 pub fn whole(number: u64) -> Result<i64, LogError> {
     i64::try_from(number).map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
 }
 
-/// Whether SQLite refused one row and the transaction continues: it has undone that statement alone.
+/// Whether SQLite rejected one row and the transaction continues: only that statement was rolled back.
 pub fn is_of_one_row(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),

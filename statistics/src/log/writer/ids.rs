@@ -1,9 +1,9 @@
 //! Ids of events, found in sorted runs.
 //!
-//! A unique index would take a random page for each id that does not grow with the clock, within the transaction of the event. Here the
-//! ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::Recent)), and those of all others in runs: sorted entries of
-//! an id and a number, in chunks of [`CHUNK_ENTRIES`]. An indexing pass writes a run of level 0. Sixteen batches of a level are
-//! merged into one of the next, in slices, so an entry is written once for each level, and always beside its neighbours. The range and the
+//! A unique index would write a random page for each id that does not grow with the clock, within the transaction of the event. Here the
+//! ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::UnindexedEvents)), and all others in runs: sorted
+//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`]. An indexing pass writes a run of level 0. Sixteen batches of a level
+//! are merged into one of the next, in slices, so an entry is written once per level, and always beside its neighbours. The range and the
 //! Bloom filter of a run are checked before a chunk of it is read, so a lookup of a new id reads about one chunk per hundred runs.
 
 mod merge;
@@ -20,27 +20,27 @@ use super::super::{DuringSqlite as _, LogError};
 use super::group::begin;
 use super::index;
 
-/// An id, in the order of runs.
+/// An event id as its 16 bytes, the sort key of runs.
 pub type Key = [u8; 16];
 
-/// Entries of a chunk: four chunks fill a page of 16 KiB, one a page of 4 KiB.
+/// Number of entries of a chunk: four chunks fill a page of 16 KiB, one a page of 4 KiB.
 const CHUNK_ENTRIES: usize = 168;
-/// Size of an entry: the id, and the number as a big-endian integer.
+/// Size of an entry in bytes: the id, and the number as a big-endian integer.
 pub const ENTRY_BYTES: usize = 24;
 
 /// Sizes of runs and of the work on them.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
-    /// Batches of a level that are merged into one of the next.
+    /// Number of batches of a level that are merged into one of the next.
     fan: usize,
-    /// Entries that one transaction merges.
+    /// Number of entries that one transaction merges.
     slice_entries: usize,
-    /// Chunks that one transaction deletes.
+    /// Number of chunks that one transaction deletes.
     slice_chunks: i64,
-    /// Entries of a run at most; a batch with more is several runs, so that no filter is large.
+    /// Maximum number of entries of a run; a larger batch consists of several runs, which limits the size of filters.
     run_entries_max: u64,
-    /// Entries from which on a merged batch of level 0 is of level 1. Each further level needs `fan` times as many: batches of a quiet
-    /// log are small, and they are merged into one of their own level.
+    /// Number of entries from which a merged batch of level 0 has level 1. Each further level needs `fan` times as many: batches of an idle
+    /// log are small, and they are merged into one of the same level.
     level_entries: u64,
 }
 
@@ -55,22 +55,22 @@ const CHUNK: &str = "SELECT entries FROM id_chunks WHERE chunk =
 const UNFINISHED: &str = "UPDATE id_runs SET state = 'spent' WHERE state = 'building'";
 const SPENT: &str = "SELECT run FROM id_runs WHERE state = 'spent' ORDER BY run LIMIT 1";
 
-/// The runs, as one connection knows them.
+/// The finished runs, as one connection has read them.
 pub struct Ids {
     /// Newest first.
     runs: Vec<Run>,
-    /// The lowest level whose batches are to be merged.
+    /// The lowest level with enough batches for a merge.
     crowded: Option<i64>,
     merge: Option<Merge>,
-    /// Whether runs are left to be deleted.
+    /// Whether there are runs to delete.
     has_spent: bool,
-    /// Bytes of filters that are kept in memory at most. Runs without one are read.
+    /// Maximum memory of filters in bytes. Runs without a filter in memory are always read.
     filters_bytes_max: u64,
     rng: Rng,
     shape: Shape,
 }
 
-/// A run whose entries are all written.
+/// A finished run.
 struct Run {
     id: i64,
     batch: i64,
@@ -78,7 +78,7 @@ struct Run {
     first: Key,
     last: Key,
     entries: u64,
-    /// `None` where the limit is reached.
+    /// The Bloom filter; `None` beyond the memory limit.
     filter: Option<BloomFilter>,
 }
 
@@ -113,7 +113,7 @@ impl Ids {
         }
     }
 
-    /// Drops the runs that this process has begun and not ended.
+    /// Drops the runs that this process has begun and not finished.
     pub fn drop_unfinished(&mut self, db: &Connection) -> Result<(), LogError> {
         const ASK: &str = "drop unfinished runs of ids";
         self.merge = None;
@@ -121,7 +121,7 @@ impl Ids {
         self.reload(db)
     }
 
-    /// Reads again which runs there are, after another process wrote some.
+    /// Reads the list of runs again, after another process has written some.
     pub fn reload(&mut self, db: &Connection) -> Result<(), LogError> {
         const ASK: &str = "read the runs of ids";
         let mut known = std::mem::take(&mut self.runs);
@@ -153,7 +153,7 @@ impl Ids {
         Ok(())
     }
 
-    /// The number of an indexed event.
+    /// The number of an indexed event, by its id.
     pub fn find(&self, db: &Connection, id: EventId) -> Result<Option<i64>, LogError> {
         const ASK: &str = "look for an id";
         let id = id.as_uuid();
@@ -183,7 +183,7 @@ impl Ids {
         RunWriter::begin(db, RunWriter::new_batch(db)?, level, entries, &self.rng)
     }
 
-    /// Ends a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
+    /// Finishes a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
     pub fn publish(&mut self, db: &Connection, run: RunWriter) -> Result<bool, LogError> {
         let batch = run.batch();
         run.end(db)?;
@@ -201,12 +201,12 @@ impl Ids {
         self.publish(db, run)
     }
 
-    /// Whether there is something to merge or to delete.
+    /// Whether there is a merge or a deletion to do.
     pub fn has_work(&self) -> bool {
         self.has_spent || self.merge.is_some() || self.crowded.is_some()
     }
 
-    /// One slice of it, in the transaction of the caller.
+    /// One slice of a merge or deletion, in the transaction of the caller.
     pub fn work(&mut self, db: &Connection) -> Result<(), LogError> {
         if self.has_spent {
             self.has_spent = delete_some(db, self.shape.slice_chunks)?;
@@ -244,7 +244,7 @@ impl Ids {
     }
 }
 
-/// The filter of a run.
+/// Reads the Bloom filter of a run.
 fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
     const ASK: &str = "read the filter of a run of ids";
     let found = db.prepare_cached(FILTER).during(ASK)?.query_row([run], |row| {
@@ -257,7 +257,7 @@ fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
     found.optional().during(ASK)
 }
 
-/// The number that a sorted chunk has for an id.
+/// The number of an id in a sorted chunk.
 pub fn number_in(entries: &[u8], key: &Key) -> Option<i64> {
     let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
     let at = entries.binary_search_by(|entry| entry[..16].cmp(key)).ok()?;
@@ -271,7 +271,7 @@ fn entry(bytes: &[u8; ENTRY_BYTES]) -> (Key, i64) {
     (key, i64::from_be_bytes(number))
 }
 
-/// Deletes some chunks of a run that is spent, and the run with its last; `false` when there is nothing more.
+/// Deletes some chunks of a merged run, and the run with its last chunk; `false` when no such run is left.
 fn delete_some(db: &Connection, chunks_max: i64) -> Result<bool, LogError> {
     const ASK: &str = "delete a merged run of ids";
     const CHUNKS: &str =

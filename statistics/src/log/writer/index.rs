@@ -1,9 +1,9 @@
-//! The tables that are written behind the log: the index of activity, the heads of chains, and the runs of ids.
+//! The tables that are written after the log: the index of activity, the heads of chains, and the runs of ids.
 //!
-//! All three are functions of the log. A pass takes the events that none of them contains, sorts their entries by the keys of each table, and
-//! writes them in slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice
-//! advances the row `indexed`; if a pass is interrupted, the next one writes the same entries again. Until then the events are found in
-//! [`UnindexedEvents`](super::super::recent::Recent).
+//! All three are functions of the log. A pass takes the unindexed events, sorts their entries by the keys of each table, and writes them in
+//! slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice advances the row
+//! `indexed`; if a pass is interrupted, the next one writes the same entries again. Until then readers find the events in
+//! [`UnindexedEvents`](super::super::recent::UnindexedEvents).
 
 use rusqlite::{Connection, params};
 
@@ -15,11 +15,11 @@ use super::ids::{Ids, Key, RunWriter};
 use crate::log::recent::Recorded;
 use crate::log::sql::INDEXED;
 
-/// Rows that one transaction writes.
+/// Number of rows that one transaction writes.
 const SLICE: usize = 1_000;
-/// Ids that one transaction writes; they are a few hundred kilobytes.
+/// Number of ids that one transaction writes; they are a few hundred kilobytes.
 const SLICE_IDS: usize = 8_192;
-/// Ids that are read at once when a log of an earlier version is opened.
+/// Number of ids of one read when a log of an earlier version is opened.
 const CATCH_UP: i64 = 262_144;
 
 const ADVANCE: &str = "UPDATE indexed SET events = ?2, ids = ?2 WHERE id = 1 AND events = ?1 AND ids = ?1";
@@ -29,38 +29,38 @@ const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, 
     ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
         self = excluded.self, event_id = excluded.event_id, moves = moves + 1";
 
-/// How far the tables reach: the last event in activity and heads, and the last in the runs of ids.
+/// Progress of the tables: the last event in activity and heads, and the last one in the runs of ids.
 pub fn reached(db: &Connection) -> Result<(i64, i64), LogError> {
     const ASK: &str = "read how far the log is indexed";
     db.prepare_cached(INDEXED).during(ASK)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).during(ASK)
 }
 
-/// A pass.
+/// A pass over the unindexed events.
 pub struct Indexing {
     from: i64,
     until: i64,
     activity: Vec<(i64, i64, i64)>,
     heads: Vec<ChainNumber>,
     ids: Vec<(Key, i64)>,
-    /// Begun with the first id.
+    /// The run of the pass; `None` before the first id.
     run: Option<RunWriter>,
 }
 
 impl Indexing {
-    /// Over all events after number `from`.
+    /// A pass over all events after number `from`.
     pub fn new(from: i64, events: &[(i64, Recorded)], chains: &Chains) -> Self {
         let mut activity: Vec<_> =
             events.iter().map(|(number, event)| (event.source_id, event.received_at_ms, *number)).collect();
         let mut ids: Vec<_> =
             events.iter().map(|(number, event)| (*event.event_id.as_uuid().as_bytes(), *number)).collect();
-        // Each slice takes from the end.
+        // In descending order, because each slice pops from the end.
         activity.sort_unstable_by(|one, other| other.cmp(one));
         ids.sort_unstable_by(|one, other| other.cmp(one));
         let until = events.last().map_or(from, |(number, _)| *number);
         Self { from, until, activity, heads: chains.moved_since(from), ids, run: None }
     }
 
-    /// One slice; `true` after the last.
+    /// Writes one slice; `true` after the last.
     fn go_on(&mut self, db: &Connection, chains: &mut Chains, ids: &mut Ids) -> Result<bool, LogError> {
         if !self.activity.is_empty() {
             const ASK: &str = "write the index of activity";
@@ -86,7 +86,7 @@ impl Indexing {
         Ok(self.ids.is_empty())
     }
 
-    /// In the transaction of the last slice: `false` if another process was faster.
+    /// Ends the pass in the transaction of the last slice; `false` if another process was faster.
     fn end(self, db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
         const ASK: &str = "note how far the log is indexed";
         let Some(run) = self.run else { return Ok(false) };
@@ -114,14 +114,14 @@ fn write_head(db: &Connection, chains: &mut Chains, number: ChainNumber) -> Resu
 }
 
 impl Open {
-    /// Begins a pass over the events that are not indexed, unless one is under way.
+    /// Begins a pass over the unindexed events, unless one is in progress.
     pub fn begin_indexing(&mut self) {
         if self.indexing.is_none() && self.recent.len() > 0 {
             self.indexing = Some(Indexing::new(self.indexed, &self.recent.all(), &self.chains));
         }
     }
 
-    /// Whether there is a slice to be written.
+    /// Whether there is a slice to write.
     pub fn has_index_work(&self) -> bool {
         self.indexing.is_some() || self.ids.has_work()
     }
@@ -145,14 +145,14 @@ impl Open {
             self.recent.advance(until);
             return Ok(());
         }
-        // Another process has indexed these events, or has dropped the run. The next look at its events shows how far it came.
+        // Another process has indexed these events, or has dropped the run. The next read of its commits shows its progress.
         transaction.rollback().during("leave the indexes to another process")?;
         self.ids.drop_unfinished(&self.db)
     }
 }
 
-/// Writes the runs of ids of a log of an earlier version, up to the last event of the other tables: one batch per call, in the transaction of
-/// the caller. `false` when all are written.
+/// Writes the runs of ids of a log of an earlier version, up to the last event of the other tables: one batch per call, in the transaction
+/// of the caller. `false` when all are written.
 pub fn catch_up(db: &Connection, ids: &mut Ids) -> Result<bool, LogError> {
     const ASK: &str = "read ids for their first runs";
     const IDS: &str = "SELECT id, event_id FROM events WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";

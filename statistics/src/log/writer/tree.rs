@@ -1,4 +1,4 @@
-//! Events get their places in the tree behind the commits that took them.
+//! Places committed events in the tree.
 //!
 //! One step is one transaction: it takes the oldest events without a place, at most [`STEP`], and writes the tiles that grew and the
 //! signed tree. Both are functions of the log, so a crash loses neither.
@@ -23,9 +23,9 @@ use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
-/// Events of one transaction: it keeps the groups of senders waiting, so it is short.
+/// Number of events of one transaction; it is short, because groups of senders wait for it.
 const STEP: usize = 2_000;
-/// Events without a place that are kept in memory at most; the others are read again when their turn comes.
+/// Maximum number of events without a place in memory; the others are read again when they are placed.
 const KEPT_MAX: usize = 131_072;
 
 /// An event without a place.
@@ -42,7 +42,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// `None` for an event that does not count.
+    /// `None` for an event that does not count as usage.
     pub fn of(recorder: Arc<Recorder>, lane: domain::envelope::Lane, event_type: &str) -> Option<Self> {
         let used = Used::by(lane, event_type);
         (!used.is_nothing()).then_some(Self { recorder, used })
@@ -61,28 +61,28 @@ impl Counted {
     }
 }
 
-/// The events behind the signed tree, in the order of their rows. A row's number is one more than its place, since rows have no gap.
+/// The events after the signed tree, in the order of their rows. A row's number is one more than its place, since rows have no gap.
 pub struct UnplacedEvents {
-    /// Leaves of the signed tree.
+    /// Number of leaves of the signed tree.
     size: i64,
     /// The number of the first of `events`.
     first: i64,
-    /// As many as are kept: from the first event without a place on, none is missing between them.
+    /// The oldest events without a place, without a gap, up to [`KEPT_MAX`].
     events: VecDeque<Unplaced>,
 }
 
 impl UnplacedEvents {
-    /// Behind a tree of `size` leaves.
+    /// No events, after a tree of `size` leaves.
     pub fn from(size: i64) -> Self {
         Self { size, first: size + 1, events: VecDeque::new() }
     }
 
-    /// The number of the event after the last that is kept.
+    /// The number of the event after the last one in memory.
     fn next(&self) -> i64 {
         self.first + i64::try_from(self.events.len()).unwrap_or(i64::MAX)
     }
 
-    /// Adds an event if it follows the last that is kept and there is room; returns whether it did.
+    /// Adds an event if it follows the last one in memory and there is space; returns whether it did.
     pub fn push(&mut self, number: i64, event: Unplaced) -> bool {
         let is_next = number == self.next() && self.events.len() < KEPT_MAX;
         if is_next {
@@ -91,7 +91,7 @@ impl UnplacedEvents {
         is_next
     }
 
-    /// The tree has `size` leaves now.
+    /// Removes the events that a signed tree of `size` leaves contains.
     fn advance(&mut self, size: i64) {
         self.size = size;
         while self.first <= size && self.events.pop_front().is_some() {
@@ -110,7 +110,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Over at most `events_max` events.
+    /// A pass over at most `events_max` events.
     pub fn new(events_max: u32) -> Self {
         Self { left: events_max, added: 0 }
     }
@@ -131,7 +131,7 @@ const TILE_PUT: &str = "INSERT INTO tiles (level, place, hashes) VALUES (?1, ?2,
     ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
 const SIGN: &str = "UPDATE tree SET size = ?1, root = ?2, checkpoint = ?3, vkey = ?4, signed_at = ?5 WHERE id = 1";
 
-/// Leaves of the signed tree.
+/// Number of leaves of the signed tree.
 pub fn size(db: &Connection) -> Result<i64, LogError> {
     const ASK: &str = "read the size of the tree";
     let size = db.query_row("SELECT size FROM tree WHERE id = 1", [], |row| row.get(0)).optional().during(ASK)?;
@@ -139,14 +139,14 @@ pub fn size(db: &Connection) -> Result<i64, LogError> {
 }
 
 impl Open {
-    /// One step of a pass; `Some` when the pass has ended.
+    /// Executes one step of a pass; `Some` when the pass has ended.
     pub fn place_some(
         &mut self,
         pass: &mut Pass,
         now: Timestamp,
         spans: &UsageSums,
     ) -> Result<Option<Sequenced>, LogError> {
-        // Another process may have appended, or grown the tree.
+        // Another process may have appended events or grown the tree.
         self.fold()?;
         self.tail.advance(size(&self.db)?);
         let wanted = STEP.min(pass.left as usize);
@@ -188,7 +188,7 @@ impl Open {
         Ok(())
     }
 
-    /// Returns how many events got their places: none if another process has grown the tree at this moment.
+    /// Places `count` events; returns how many were placed, which is none if another process has grown the tree meanwhile.
     fn place(&mut self, count: usize, now: Timestamp, spans: &UsageSums) -> Result<u32, LogError> {
         let Self { db, tail, .. } = self;
         let transaction = begin(db)?;
@@ -214,7 +214,7 @@ fn signed(db: &Connection) -> Result<Signed, LogError> {
         .during(ASK)
 }
 
-/// Appends the leaves to the stored tree, after a check that it is still the one that was signed, and signs it; returns its size.
+/// Appends the leaves to the stored tree, after a check that it is the signed one, and signs the result; returns its size.
 fn grow(db: &Connection, signed: &Signed, events: &[Unplaced], now: Timestamp) -> Result<i64, LogError> {
     const PUT: &str = "store tiles of the tree";
     const SIGN_TREE: &str = "sign the grown tree";

@@ -1,4 +1,4 @@
-//! Merging the batches of a level into one batch of the next, in slices.
+//! Merges the batches of a level into one batch of the next, in slices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -15,11 +15,11 @@ const NEXT: &str = "SELECT f.first_id, c.entries FROM id_fences f JOIN id_chunks
 const IS_BUILDING: &str = "SELECT 1 FROM id_runs WHERE batch = ?1 AND state = 'building'";
 const SPEND: &str = "UPDATE id_runs SET state = 'spent' WHERE batch = ?1 AND state = 'whole'";
 
-/// A merge that is under way.
+/// A merge in progress.
 pub struct Merge {
     batch: i64,
     level: i64,
-    /// Entries that are not written yet.
+    /// Number of entries that are not written yet.
     left: u64,
     inputs: Vec<Input>,
     /// The next entry of each input that has one, smallest first, with the number of the input.
@@ -29,17 +29,17 @@ pub struct Merge {
     shape: Shape,
 }
 
-/// A batch that is read from its smallest id on.
+/// A batch that is read in ascending order of ids.
 struct Input {
     batch: i64,
     runs: VecDeque<i64>,
-    /// The first id of the chunk that was read last.
+    /// The first id of the last chunk that was read.
     chunk: Option<Key>,
     entries: VecDeque<(Key, i64)>,
 }
 
 impl Merge {
-    /// Begins to merge `runs`, all those of a level.
+    /// Begins a merge of `runs`, all runs of a level.
     pub fn begin<'r>(
         db: &Connection,
         level: i64,
@@ -76,7 +76,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// One slice; `true` when the inputs are replaced, or when another process has stopped the merge.
+    /// Merges one slice; `true` when the inputs are replaced, or when another process has stopped the merge.
     pub fn go_on(&mut self, db: &Connection) -> Result<bool, LogError> {
         const ASK: &str = "merge runs of ids";
         if !db.prepare_cached(IS_BUILDING).during(ASK)?.exists([self.batch]).during(ASK)? {
@@ -115,7 +115,7 @@ impl Merge {
         RunWriter::begin(db, self.batch, self.level, entries, &self.rng)
     }
 
-    /// Puts the next entry of an input among those that are compared.
+    /// Adds the next entry of an input to the heap.
     fn refill(&mut self, db: &Connection, number: usize) -> Result<(), LogError> {
         if let Some((key, event)) = self.inputs[number].pop(db)? {
             self.next.push(Reverse((key, event, number)));
@@ -129,7 +129,7 @@ impl Input {
         const ASK: &str = "read a run of ids";
         while self.entries.is_empty() {
             let Some(run) = self.runs.front() else { return Ok(None) };
-            // An empty blob is before every id.
+            // An empty blob sorts before every id.
             let after: &[u8] = self.chunk.as_ref().map_or(&[], |first| &first[..]);
             let chunk: Option<(Key, VecDeque<_>)> = db
                 .prepare_cached(NEXT)

@@ -1,4 +1,4 @@
-//! Writing a run.
+//! Writes a run of ids.
 
 use domain::Rng;
 use fastbloom::BloomFilter;
@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::super::super::{DuringSqlite as _, LogError};
 use super::{CHUNK_ENTRIES, ENTRY_BYTES, Key};
 
-/// Part of the new ids that a filter does not exclude.
+/// False positive rate of the filters: the fraction of new ids that a filter does not exclude.
 const FALSE_POSITIVES: f64 = 0.01;
 
 const ASK: &str = "write a run of ids";
@@ -20,7 +20,7 @@ const END: &str = "UPDATE id_runs SET entries = ?2, first_id = ?3, last_id = ?4 
 const WHOLE: &str = "UPDATE id_runs SET state = 'whole' WHERE batch = ?1 AND state = 'building'";
 const BATCH: &str = "SELECT COALESCE(MAX(batch), 0) + 1 FROM id_runs";
 
-/// A run that is being written, possibly in several transactions. Its entries arrive in order.
+/// A run that is being written, possibly in several transactions. Its entries arrive in ascending order.
 pub struct RunWriter {
     run: i64,
     batch: i64,
@@ -33,15 +33,15 @@ pub struct RunWriter {
 }
 
 impl RunWriter {
-    /// A number for a new batch.
+    /// Allocates the number of a new batch.
     pub fn new_batch(db: &Connection) -> Result<i64, LogError> {
         db.prepare_cached(BATCH).during(ASK)?.query_row([], |row| row.get(0)).during(ASK)
     }
 
-    /// Begins a run; its filter has the size for this number of entries.
+    /// Begins a run; its filter has the size for `entries` entries.
     pub fn begin(db: &Connection, batch: i64, level: i64, entries: usize, rng: &Rng) -> Result<Self, LogError> {
         db.prepare_cached(BEGIN).during(ASK)?.execute((batch, level)).during(ASK)?;
-        // Secret, so that ids cannot be chosen to pass the filter.
+        // The seed is secret, so that ids cannot be chosen to pass the filter.
         let seed = u128::from_le_bytes(rng.bytes());
         Ok(Self {
             run: db.last_insert_rowid(),
@@ -55,17 +55,17 @@ impl RunWriter {
         })
     }
 
-    /// Its batch.
+    /// Number of the batch that the run belongs to.
     pub fn batch(&self) -> i64 {
         self.batch
     }
 
-    /// Entries that it has.
+    /// Number of entries so far.
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Adds an entry behind the last.
+    /// Appends an entry, whose id must be greater than the last.
     pub fn push(&mut self, db: &Connection, key: &Key, number: i64) -> Result<(), LogError> {
         self.filter.insert(&key[..]);
         self.chunk.extend_from_slice(key);
@@ -109,7 +109,7 @@ pub fn publish(db: &Connection, batch: i64) -> Result<bool, LogError> {
 mod tests {
     use super::*;
 
-    /// Files have such filters: another version of the library must hash and place bits alike.
+    /// Stored filters require that every version of the library hashes and places bits alike.
     #[test]
     fn a_filter_has_the_bits_that_it_always_had() {
         let mut filter = BloomFilter::with_false_pos(FALSE_POSITIVES).seed(&7).expected_items(20);
