@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::Result;
 use crate::load::parse_head;
+use crate::options::Result;
 
 /// One keep-alive connection.
 #[derive(Debug)]

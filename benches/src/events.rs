@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 use crate::client::{self, Client};
 use crate::event::Machine;
 use crate::floor::Floor;
+use crate::measurement::{StartedFloor, sample};
+use crate::options::{Options, Result};
 use crate::outcome::Outcome;
 use crate::plan::{Pace, Plan};
+use crate::population;
 use crate::process::{self, say};
 use crate::product::Product;
 use crate::report::{Contestant, Finding, Report, Sample, Spread, generator};
-use crate::run::{Standing, sample};
 use crate::settle::{settled, tree_size};
 use crate::states::{self, Run, State, Taken};
 use crate::stock::Stocks;
-use crate::{Options, Result, population};
 
 /// The part of the saturated rate at which latency is measured.
 const LOAD: f64 = 0.7;
@@ -96,7 +97,7 @@ fn row(state: State, options: &Options, stocks: &mut Stocks) -> Result<Row> {
     let stock = stocks.get(state.log, state.ids, options)?;
     let mut bench = Bench::start(stock.start(options)?, &stock.machines, state, options, options.connections);
     let floors = [Floor::Bare, Floor::Disk];
-    let standing = [Standing::start(Floor::Bare, options)?, Standing::start(Floor::Disk, options)?];
+    let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
     let mut contestants = floors.map(|floor| Contestant::new(floor.name()));
     let mut ours = Contestant::new("attache");
     let mut count = options.requests_max;
@@ -132,7 +133,7 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
         let state = states::plain(options, connections);
         let stock = stocks.get(state.log, state.ids, options)?;
         let mut bench = Bench::start(stock.start(options)?, &stock.machines, state, options, connections);
-        let standing = [Standing::start(Floor::Bare, options)?, Standing::start(Floor::Disk, options)?];
+        let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
         let [mut bare, mut disk] = [Floor::Bare, Floor::Disk].map(|floor| Contestant::new(floor.name()));
         let mut ours = Contestant::new("attache");
         let mut count = options.requests_max;

@@ -15,7 +15,7 @@ use axum::serve::ListenerExt;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 
-use crate::Result;
+use crate::options::Result;
 
 /// A floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -4,14 +4,16 @@
 //! trial measures as its path needs it, product and floors in turn. A new one is a function and a line here.
 
 mod batch;
+mod key_holder;
 pub mod pages;
 mod search;
 mod stream;
 mod words;
 
+use crate::options::{Options, Result};
+use crate::plan;
 use crate::product::Product;
 use crate::report::Report;
-use crate::{Options, Result, plan};
 
 /// A trial.
 #[derive(Debug, Clone, Copy)]
@@ -47,25 +49,3 @@ pub const ALL: [Trial; 6] = [
     },
     Trial { name: "sse_1000", named_only: false, run: stream::told },
 ];
-
-/// Whoever has a key.
-#[derive(Debug)]
-struct Holder {
-    credential: String,
-}
-
-impl Holder {
-    /// A key of a new account.
-    fn new(product: &Product, email: &str) -> Result<Self> {
-        Ok(Self { credential: format!("Authorization: Bearer {}", product.api_key(email)?) })
-    }
-
-    fn post(&self, target: &str, body: &serde_json::Value) -> bytes::Bytes {
-        let headers = [self.credential.as_str(), "Content-Type: application/json"];
-        plan::request("POST", target, &headers, body.to_string().as_bytes())
-    }
-
-    fn get(&self, target: &str) -> bytes::Bytes {
-        plan::request("GET", target, &[&self.credential], b"")
-    }
-}

@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::timeout_at;
 
-use crate::Result;
 use crate::client::STREAM_END;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::process::usage;
 

@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::plan::{Pace, Plan};
 use crate::process;

@@ -24,6 +24,8 @@ mod floor;
 mod knowledge_api;
 mod listen;
 mod load;
+mod measurement;
+mod options;
 mod outcome;
 mod peers;
 mod plan;
@@ -38,18 +40,16 @@ mod settle;
 mod states;
 mod stock;
 mod upstream;
+mod usage;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-/// Ends the run; its message is for the person who started it.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// What every part returns.
-pub type Result<T> = std::result::Result<T, Failure>;
+use options::Options;
 
 /// Speed and cost of the server, as ratios to floors measured in the same run.
 #[derive(Debug, Parser)]
@@ -58,59 +58,6 @@ struct Arguments {
     part: Option<Part>,
     #[command(flatten)]
     options: Options,
-}
-
-/// How much is measured.
-#[derive(Debug, Clone, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
-struct Options {
-    /// Scenarios and probes to run, by name; all of them when none is named.
-    names: Vec<String>,
-    /// List the names and end.
-    #[arg(long)]
-    list: bool,
-    /// Only the floors: needs no server.
-    #[arg(long)]
-    floors_only: bool,
-    /// A quick look instead of a measurement: one second, two rounds, small counts.
-    #[arg(long)]
-    quick: bool,
-    /// The peers beside the server, and nothing else.
-    #[arg(long)]
-    peers: bool,
-    /// Events in the filled log of the states; may be given several times. 10,000,000 take half an hour to fill.
-    #[arg(long, default_values_t = [1_000_000])]
-    log: Vec<u64>,
-    /// Connections, each with one request in flight.
-    #[arg(long, default_value_t = 64)]
-    connections: usize,
-    /// Seconds of one measurement, after a little warming up.
-    #[arg(long, default_value_t = 4.0)]
-    seconds: f64,
-    /// Rounds of A B A B.
-    #[arg(long, default_value_t = 5)]
-    rounds: u32,
-    /// Most requests of one measurement.
-    #[arg(long, default_value_t = 160_000)]
-    requests_max: usize,
-    /// Seed of everything that is drawn.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// The server's program; the one beside this program when absent.
-    #[arg(long)]
-    server: Option<PathBuf>,
-    /// Where data folders are made; the disk that is measured.
-    #[arg(long)]
-    data: Option<PathBuf>,
-    /// Only the states of events whose description holds this text, such as "random ids".
-    #[arg(long)]
-    state: Option<String>,
-    /// The folder with the peers' `node_modules`; `make bench-peers` fills and names it.
-    #[arg(long, env = "ATTACHE_BENCH_PEERS")]
-    peers_folder: Option<PathBuf>,
-    /// Where the report goes; `-` for nowhere but the terminal.
-    #[arg(long, default_value = "benches/results.md")]
-    report: PathBuf,
 }
 
 /// The parts that run as processes of their own.
@@ -183,31 +130,5 @@ fn main() -> ExitCode {
             eprintln!("attache-bench: {error}");
             ExitCode::FAILURE
         }
-    }
-}
-
-impl Options {
-    fn quickened(self) -> Self {
-        if !self.quick {
-            return self;
-        }
-        Self {
-            seconds: self.seconds.min(1.0),
-            rounds: self.rounds.min(2),
-            requests_max: self.requests_max.min(40_000),
-            log: self.log.into_iter().map(|log| log.min(20_000)).collect(),
-            ..self
-        }
-    }
-
-    /// How many chains take turns in the states of the log.
-    fn chains(&self) -> [usize; 3] {
-        let few = self.connections.min(64);
-        if self.quick { [few, 640, 2_000] } else { [few, 10_000, 100_000] }
-    }
-
-    #[cfg(test)]
-    fn of(arguments: &[&str]) -> Self {
-        Arguments::parse_from(arguments).options
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
-use crate::process::Usage;
+use crate::options::Result;
+use crate::usage::Usage;
 
 /// The result of one run, as it is printed by one process and read by another.
 #[derive(Debug, Clone, Serialize, Deserialize)]

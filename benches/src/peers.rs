@@ -17,16 +17,17 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::event::Machine;
+use crate::measurement::{Trial, sample};
+use crate::options::{Options, Result};
 use crate::outcome::Outcome;
 use crate::plan::{self, Pace, Plan};
 use crate::process::{self, Server, say};
 use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Report, Sample, Section, Spread};
-use crate::run::{Trial, sample};
 use crate::settle::{Debtor, settled, tree_size};
 use crate::states::{self, Run};
 use crate::stock::Stocks;
-use crate::{Options, Result, client, population};
+use crate::{client, population};
 
 /// All of them, in the order of the report. They run when they are named, or with `--peers`.
 pub const ALL: [(&str, Trial); 3] =
@@ -255,7 +256,8 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
     let peers = Peers::new(options)?;
     let product = Product::start(options, Upstream::Embedded)?;
     let (database, codes) = (peers.path("better-auth.db"), peers.path("codes"));
-    let file = |path: &Path| Ok::<_, crate::Failure>(path.to_str().ok_or("the folder's name is no text")?.to_owned());
+    let file =
+        |path: &Path| Ok::<_, crate::options::Failure>(path.to_str().ok_or("the folder's name is no text")?.to_owned());
     let better_auth =
         peers.start("better-auth.mjs", &[&file(&database)?, &theirs_count.to_string(), &file(&codes)?])?;
     let oidc = peers.start("oidc-provider.mjs", &[])?;

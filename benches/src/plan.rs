@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
+use crate::options::Result;
 
 /// The warm-up is this part of a measurement's length.
 const WARM_UP_PART: f64 = 16.0;

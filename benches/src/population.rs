@@ -13,8 +13,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 use uuid::Uuid;
 
-use crate::Result;
 use crate::event::Machine;
+use crate::options::Result;
 use crate::plan;
 
 /// Rows of one statement: far below the number of parameters that it may have.

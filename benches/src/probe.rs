@@ -8,14 +8,15 @@ use bytes::Bytes;
 
 use crate::event::{Chain, Ids, Machine};
 use crate::floor::Floor;
+use crate::measurement::StartedFloor;
+use crate::options::{Options, Result};
 use crate::outcome::{Answers, Outcome};
 use crate::plan::{Pace, Plan};
 use crate::product::{Product, Upstream};
 use crate::report::{Finding, Spread};
-use crate::run::Standing;
 use crate::scenario::{claim_poll, plan_of_events};
 use crate::stock::Stocks;
-use crate::{Options, Result, client, population, process};
+use crate::{client, population, process};
 
 /// A probe.
 pub type Probe = fn(&Options, &mut Stocks) -> Result<Vec<Finding>>;
@@ -38,7 +39,7 @@ const TEMPORARILY_UNAVAILABLE: u16 = 424;
 fn one_connection(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let options = &Options { connections: 1, ..options.clone() };
     let product = Product::start(options, Upstream::Embedded)?;
-    let disk = Standing::start(Floor::Disk, options)?;
+    let disk = StartedFloor::start(Floor::Disk, options)?;
     let machines = product.register(1, options)?;
     let (mut commits, mut ours, mut theirs, mut p99) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds {

@@ -1,4 +1,4 @@
-//! Child processes, and what they cost, as `/proc` has it.
+//! Child processes of a run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -7,12 +7,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-
-/// `/proc` counts CPU time in hundredths of a second, whatever the kernel's own tick is.
-const TICKS_PER_SECOND: f64 = 100.0;
+use crate::usage::{Usage, usage};
 
 /// A server that was started here, and ends with this value.
 #[derive(Debug)]
@@ -22,24 +20,6 @@ pub struct Server {
     pub ready: String,
     /// From start to that line.
     pub started_in: Duration,
-}
-
-/// What a process has cost so far.
-#[derive(Debug, Clone, Copy)]
-pub struct Usage {
-    /// User and system, children included that have ended.
-    pub cpu_seconds: f64,
-    /// Resident memory now.
-    pub resident_bytes: u64,
-    /// Most resident memory ever.
-    pub peak_bytes: u64,
-}
-
-impl Usage {
-    /// What has been spent since `before`.
-    pub fn since(self, before: Self) -> Self {
-        Self { cpu_seconds: self.cpu_seconds - before.cpu_seconds, ..self }
-    }
 }
 
 impl Server {
@@ -133,23 +113,6 @@ fn outcome(mut child: Child) -> Result<Outcome> {
         return Err(format!("a part of the harness failed, {status}").into());
     }
     Ok(serde_json::from_str(&text)?)
-}
-
-/// What the process with this number has cost so far.
-pub fn usage(process: u32) -> Result<Usage> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in brackets, may itself hold brackets and spaces. User and system time are the 12th and 13th after it,
-    // those of ended children the 14th and 15th.
-    let after_name = stat.rsplit_once(')').ok_or("/proc/…/stat has no name")?.1;
-    let ticks: f64 = after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum();
-    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let bytes = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok())
-            .map_or(0, |kilobytes| kilobytes * 1024)
-    };
-    let (resident_bytes, peak_bytes) = (bytes("VmRSS:"), bytes("VmHWM:"));
-    Ok(Usage { cpu_seconds: ticks / TICKS_PER_SECOND, resident_bytes, peak_bytes })
 }
 
 /// Says something to the person who waits.

@@ -13,9 +13,10 @@ use tempfile::TempDir;
 
 use crate::client::{self, Answer};
 use crate::event::Machine;
+use crate::options::{Options, Result};
+use crate::plan;
 use crate::process::{Server, myself, roomy};
 use crate::settle::Debtor;
-use crate::{Options, Result, plan};
 
 /// Long enough for a start that misses its goal tenfold to be measured all the same.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -10,7 +10,7 @@ use std::path::Path;
 use domain::Clock;
 
 use crate::floor::Floor;
-use crate::{Options, Result};
+use crate::options::{Options, Result};
 
 /// The generator's share of one core beyond which a rate shows the generator rather than the server.
 pub const GENERATOR_SHARE_MAX: f64 = 0.45;

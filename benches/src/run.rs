@@ -1,23 +1,19 @@
 //! Floor and product in turn, A B A B …, so that whatever else the machine does hits both.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use domain::Rng;
 
 use crate::event::{Ids, Machine};
 use crate::floor::Floor;
-use crate::outcome::{Answers, Outcome};
+use crate::measurement::{StartedFloor, Trial, sample};
+use crate::options::{Options, Result};
 use crate::plan::{Pace, Plan};
-use crate::process::{self, Server, myself, say};
-use crate::product::{Product, make_folder};
+use crate::process::{self, say};
+use crate::product::Product;
 use crate::report::{Contestant, Report, Sample, Section};
 use crate::scenario::{self, Scenario};
 use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;
-use crate::{Options, Result, events, knowledge_api, peers, probe};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::{events, knowledge_api, peers, probe};
 
 /// What the command line asked for.
 pub fn everything(options: &Options) -> Result<()> {
@@ -70,9 +66,6 @@ pub fn everything(options: &Options) -> Result<()> {
     report.publish(&options.report)
 }
 
-/// A trial that starts servers on filled folders.
-pub type Trial = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
-
 const EVENT_TRIALS: [(&str, Trial); 2] =
     [("events_forwarded", events::in_states), ("event_connections", events::over_connections)];
 
@@ -93,7 +86,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
     };
     let mut floors = Vec::new();
     for floor in scenario.floors() {
-        floors.push((Standing::start(*floor, options)?, Contestant::new(floor.name())));
+        floors.push((StartedFloor::start(*floor, options)?, Contestant::new(floor.name())));
     }
     let mut ours = Contestant::new("attache");
     for round in 0..options.rounds {
@@ -123,7 +116,7 @@ fn floors(options: &Options) -> Result<Section> {
     let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
     let mut floors = Vec::new();
     for floor in [Floor::Bare, Floor::Hash, Floor::Disk] {
-        floors.push((floor, Standing::start(floor, options)?, Contestant::new(floor.name())));
+        floors.push((floor, StartedFloor::start(floor, options)?, Contestant::new(floor.name())));
     }
     for round in 0..options.rounds {
         let lanes = scenario::plan_of_events(&machines, "memory.stored", round, options.requests_max, options.seed);
@@ -136,75 +129,4 @@ fn floors(options: &Options) -> Result<Section> {
     }
     let floors = floors.into_iter().map(|(.., contestant)| contestant).collect();
     Ok(Section { name: "floors", goals: Vec::new(), floors, product: None })
-}
-
-/// A floor, ready to be measured again and again.
-#[derive(Debug)]
-pub struct Standing {
-    floor: Floor,
-    /// The disk floor has no server: each measurement is a process of its own.
-    server: Option<Server>,
-}
-
-impl Standing {
-    /// Starts the floor's server, if it has one.
-    pub fn start(floor: Floor, options: &Options) -> Result<Self> {
-        if floor == Floor::Disk {
-            return Ok(Self { floor, server: None });
-        }
-        let folder = make_folder(options)?;
-        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), PATIENCE)?;
-        Ok(Self { floor, server: Some(server) })
-    }
-
-    /// Sends it the plan, or lets it measure by itself with as many senders as there are connections.
-    pub fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
-        if let Some(server) = &self.server {
-            return measure(server, server.ready.parse()?, plan, self.floor.status());
-        }
-        let folder = make_folder(options)?;
-        let (connections, seconds) = (options.connections.to_string(), options.seconds.to_string());
-        let outcome = process::measure(&[
-            "floor",
-            self.floor.command(),
-            "--connections",
-            &connections,
-            "--seconds",
-            &seconds,
-            "--folder",
-            folder.path().to_str().ok_or("the folder's name is no text")?,
-        ])?;
-        sample(&outcome, self.floor.status(), outcome.own_cpu_seconds, outcome.own_peak_bytes)
-    }
-}
-
-/// Sends a plan to a server, and asks the system what it cost the server.
-pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
-    let before = server.usage()?;
-    let outcome = process::send(plan, address)?;
-    let after = server.usage()?;
-    sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
-}
-
-/// The figures of one measurement that cost so much.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
-    if let Some(surprises) = outcome.surprises(&[status]) {
-        say(&format!("  SURPRISES: {surprises}"));
-    }
-    if !outcome.totals.contains_key(&status) {
-        return Err(format!("no answer {status}").into());
-    }
-    // On a busy machine a short run may get all its answers before or after the time that counts.
-    let none = Answers::of(Vec::new(), String::new());
-    let answers = outcome.answers(status).unwrap_or(&none);
-    Ok(Sample {
-        rate: outcome.rate(status),
-        cpu_us: cpu_seconds * 1e6 / outcome.answers_total.max(1) as f64,
-        p50_us: answers.p50_us,
-        p99_us: answers.p99_us,
-        peak_bytes,
-        // A floor without HTTP, whose status is 0, has no generator.
-        generator: if status == 0 { f64::NAN } else { outcome.own_cpu_share },
-    })
 }

@@ -17,8 +17,9 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::client::Client;
+use crate::options::Result;
+use crate::plan;
 use crate::process::{self, Server};
-use crate::{Result, plan};
 
 /// Longest wait for a server to settle: a log of millions of events has much to catch up with when it is started.
 const PATIENCE: Duration = Duration::from_mins(10);

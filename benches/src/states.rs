@@ -9,8 +9,8 @@ use bytes::Bytes;
 use domain::{Clock, Rng};
 use uuid::Uuid;
 
-use crate::Options;
 use crate::event::{Chain, Event, IdSource, Ids, Machine, Members, TARGET};
+use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::plan::{Pace, Plan};
 

@@ -19,10 +19,11 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::event::{Chain, IdSource, Ids, Machine, Members};
+use crate::options::{Options, Result};
+use crate::population;
 use crate::process::say;
 use crate::product::{LOG, Product, Upstream, make_folder};
 use crate::settle::settled;
-use crate::{Options, Result, population};
 
 /// The name of the log when nothing else is configured.
 const ORIGIN: &str = "attache/log";

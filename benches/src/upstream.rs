@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::Result;
+use crate::options::Result;
 
 /// The longest head that is waited for.
 const HEAD_BYTES_MAX: usize = 64 * 1024;

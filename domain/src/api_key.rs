@@ -1,13 +1,12 @@
 //! Keys of the knowledge API: the permissions of a program that is no agent (`docs/decisions/0035-api-keys.md`).
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
 use crate::ids::{ApiKeyId, SpaceId, UserAccountId};
 use crate::space::NAME_CHARS_MAX;
+use crate::{Timestamp, UnknownName};
 
 /// Spaces that one key may name.
 pub const SPACES_MAX: usize = 100;
@@ -15,6 +14,8 @@ pub const SPACES_MAX: usize = 100;
 /// One thing that a key opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum ApiKeyScope {
     /// Searching and reading.
     Search,
@@ -25,35 +26,12 @@ pub enum ApiKeyScope {
 }
 
 impl ApiKeyScope {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Search, Self::Write, Self::Settings];
+    /// All scopes, in the order in which a key lists them.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The scope as it is written in requests, answers and rows.
+    /// The name in requests, responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Search => "search",
-            Self::Write => "write",
-            Self::Settings => "settings",
-        }
-    }
-}
-
-impl fmt::Display for ApiKeyScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no scope of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of search, write, settings")]
-pub struct UnknownApiKeyScope;
-
-impl FromStr for ApiKeyScope {
-    type Err = UnknownApiKeyScope;
-
-    fn from_str(text: &str) -> Result<Self, UnknownApiKeyScope> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or(UnknownApiKeyScope)
+        self.into()
     }
 }
 
@@ -116,7 +94,7 @@ impl ApiKey {
 
 /// Scopes in one order, each once; all of them when none is named.
 pub fn scopes_of(named: &[ApiKeyScope]) -> Vec<ApiKeyScope> {
-    ApiKeyScope::ALL.into_iter().filter(|scope| named.is_empty() || named.contains(scope)).collect()
+    ApiKeyScope::ALL.iter().copied().filter(|scope| named.is_empty() || named.contains(scope)).collect()
 }
 
 #[cfg(test)]
@@ -138,8 +116,9 @@ mod tests {
         assert_eq!(scopes_of(&[]), [Search, Write, Settings]);
         assert_eq!(scopes_of(&[Write, Search, Write]), [Search, Write]);
         for scope in ApiKeyScope::ALL {
-            assert_eq!(scope.as_str().parse(), Ok(scope));
+            assert_eq!(scope.as_str().parse(), Ok(*scope));
         }
-        assert_eq!("admin".parse::<ApiKeyScope>(), Err(UnknownApiKeyScope));
+        let unknown = "admin".parse::<ApiKeyScope>().unwrap_err();
+        assert_eq!(unknown.to_string(), "expected one of search, write, settings");
     }
 }

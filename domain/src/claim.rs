@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use crate::secret::{CodeKey, SecretHash};
-use crate::{Rng, Timestamp};
+use crate::{Rng, Timestamp, UnknownName};
 
 /// How long a link and its code are valid: always 1800 seconds.
 pub const ATTEMPT_SECONDS: i64 = 1800;
@@ -27,6 +27,8 @@ pub const WRONG_TRIES_MAX: u32 = 5;
 /// How an agent registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum RegistrationType {
     /// For nobody yet.
     Anonymous,
@@ -35,26 +37,9 @@ pub enum RegistrationType {
 }
 
 impl RegistrationType {
-    /// The type as it is written in requests, assertions and rows.
+    /// The name in requests, assertions and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anonymous => "anonymous",
-            Self::ServiceAuth => "service_auth",
-        }
-    }
-}
-
-/// A text that is no registration type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected anonymous or service_auth")]
-pub struct UnknownRegistrationType;
-
-impl FromStr for RegistrationType {
-    type Err = UnknownRegistrationType;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Anonymous, Self::ServiceAuth];
-        all.into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownRegistrationType)
+        self.into()
     }
 }
 
@@ -193,7 +178,8 @@ impl Registration {
 }
 
 /// Where an attempt stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum AttemptState {
     /// The link and the code work, until they expire.
     Live,
@@ -206,23 +192,9 @@ pub enum AttemptState {
 }
 
 impl AttemptState {
-    /// The state as rows keep it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Superseded => "superseded",
-            Self::Burnt => "burnt",
-            Self::Completed => "completed",
-        }
-    }
-}
-
-impl FromStr for AttemptState {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Live, Self::Superseded, Self::Burnt, Self::Completed];
-        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a claim attempt")
+        self.into()
     }
 }
 

@@ -4,21 +4,20 @@
 use crate::ids::RegistrationId;
 
 /// The credential of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum ConfirmedVia {
     /// A browser session of the person.
     Session,
     /// The account token of this agent. Its confirmations end with the agent.
+    #[strum(serialize = "account")]
     Agent(RegistrationId),
 }
 
 impl ConfirmedVia {
-    /// The word for it in rows, logs and letters.
+    /// The name in rows and logs: `session` or `account`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Agent(_) => "account",
-        }
+        self.into()
     }
 
     /// The agent whose revocation ends the confirmation.

@@ -2,17 +2,17 @@
 
 pub mod change;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
+use crate::UnknownName;
 use crate::ids::MachineUuid;
 use crate::lane::Lane;
 
 /// How much of an activity a person lets be recorded, from nothing to everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum ConsentLevel {
     /// Nothing.
     Off,
@@ -23,38 +23,17 @@ pub enum ConsentLevel {
 }
 
 impl ConsentLevel {
-    /// The level as it is written in requests, events and rows.
+    /// The name in requests, events and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::MetadataOnly => "metadata-only",
-            Self::Full => "full",
-        }
-    }
-}
-
-impl fmt::Display for ConsentLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no consent level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of off, metadata-only, full")]
-pub struct UnknownLevel;
-
-impl FromStr for ConsentLevel {
-    type Err = UnknownLevel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        [Self::Off, Self::MetadataOnly, Self::Full].into_iter().find(|level| level.as_str() == text).ok_or(UnknownLevel)
+        self.into()
     }
 }
 
 /// Who set a level, by the credential of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum Author {
     /// A person, in a browser session.
     Person,
@@ -66,33 +45,16 @@ pub enum Author {
 
 impl Author {
     /// All authors.
-    pub const ALL: [Self; 3] = [Self::Person, Self::Agent, Self::Computer];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The author as rows, events and responses name it.
+    /// The name in rows, events and responses.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Agent => "agent",
-            Self::Computer => "computer",
-        }
+        self.into()
     }
 
     /// Whether the level counts as the person's: set by the person, or by an agent of the person's account.
     pub fn is_for_person(self) -> bool {
         matches!(self, Self::Person | Self::Agent)
-    }
-}
-
-/// A text that names no author.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of person, agent, computer")]
-pub struct UnknownAuthor;
-
-impl FromStr for Author {
-    type Err = UnknownAuthor;
-
-    fn from_str(text: &str) -> Result<Self, UnknownAuthor> {
-        Self::ALL.into_iter().find(|author| author.as_str() == text).ok_or(UnknownAuthor)
     }
 }
 
@@ -217,7 +179,7 @@ mod tests {
             ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
         assert_eq!(effective_level(std::slice::from_ref(&own), None, None), None);
         assert_eq!(effective_level(&[own], Some(machine), None), Some(ConsentLevel::Off));
-        assert!(Author::ALL.into_iter().all(|author| author.as_str().parse() == Ok(author)));
+        assert!(Author::ALL.iter().all(|author| author.as_str().parse() == Ok(*author)));
     }
 
     #[test]

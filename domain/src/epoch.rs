@@ -1,12 +1,11 @@
 //! The record with which the embedded log begins an epoch: an event of the service itself, in the log like any other.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::Timestamp;
 use crate::chain::Position;
-use crate::consent::ConsentLevel;
-use crate::envelope::{AgentKinds, EncodedEvent, seal};
+use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
 use crate::ids::{EventId, InstallationId, MachineUuid, UserCuid};
-use crate::{Digest, Timestamp};
 
 /// The event type of the record. The default registry does not have it, and a sender's event of this type as `svc-control-plane` is held
 /// even if an operator registers it.
@@ -33,23 +32,17 @@ impl EpochBegan {
 
     /// The event, at its place in the chain of the installation. `identity` has no owner.
     pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> EncodedEvent {
-        let members = json!({
-            "schema_version": "v1",
-            "event_id": id,
-            "event_type": EVENT_TYPE,
-            "lane": "security",
-            "ts_edge_ms": at.timestamp_millis(),
-            "consent_level": ConsentLevel::MetadataOnly,
-            "redacted": false,
-            "scope": { "user_id": identity, "machine_id": self.machine(), "agent_id": AgentKinds::CONTROL_PLANE },
-            "payload": {
-                "origin": self.origin,
-                "continues": self.continues,
-                "checkpoint_before": self.checkpoint_before,
-            },
+        let scope = json!({
+            "user_id": identity,
+            "machine_id": self.machine(),
+            "agent_id": AgentKinds::CONTROL_PLANE,
         });
-        let Value::Object(members) = members else { return EncodedEvent { body: Vec::new(), seal: Digest::of(b"") } };
-        seal(members, position)
+        let payload = json!({
+            "origin": self.origin,
+            "continues": self.continues,
+            "checkpoint_before": self.checkpoint_before,
+        });
+        seal(report(id, EVENT_TYPE, at, scope, payload), position)
     }
 }
 

@@ -5,9 +5,7 @@
 
 mod keeping;
 
-use std::fmt;
-use std::str::FromStr;
-
+use crate::UnknownName;
 use crate::consent::change::ConsentChange;
 use crate::consent::{ConsentRule, explicit_level};
 use crate::envelope::{AgentKinds, Envelope, Sealed, Unreadable};
@@ -18,7 +16,19 @@ use crate::registry::{Registry, RegistryRefusal};
 pub use keeping::may_keep;
 
 /// Why an event was held, in the order in which the reasons are looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+    strum::Display,
+)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum HoldReason {
     /// Sent by an agent that nobody has claimed yet.
     Unattributed,
@@ -41,51 +51,9 @@ pub enum HoldReason {
 }
 
 impl HoldReason {
-    /// All reasons, in order.
-    pub const ALL: [Self; 9] = [
-        Self::Unattributed,
-        Self::MalformedEnvelope,
-        Self::IdentityMismatch,
-        Self::UnknownEventType,
-        Self::LaneMismatch,
-        Self::PayloadInvalid,
-        Self::HashMismatch,
-        Self::ConsentExceeded,
-        Self::UpstreamRefused,
-    ];
-
-    /// The reason as it is written in warnings, lists and rows.
+    /// The name in warnings, lists and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unattributed => "unattributed",
-            Self::MalformedEnvelope => "malformed_envelope",
-            Self::IdentityMismatch => "identity_mismatch",
-            Self::UnknownEventType => "unknown_event_type",
-            Self::LaneMismatch => "lane_mismatch",
-            Self::PayloadInvalid => "payload_invalid",
-            Self::HashMismatch => "hash_mismatch",
-            Self::ConsentExceeded => "consent_exceeded",
-            Self::UpstreamRefused => "upstream_refused",
-        }
-    }
-}
-
-impl fmt::Display for HoldReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no reason to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a reason for which events are held")]
-pub struct UnknownHoldReason;
-
-impl FromStr for HoldReason {
-    type Err = UnknownHoldReason;
-
-    fn from_str(text: &str) -> Result<Self, UnknownHoldReason> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or(UnknownHoldReason)
+        self.into()
     }
 }
 

@@ -67,6 +67,7 @@ pub mod secret;
 pub mod signin;
 pub mod space;
 pub mod token;
+mod unknown_name;
 pub mod usage;
 pub mod web_url;
 pub mod words;
@@ -76,6 +77,7 @@ pub use digest::Digest;
 pub use reasons::reasons;
 pub use retry_after::retry_after;
 pub use rng::Rng;
+pub use unknown_name::UnknownName;
 
 /// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
 ///

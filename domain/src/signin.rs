@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::ids::Email;
 use crate::secret::{CodeKey, SecretHash};
-use crate::{Rng, Timestamp};
+use crate::{Rng, Timestamp, UnknownName};
 
 /// How long a code works.
 pub const CODE_SECONDS: i64 = 600;
@@ -53,7 +53,8 @@ impl fmt::Debug for SignInCode {
 }
 
 /// What became of a ticket, as rows keep it. That it expired, or was tried too often, follows from the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum TicketState {
     /// Its code may be typed.
     Live,
@@ -64,22 +65,9 @@ pub enum TicketState {
 }
 
 impl TicketState {
-    /// The state as rows keep it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Superseded => "superseded",
-            Self::Used => "used",
-        }
-    }
-}
-
-impl FromStr for TicketState {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Live, Self::Superseded, Self::Used];
-        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a sign-in ticket")
+        self.into()
     }
 }
 

@@ -1,12 +1,11 @@
 //! Spaces: where memories are put, and who may read and write there (`docs/decisions/0036-spaces.md`).
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
 use crate::ids::{SpaceId, UserAccountId};
+use crate::{Timestamp, UnknownName};
 
 /// Characters of the name of a space or of a key.
 pub const NAME_CHARS_MAX: usize = 100;
@@ -44,6 +43,8 @@ impl FromStr for SpaceName {
 /// What an account may do in a space: the `accessType` of the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum AccessType {
     /// Search.
     Read,
@@ -54,35 +55,12 @@ pub enum AccessType {
 }
 
 impl AccessType {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Edit, Self::Owner];
+    /// All kinds of access, the weakest first.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The word of requests, answers and rows.
+    /// The name in requests, responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Edit => "edit",
-            Self::Owner => "owner",
-        }
-    }
-}
-
-impl fmt::Display for AccessType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no kind of access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of read, edit, owner")]
-pub struct UnknownAccessType;
-
-impl FromStr for AccessType {
-    type Err = UnknownAccessType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownAccessType> {
-        Self::ALL.into_iter().find(|access| access.as_str() == text).ok_or(UnknownAccessType)
+        self.into()
     }
 }
 
@@ -142,7 +120,7 @@ mod tests {
     #[test]
     fn access_is_read_as_it_was_written_and_grows() {
         for access in AccessType::ALL {
-            assert_eq!(access.to_string().parse(), Ok(access));
+            assert_eq!(access.to_string().parse(), Ok(*access));
         }
         assert!(AccessType::Read < AccessType::Edit && AccessType::Edit < AccessType::Owner);
     }

@@ -4,7 +4,6 @@
 //! (RFC 7519, RFC 7523) signed with Ed25519 (RFC 8037) under keys that rotate `next → active → retired`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,34 +15,38 @@ use serde_json::{Value, json};
 
 use crate::claim::RegistrationType;
 use crate::ids::{Email, RegistrationId};
-use crate::{Rng, Timestamp};
+use crate::{Rng, Timestamp, UnknownName};
 
 /// What an access token opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
+#[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum TokenScope {
     /// Sending events that nobody answers for yet.
     #[serde(rename = "svc.events")]
+    #[strum(serialize = "svc.events")]
     Events,
     /// Acting for the account that claimed the agent.
     #[serde(rename = "svc.account")]
+    #[strum(serialize = "svc.account")]
     Account,
 }
 
 impl TokenScope {
-    /// The scope as it is written in answers and rows.
+    /// The name in responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "svc.events",
-            Self::Account => "svc.account",
-        }
-    }
-}
-
-impl FromStr for TokenScope {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Events, Self::Account].into_iter().find(|scope| scope.as_str() == text).ok_or("not a token scope")
+        self.into()
     }
 }
 
@@ -78,6 +81,8 @@ pub struct AssertionClaims {
 /// Where a signing key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum KeyState {
     /// Published, so that verifiers know it before it signs.
     Next,
@@ -88,22 +93,9 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// The state as rows keep it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Active => "active",
-            Self::Retired => "retired",
-        }
-    }
-}
-
-impl FromStr for KeyState {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Next, Self::Active, Self::Retired];
-        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a signing key")
+        self.into()
     }
 }
 

@@ -5,18 +5,19 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
-use std::str::FromStr;
 
 use chrono::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::Timestamp;
 use crate::lane::Lane;
+use crate::{Timestamp, UnknownName};
 
 /// What an account has paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "the specification names the plans and says no more about them")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::VariantArray)]
+#[strum(serialize_all = "UPPERCASE", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum Plan {
     Free,
     Plus,
@@ -25,25 +26,12 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// All of them, the smallest first.
-    pub const ALL: [Self; 4] = [Self::Free, Self::Plus, Self::Pro, Self::Max];
+    /// All plans, the smallest first.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The plan as it is written in answers, the configuration and rows.
+    /// The name in responses, the configuration and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "FREE",
-            Self::Plus => "PLUS",
-            Self::Pro => "PRO",
-            Self::Max => "MAX",
-        }
-    }
-}
-
-impl FromStr for Plan {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|plan| plan.as_str() == text).ok_or("expected one of FREE, PLUS, PRO, MAX")
+        self.into()
     }
 }
 
@@ -271,7 +259,7 @@ mod tests {
 
     #[test]
     fn plans_are_read_as_they_are_written() {
-        for plan in Plan::ALL {
+        for plan in Plan::ALL.iter().copied() {
             assert_eq!(plan.as_str().parse(), Ok(plan));
             assert_eq!(serde_json::to_string(&plan).unwrap(), format!("\"{}\"", plan.as_str()));
         }

@@ -4,16 +4,20 @@
 //! 1 and belongs to a [`ModelId`]; vectors of different models are not comparable.
 
 mod bundled;
+mod error;
 mod http;
 mod settings;
+mod urgency;
 
 use bundled::Bundled;
 use domain::Rng;
 use domain::memory::ModelId;
 use http::Http;
+use urgency::Urgency;
 
 use crate::search::Embed;
 
+pub use error::EmbedError;
 pub use http::HttpFailure;
 pub use settings::{EmbeddingSettings, HttpEmbeddingSettings, Provider};
 
@@ -43,23 +47,6 @@ pub enum InvalidEmbedder {
     /// The operating system gives no thread.
     #[error("starting the embedding threads: {0}")]
     Threads(#[from] std::io::Error),
-}
-
-/// Texts that got no vectors.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EmbedError {
-    /// `provider = "none"`: there will never be any.
-    #[error("embedding is switched off")]
-    Off,
-    /// The model inside the program cannot be read.
-    #[error("{0}")]
-    Model(String),
-    /// The computation broke off.
-    #[error("the embedding of these texts broke off")]
-    BrokeOff,
-    /// The endpoint.
-    #[error(transparent)]
-    Http(#[from] HttpFailure),
 }
 
 impl Embedder {
@@ -121,13 +108,4 @@ impl Embed for Embedder {
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, EmbedError> {
         self.embed_query(text).await
     }
-}
-
-/// Who waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    /// Somebody who searches.
-    Query,
-    /// A batch that is being added.
-    Content,
 }

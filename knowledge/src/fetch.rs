@@ -16,6 +16,7 @@ mod body;
 mod budget;
 mod error;
 mod exchange;
+mod failure;
 mod media_type;
 mod pace;
 mod redirect;
@@ -39,7 +40,8 @@ use url::Host;
 
 use address::AddressRules;
 use budget::Budget;
-use exchange::{Again, Content, Failure, FetchResponse, Wanted, exchange};
+use exchange::{Content, FetchResponse, Wanted, exchange};
+use failure::{Again, Failure};
 use pace::Pace;
 use redirect::RedirectChain;
 use resolver::JudgingResolver;

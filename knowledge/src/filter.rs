@@ -19,6 +19,7 @@ use http::{HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 
+pub use prompt::Candidate;
 pub use settings::{InvalidLlm, LlmSettings};
 
 /// More than any verdict needs, with the wrapping that endpoints put around it.
@@ -28,17 +29,6 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub struct Filter {
     model: Option<Arc<Model>>,
-}
-
-/// What is decided about.
-#[derive(Debug, Clone, Copy)]
-pub struct Candidate<'c> {
-    /// Its title.
-    pub title: Option<&'c str>,
-    /// Where it came from.
-    pub url: Option<&'c str>,
-    /// Its text.
-    pub markdown: &'c str,
 }
 
 /// A filter that cannot be made.

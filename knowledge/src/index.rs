@@ -6,7 +6,9 @@
 
 pub mod database;
 pub mod flat;
+mod rows;
 mod scan;
+mod settings;
 pub mod shelf;
 
 use std::collections::HashMap;
@@ -15,65 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use serde::{Deserialize, Serialize};
 use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
-use self::database::{Database, Pgvector};
+use self::database::{Database, PrepareError, Upkeep, best};
+pub use self::settings::Settings;
 use self::shelf::AccountIndex;
-
-/// `[knowledge.search.index]`: how vectors are compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Settings {
-    /// Whether the database compares the vectors.
-    pub pgvector: Pgvector,
-    /// Up to so many chunks of a shelf, the database compares all; for a larger shelf it makes an index.
-    pub pgvector_exact_max: usize,
-    /// Memory for the vectors of all accounts, in bytes. One account that needs more has it while it is searched.
-    pub bytes_max: usize,
-    /// Memories that are read from the store at once.
-    pub page_memories: usize,
-    /// Up to so many vectors of a shelf, all are compared; of more, those with a near sketch. A search of spaces always compares all
-    /// that are in them.
-    pub exact_max: usize,
-    /// More vectors than this are divided among threads.
-    pub rows_of_thread: usize,
-    /// Most threads of one search.
-    pub threads_max: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            pgvector: Pgvector::Auto,
-            pgvector_exact_max: 10_000,
-            bytes_max: 2 << 30,
-            page_memories: 500,
-            exact_max: 250_000,
-            rows_of_thread: 25_000,
-            threads_max: 2,
-        }
-    }
-}
-
-impl Settings {
-    /// What cannot be meant.
-    pub fn problems(&self) -> Vec<(String, String)> {
-        let mut problems = Vec::new();
-        for (name, value) in [
-            ("page_memories", self.page_memories),
-            ("rows_of_thread", self.rows_of_thread),
-            ("threads_max", self.threads_max),
-        ] {
-            if value == 0 {
-                problems.push((name.to_owned(), "must be at least 1".to_owned()));
-            }
-        }
-        problems
-    }
-}
 
 /// Finds the nearest vectors. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -96,13 +46,37 @@ struct Slot {
 impl Index {
     /// Nothing in memory yet, where everything is compared until [`Index::prepare`].
     pub fn new(store: Store, settings: Settings) -> Self {
-        Self {
-            store,
-            settings: Arc::new(settings),
-            shelves: Arc::default(),
-            clock: Arc::default(),
-            database: Arc::default(),
+        let settings = Arc::new(settings);
+        let database = Arc::new(Database::new(store.clone(), Arc::clone(&settings)));
+        Self { store, settings, shelves: Arc::default(), clock: Arc::default(), database }
+    }
+
+    /// Moves the comparison of vectors to the database, if it can and the settings allow it. Called once, at the start.
+    pub async fn prepare(&self) -> Result<(), PrepareError> {
+        if self.database.prepare().await? {
+            self.forget_all();
         }
+        Ok(())
+    }
+
+    /// One step of the database's upkeep: copies a page of vectors, or reports an account that needs an index.
+    pub async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
+        let compared = self.database.is_whole();
+        let upkeep = self.database.keep_up(model).await?;
+        if !compared && self.database.is_whole() {
+            self.forget_all();
+        }
+        Ok(upkeep)
+    }
+
+    /// Builds the database's index of a large account. May take minutes; the next call drops an unfinished index.
+    pub async fn make_graph(&self, number: i64, model: &ModelId) -> Result<(), StoreError> {
+        self.database.make_graph(number, model).await
+    }
+
+    /// Whether the database compares the vectors of a model.
+    pub fn by_database(&self, model: &ModelId) -> bool {
+        self.database.compares(model)
     }
 
     /// The chunks of some shelves that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
@@ -116,7 +90,7 @@ impl Index {
         wanted: Wanted,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if self.database.compares(model) {
-            return self.nearest_by_database(shelves, model, &query, spaces.as_deref(), wanted).await;
+            return self.database.nearest(shelves, model, &query, spaces.as_deref(), wanted).await;
         }
         let mut near = Vec::new();
         for shelf in shelves {
@@ -184,6 +158,10 @@ impl Index {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    fn forget_all(&self) {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     fn slot(&self, number: i64) -> Arc<Slot> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(shelves.entry(number).or_default());
@@ -207,11 +185,4 @@ impl Index {
             }
         }
     }
-}
-
-/// The `count` nearest of what several shelves gave.
-fn best(mut near: Vec<(ChunkId, f32)>, count: usize) -> Vec<(ChunkId, f32)> {
-    near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    near.truncate(count);
-    near
 }

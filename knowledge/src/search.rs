@@ -11,64 +11,30 @@
 
 mod counts;
 mod crowd;
+mod embed;
 mod lexical;
 mod meaning;
+mod query;
+mod round;
 mod score;
 mod settings;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-use domain::ids::{MemoryId, SpaceId};
-use domain::memory::ModelId;
-use store::memory::{Memory, MemoryScope};
+use domain::ids::MemoryId;
+use store::memory::Memory;
 use store::{Store, StoreError};
 
 use self::counts::Counts;
+pub use self::embed::Embed;
 use self::lexical::Lexical;
 use self::meaning::Meaning;
+pub use self::query::SearchQuery;
+use self::round::Round;
 use self::score::Scored;
 pub use self::settings::Settings;
 use crate::index::Index;
-
-/// Makes vectors.
-pub trait Embed: Clone + Send + Sync + 'static {
-    /// Why it cannot.
-    type Error: fmt::Display + Send;
-
-    /// The model; none when there are only words.
-    fn model(&self) -> Option<&ModelId>;
-
-    /// One vector of unit length per text, for content.
-    fn embed(&self, texts: Vec<String>) -> impl Future<Output = Result<Vec<Vec<f32>>, Self::Error>> + Send;
-
-    /// The vector of what somebody searches for, before all content that waits.
-    fn embed_query(&self, text: String) -> impl Future<Output = Result<Vec<f32>, Self::Error>> + Send;
-}
-
-/// What somebody looks for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SearchQuery {
-    /// The words.
-    pub text: String,
-    /// Most documents.
-    pub limit: usize,
-    /// The least similarity, 0 to 1.
-    pub threshold: f64,
-    /// Where. That the caller may look there was decided before.
-    pub scope: MemoryScope,
-}
-
-impl SearchQuery {
-    /// The spaces to which it is confined.
-    fn spaces(&self) -> Option<&[SpaceId]> {
-        match &self.scope {
-            MemoryScope::Account(_) => None,
-            MemoryScope::Spaces(spaces) => Some(spaces),
-        }
-    }
-}
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,12 +101,20 @@ impl<E: Embed> Search<E> {
         if shelves.is_empty() || query.limit == 0 {
             return Ok(SearchResults { found: Vec::new(), by_words_alone: None });
         }
+        let round = Round {
+            store: &self.store,
+            embedder: &self.embedder,
+            index: &self.index,
+            settings: &self.settings,
+            shelves: &shelves,
+            query,
+        };
         let (lexical, meaning) = tokio::join!(
             Lexical::look_up(&self.store, &self.counts, &shelves, query, &self.settings),
-            self.by_meaning(&shelves, query)
+            Meaning::look_up(&round)
         );
         let (lexical, meaning) = (lexical?, meaning?);
-        let passages = self.passages(&shelves, &lexical, &meaning, query).await?;
+        let passages = crowd::passages(&round, &lexical, &meaning).await?;
         let Meaning { vector, missing, .. } = meaning;
         let (weight, text) = (self.settings.meaning_weight, query.text.clone());
         let words_max = self.settings.words_max;

@@ -1,24 +1,16 @@
 //! Agents register, are claimed, and exchange what they have for tokens (`docs/protocol/agents.md`).
 
+mod token;
+
 use domain::Timestamp;
 use domain::ids::RegistrationId;
 use domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use self::token::{TokenRequest, TokenResult};
+pub use crate::grant::{ASSERTION_GRANT, CLAIM_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS};
 use crate::{form, schema};
-
-/// The grant of an agent that presents its claim token; servers do not compare the vendor in it.
-pub const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
-
-/// The grant of an agent that presents its identity assertion (RFC 7523).
-pub const ASSERTION_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-
-/// Scope of an unclaimed agent: it may send events, which are held.
-pub const SCOPE_EVENTS: &str = "svc.events";
-
-/// Scope of a claimed agent: it acts for an account.
-pub const SCOPE_ACCOUNT: &str = "svc.account";
 
 /// The body of `POST /api/v1/agent-auth/identity`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -128,19 +120,6 @@ pub struct CompleteRequest {
     pub user_code: Secret,
 }
 
-/// The form of `POST /api/v1/agent-auth/token`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenRequest {
-    /// [`CLAIM_GRANT`] or [`ASSERTION_GRANT`].
-    pub grant_type: String,
-    /// For the claim grant.
-    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
-    pub claim_token: Option<Secret>,
-    /// For the assertion grant.
-    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
-    pub assertion: Option<Secret>,
-}
-
 /// The form of `POST /api/v1/agent-auth/revoke` (RFC 7009).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RevokeRequest {
@@ -152,26 +131,6 @@ pub struct RevokeRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token_type_hint: Option<String>,
-}
-
-/// What an exchange gave (`docs/protocol/agents.md#token`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenResult {
-    /// The bearer of the agent API.
-    #[serde(with = "form::clear")]
-    pub access_token: Secret,
-    /// Always `Bearer`.
-    pub token_type: String,
-    /// Seconds.
-    pub expires_in: u64,
-    /// `svc.events` or `svc.account`.
-    pub scope: String,
-    /// The claimed agent's JWT, for the next exchange; only with `svc.account`.
-    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
-    pub identity_assertion: Option<Secret>,
-    /// When that ends; only with `svc.account`.
-    #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
-    pub assertion_expires: Option<Timestamp>,
 }
 
 /// `{}`: the token does not work, whether it did before or not.

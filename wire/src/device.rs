@@ -6,10 +6,8 @@ use domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use crate::grant::DEVICE_GRANT;
 use crate::{form, schema};
-
-/// The grant of a computer that polls.
-pub const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 /// The body of `POST /api/v1/machines`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -26,6 +26,7 @@ pub mod device;
 pub mod error;
 pub mod events;
 pub mod form;
+pub mod grant;
 pub mod knowledge;
 pub mod schema;
 pub mod usage;

@@ -2,7 +2,6 @@
 //! a floor below carries it.
 
 mod envelope;
-mod token;
 
 use std::borrow::Cow;
 
@@ -14,6 +13,7 @@ use domain::memory::MemoryType as Kind;
 use domain::space::{AccessType as Access, NAME_CHARS_MAX};
 use domain::{lane, usage};
 use serde_json::Value;
+use strum::VariantNames;
 use utoipa::openapi::schema::{
     ArrayBuilder, KnownFormat, Object, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
 };
@@ -68,21 +68,21 @@ named! {
         .required("seq")
         .required("prev");
     /// What an event tells of.
-    Lane = words(lane::Lane::ALL.map(lane::Lane::as_str));
+    Lane = names::<lane::Lane>();
     /// How much may be recorded.
-    ConsentLevel = words([Level::Off, Level::MetadataOnly, Level::Full].map(Level::as_str));
+    ConsentLevel = names::<Level>();
     /// Who set a level of consent: a person in a browser, an agent of the person's account, or the computer itself.
-    ConsentAuthor = words(Author::ALL.map(Author::as_str));
+    ConsentAuthor = names::<Author>();
     /// What was paid for.
-    Plan = words(usage::Plan::ALL.map(usage::Plan::as_str));
+    Plan = names::<usage::Plan>();
     /// How an agent registered.
-    RegistrationKind = words([RegistrationType::Anonymous, RegistrationType::ServiceAuth].map(RegistrationType::as_str));
+    RegistrationKind = names::<RegistrationType>();
     /// What a key of the knowledge API opens.
-    KeyScope = words(ApiKeyScope::ALL.map(ApiKeyScope::as_str));
+    KeyScope = names::<ApiKeyScope>();
     /// What the caller's account may do in a space.
-    AccessType = words(Access::ALL.map(Access::as_str));
+    AccessType = names::<Access>();
     /// What a memory is.
-    MemoryType = words(Kind::ALL.map(Kind::as_str));
+    MemoryType = names::<Kind>();
     /// What new content has to be before it is kept.
     FilterSettings = ObjectBuilder::new()
         .property("categories", list(CATEGORY_CHARS_MAX, "What kept content is sorted into."))
@@ -120,12 +120,17 @@ fn place() -> ObjectBuilder {
 const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
 /// A string that has this form.
-fn text(pattern: &str) -> ObjectBuilder {
+pub(crate) fn text(pattern: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
 }
 
+/// The name of a variant of `T`.
+fn names<T: VariantNames>() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(T::VARIANTS.iter().copied()))
+}
+
 /// One of these words.
-fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
+pub(crate) fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
 }
 
@@ -165,7 +170,7 @@ always! {
     bearer = Type::String, "Bearer";
     seconds_valid = Type::Integer, domain::device::CODE_SECONDS;
     interval = Type::Integer, domain::device::INTERVAL_SECONDS;
-    device_grant = Type::String, crate::device::DEVICE_GRANT;
+    device_grant = Type::String, crate::grant::DEVICE_GRANT;
 }
 
 macro_rules! scopes {
@@ -178,8 +183,8 @@ macro_rules! scopes {
 }
 
 scopes! {
-    events_scopes = crate::agent_auth::SCOPE_EVENTS;
-    account_scopes = crate::agent_auth::SCOPE_ACCOUNT;
+    events_scopes = crate::grant::SCOPE_EVENTS;
+    account_scopes = crate::grant::SCOPE_ACCOUNT;
 }
 
 /// Six digits.

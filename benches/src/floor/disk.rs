@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use floors::disk::{Disk, Measured};
 
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome};
-use crate::{Result, process};
+use crate::process;
 
 /// Appends from `senders` tasks at once, each waiting for its record to be durable.
 pub async fn measure(folder: &Path, senders: usize, length: Duration) -> Result<()> {

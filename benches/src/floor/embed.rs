@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use minilm::{Model, Scratch, Tokens};
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::process::usage;
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use reqwest::Client;
 use tokio::task::JoinSet;
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::process::usage;
 

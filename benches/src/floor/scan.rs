@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::process::usage;
 

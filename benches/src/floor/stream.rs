@@ -10,7 +10,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
-use crate::Result;
+use crate::options::Result;
 
 /// The file in the floor's folder: a list of pairs, the id of a message and its data.
 pub const FILE: &str = "messages.json";

@@ -11,15 +11,16 @@ use knowledge::chunk::{ChunkSettings, chunks};
 use knowledge::extract::{ExtractSettings, extract};
 use serde_json::{Value, json};
 
-use super::Holder;
+use super::key_holder::KeyHolder;
 use super::pages::{self, HOSTS};
 use super::words::Words;
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::outcome::{Answers, Outcome};
 use crate::process::{Server, measure_with, myself, say};
 use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
-use crate::{Options, Result, client, run};
+use crate::{client, measurement};
 
 /// Each takes as long as its embedding; more of them would say no more.
 const ROUNDS_MAX: u32 = 3;
@@ -35,7 +36,7 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Embed, 0.95)];
     let count = if options.quick { 40 } else { 400 };
     let product = Product::start(options, Upstream::Embedded)?;
-    let holder = Holder::new(&product, "adds@example.com")?;
+    let holder = KeyHolder::new(&product, "adds@example.com")?;
     warm(&product, &holder)?;
     let mut trial = Trial::new(&[Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
@@ -72,7 +73,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         "\n[knowledge.fetch]\nallow_private = [\"127.0.0.0/8\"]\nports = [{port}]\nrobots = \"ignore\"\nhost_interval = \"0s\"\n"
     );
     let product = Product::start_with(options, Upstream::Embedded, &more)?;
-    let holder = Holder::new(&product, "adds@example.com")?;
+    let holder = KeyHolder::new(&product, "adds@example.com")?;
     warm(&product, &holder)?;
     let address_of = |number: usize, round: u32| {
         let host = number % usize::from(HOSTS) + 1;
@@ -101,7 +102,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
 }
 
 /// The first batch of a process reads the model.
-fn warm(product: &Product, holder: &Holder) -> Result<()> {
+fn warm(product: &Product, holder: &KeyHolder) -> Result<()> {
     let contents: Vec<Value> =
         (0..8).map(|number| json!({ "content": format!("a note to warm up, number {number}") })).collect();
     client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents }))).map(drop)
@@ -147,13 +148,13 @@ impl Trial {
     }
 
     fn keep(&mut self, place: usize, outcome: &Outcome, status: u16) -> Result<()> {
-        let sample = run::sample(outcome, status, outcome.own_cpu_seconds, outcome.own_peak_bytes)?;
+        let sample = measurement::sample(outcome, status, outcome.own_cpu_seconds, outcome.own_peak_bytes)?;
         self.floors[place].samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, generator: f64::NAN, ..sample });
         Ok(())
     }
 
     /// The product: everything must be kept.
-    fn add(&mut self, product: &Product, holder: &Holder, body: &Value, count: usize) -> Result<()> {
+    fn add(&mut self, product: &Product, holder: &KeyHolder, body: &Value, count: usize) -> Result<()> {
         let request = holder.post("/v1/batch-add", body);
         let before = product.server.usage()?;
         let begin = Instant::now();
@@ -170,7 +171,7 @@ impl Trial {
             say(&format!("  SURPRISES: {kept} of {count} were kept; {error}"));
         }
         let outcome = Outcome::of(200, Answers::of(vec![0; kept], String::new()), seconds, cost);
-        let sample = run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)?;
+        let sample = measurement::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)?;
         say(&format!("  {:.1} items/s", sample.rate));
         self.ours.samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, generator: f64::NAN, ..sample });
         Ok(())

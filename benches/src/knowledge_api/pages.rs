@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::words::Words;
-use crate::Result;
+use crate::options::Result;
 
 /// Addresses of the server: a host is asked one thing at a time, whoever asks, and loopback has many.
 pub const HOSTS: u8 = 8;

@@ -10,14 +10,15 @@ use serde_json::json;
 use store::memory::{ChunkPut, MemoryPut};
 use store::{DatabaseSettings, Store};
 
-use super::Holder;
+use super::key_holder::KeyHolder;
 use super::words::Words;
 use crate::floor::{Floor, scan};
+use crate::options::{Options, Result};
 use crate::plan::Plan;
 use crate::process::{self, measure_with, say};
 use crate::product::{Product, Upstream};
 use crate::report::{Contestant, Finding, Report, Section};
-use crate::{Options, Result, client, run};
+use crate::{client, measurement};
 
 /// Passages of one memory, and how long they are: a page of usual length.
 const CHUNKS_OF_A_MEMORY: usize = 10;
@@ -33,13 +34,13 @@ const SMALL_SPACE: usize = 20;
 /// `search` by one client, one search after the other.
 pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     let product = Product::start(options, Upstream::Embedded)?;
-    let (few, many) = (Holder::new(&product, "few@example.com")?, Holder::new(&product, "many@example.com")?);
+    let (few, many) = (KeyHolder::new(&product, "few@example.com")?, KeyHolder::new(&product, "many@example.com")?);
     let words = Words::new(options.seed);
     let queries: Vec<String> = (0..QUERIES).map(|_| words.query()).collect();
     // The model and the buffers are there before memory is looked at.
     let note = json!({ "contents": [{ "content": words.text(CHUNK_CHARS) }] });
     client::hear(product.address, &few.post("/v1/batch-add", &note))?;
-    let search = |holder: &Holder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
+    let search = |holder: &KeyHolder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
     let warm: Vec<_> = queries.iter().map(|query| search(&few, query)).collect();
     client::send_all(product.address, &warm, 1)?;
     let before = product.server.usage()?.resident_bytes;
@@ -71,10 +72,10 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
         for (contestant, outcome) in
             section.floors.iter_mut().zip([measure_with(&asked, &texts)?, process::measure(&scanned)?])
         {
-            contestant.samples.push(run::sample(&outcome, 0, outcome.own_cpu_seconds, outcome.own_peak_bytes)?);
+            contestant.samples.push(measurement::sample(&outcome, 0, outcome.own_cpu_seconds, outcome.own_peak_bytes)?);
         }
         let plan = Plan::cycling(&requests, 1, options.seconds);
-        let sample = run::measure(&product.server, product.address, &plan, 200)?;
+        let sample = measurement::measure(&product.server, product.address, &plan, 200)?;
         say(&format!("  p50 {:.0} µs, p99 {:.0} µs", sample.p50_us, sample.p99_us));
         ours.samples.push(sample);
         filtered.measure(&product, options)?;
@@ -116,7 +117,7 @@ struct Case {
 }
 
 impl Filtered {
-    fn new(holder: &Holder, spaces: &Spaces, queries: &[String], words: &Words) -> Self {
+    fn new(holder: &KeyHolder, spaces: &Spaces, queries: &[String], words: &Words) -> Self {
         let common: Vec<String> = (0..COMMON_QUERIES).map(|_| words.common_query()).collect();
         let places = [
             ("all memories", None),
@@ -142,7 +143,7 @@ impl Filtered {
     fn measure(&mut self, product: &Product, options: &Options) -> Result<()> {
         for (case, requests, contestant) in &mut self.cases {
             let plan = Plan::cycling(requests, 1, options.seconds);
-            let sample = run::measure(&product.server, product.address, &plan, 200)?;
+            let sample = measurement::measure(&product.server, product.address, &plan, 200)?;
             let words = if case.is_common { ", common words" } else { "" };
             say(&format!("  {}{words}: p50 {:.0} µs, p99 {:.0} µs", case.what, sample.p50_us, sample.p99_us));
             contestant.samples.push(sample);

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Holder;
+use super::key_holder::KeyHolder;
 use super::words::Words;
 use crate::floor::{Floor, stream};
+use crate::options::{Options, Result};
 use crate::process::{Server, measure_with, myself, say};
 use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
-use crate::{Options, Result, client, run};
+use crate::{client, measurement};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -21,7 +22,7 @@ pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Resul
     const NOTE_CHARS: usize = 40;
     let (streams, items) = if options.quick { (100, 40) } else { (1_000, 600) };
     let product = Product::start(options, Upstream::Embedded)?;
-    let holder = Holder::new(&product, "hears@example.com")?;
+    let holder = KeyHolder::new(&product, "hears@example.com")?;
     let words = Words::new(options.seed);
     let contents: Vec<Value> = (0..items).map(|_| json!({ "content": words.text(NOTE_CHARS) })).collect();
     let messages = client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents })))?;
@@ -38,7 +39,7 @@ pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Resul
         let before = server.usage()?;
         let outcome = measure_with(&["listen", address, "--streams", &streams, "--seconds", &seconds], &join)?;
         let cost = server.usage()?.since(before);
-        run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)
+        measurement::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)
     };
     let (mut bare, mut ours) = (Contestant::new(Floor::Stream.name()), Contestant::new("attache"));
     for round in 0..options.rounds {

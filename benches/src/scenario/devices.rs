@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 
-use super::{POLL, Scenario};
+use super::definition::{POLL, Scenario};
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::Plan;
 use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result, client, population};
+use crate::{client, population};
 
 /// `device/token`, pending, while this many computers wait: answered by an actor that does not ask the store.
 #[derive(Debug)]

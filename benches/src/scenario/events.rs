@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use domain::Clock;
 
-use super::Scenario;
+use super::definition::Scenario;
 use crate::event::{Chain, IdSource, Ids, Machine, Members, TARGET};
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::{Pace, Plan};
 use crate::process;
 use crate::product::{Product, Upstream};
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result};
 
 /// One chain per connection, each sender waiting for the answer before it sends the next event.
 #[derive(Debug)]

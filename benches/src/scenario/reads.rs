@@ -4,13 +4,14 @@ use bytes::Bytes;
 use domain::Rng;
 use serde_json::json;
 
-use super::Scenario;
+use super::definition::Scenario;
+use crate::client;
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::{self, Plan};
 use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result, client};
 
 /// `account/computers` of several people with a few computers each, by their browsers' sessions.
 #[derive(Debug, Default)]

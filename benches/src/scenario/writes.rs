@@ -3,14 +3,15 @@
 use domain::Rng;
 use serde_json::json;
 
-use super::Scenario;
+use super::definition::Scenario;
 use crate::event::Machine;
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::{self, Pace, Plan};
+use crate::population;
 use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result, population};
 
 /// At least so many durable writes a second.
 const WRITES: Goal = Goal::PerSecond(10_000.0);

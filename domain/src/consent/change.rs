@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
-use crate::envelope::{AgentKinds, EncodedEvent, seal};
+use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
 use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
 
@@ -37,26 +37,15 @@ impl ConsentChange {
         if let Some(account) = &self.account {
             scope["user_account_id"] = json!(account);
         }
-        let members = json!({
-            "schema_version": "v1",
-            "event_id": id,
-            "event_type": Self::EVENT_TYPE,
-            "lane": "security",
-            "ts_edge_ms": at.timestamp_millis(),
-            "consent_level": ConsentLevel::MetadataOnly,
-            "redacted": false,
-            "scope": scope,
-            "payload": {
-                "level": self.rule.level,
-                "previous_level": self.previous,
-                "machine_uuid": self.rule.machine,
-                "lane": self.rule.lane.map(crate::lane::Lane::as_str),
-                "set_by": self.rule.set_by,
-                "reason": self.reason,
-            },
+        let payload = json!({
+            "level": self.rule.level,
+            "previous_level": self.previous,
+            "machine_uuid": self.rule.machine,
+            "lane": self.rule.lane,
+            "set_by": self.rule.set_by,
+            "reason": self.reason,
         });
-        let Value::Object(members) = members else { return EncodedEvent { body: Vec::new(), seal: Digest::of(b"") } };
-        seal(members, position)
+        seal(report(id, Self::EVENT_TYPE, at, scope, payload), position)
     }
 }
 

@@ -17,7 +17,7 @@ pub fn may_keep(
     let lowest = |lanes: &[Lane]| lanes.iter().filter_map(|lane| level(rules, machine, *lane)).min();
     let Ok(Sealed { envelope, .. }) = opened else {
         // It may belong to any lane, and anything in it may be content.
-        return lowest(&Lane::ALL).is_none_or(|level| level == ConsentLevel::Full);
+        return lowest(Lane::ALL).is_none_or(|level| level == ConsentLevel::Full);
     };
     if registry.forbidden_content(envelope).is_some() {
         return false;

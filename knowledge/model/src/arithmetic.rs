@@ -6,7 +6,7 @@ pub mod pointwise;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::DIMENSIONS;
+use crate::shape::DIMENSIONS;
 use crate::weights::{BLOCK, Matrix};
 
 /// The right side of a product: what is summed over runs down its columns.

@@ -6,8 +6,8 @@ use pulp::Arch;
 
 use crate::arithmetic::pointwise::{AddAndNorm, Gelu, Softmax, unit_mean};
 use crate::arithmetic::{Product, Right, Room};
+use crate::shape::{DIMENSIONS, TOKENS_MAX};
 use crate::weights::{BLOCK, Broken, Matrix, Weights};
-use crate::{DIMENSIONS, TOKENS_MAX};
 
 const WORDS: usize = 30_522;
 const LAYERS: usize = 6;

@@ -12,6 +12,7 @@
 
 mod arithmetic;
 mod encoder;
+mod shape;
 mod weights;
 mod wordpiece;
 
@@ -20,13 +21,8 @@ use weights::Weights;
 use wordpiece::WordPiece;
 
 pub use encoder::Scratch;
+pub use shape::{DIMENSIONS, TOKENS_MAX};
 pub use weights::Broken;
-
-/// Numbers of an embedding.
-pub const DIMENSIONS: usize = 384;
-
-/// Word pieces of a text that are looked at, the two marks at its ends included; what follows is ignored.
-pub const TOKENS_MAX: usize = 256;
 
 /// What the model is called.
 pub const NAME: &str = "all-MiniLM-L6-v2";

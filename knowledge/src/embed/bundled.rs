@@ -15,8 +15,9 @@ use std::thread;
 
 use minilm::{Model, Scratch, Tokens};
 
+use super::error::EmbedError;
 use super::settings::EmbeddingSettings;
-use super::{EmbedError, Urgency};
+use super::urgency::Urgency;
 use line::{Lines, Text};
 
 /// The threads. They end with the last clone.

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Urgency;
 use super::settings::HttpEmbeddingSettings;
+use super::urgency::Urgency;
 
 /// The endpoint. Clones share connections.
 #[derive(Debug, Clone)]

@@ -15,7 +15,9 @@ use htmd::HtmlToMarkdown;
 use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use url::Url;
 
-use super::{ExtractError, ExtractSettings, short, text, tree};
+use super::error::{ExtractError, short};
+use super::settings::ExtractSettings;
+use super::{text, tree};
 
 /// Main content with fewer characters than this is not believed to be it, if the page has [`TIMES_MORE`] times as many.
 const MAIN_CHARS_MIN: usize = 250;

@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_extract::{Document, Object, PlainTextOutput, output_doc};
 
-use super::{ExtractError, short, text};
+use super::error::{ExtractError, short};
+use super::text;
 
 /// Title and text.
 pub(super) fn read(body: &[u8]) -> Result<(Option<String>, String), ExtractError> {

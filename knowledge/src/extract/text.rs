@@ -1,6 +1,6 @@
 //! Content that is text already, or nearly.
 
-use super::ExtractError;
+use super::error::ExtractError;
 
 /// One character in this many that belongs into no text makes a file binary.
 const FOREIGN_ONE_IN: usize = 100;

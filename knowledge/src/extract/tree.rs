@@ -12,7 +12,8 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, StartTag, Tag, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts, TreeSink};
 
-use super::{ExtractError, ExtractSettings};
+use super::error::ExtractError;
+use super::settings::ExtractSettings;
 
 /// Bytes that are parsed between two looks at the tree. Short start tags have three bytes, so it deepens by some 700 elements at most.
 const STEP_BYTES: usize = 2048;

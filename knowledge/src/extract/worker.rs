@@ -19,9 +19,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
+use super::error::{ExtractError, short};
+use super::format::Format;
+use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
+use super::settings::ExtractSettings;
 use super::shares::Shares;
-use super::{ExtractError, ExtractSettings, Extracted, Format, extract, extract_here, short};
 
 /// The program that extracts, and how it is told to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tokio_util::io::StreamReader;
 
 use super::FetchError;
 use super::budget::Budget;
-use super::exchange::Failure;
+use super::failure::Failure;
 
 /// How much room is made for the next read: what a bomb can put out beyond a limit before it is noticed.
 const PIECE_BYTES: usize = 16 * 1024;

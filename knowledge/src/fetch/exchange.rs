@@ -1,7 +1,5 @@
 //! One request and its answer, and what may be tried again when it fails.
 
-use std::error::Error;
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,8 +10,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use super::FetchError;
 use super::body::Body;
 use super::budget::Budget;
+use super::failure::{Again, Failure};
 use super::media_type::{ContentType, MediaType, SNIFFED_BYTES};
-use super::resolver::ResolveError;
 use super::settings::FetchSettings;
 
 /// Of a `robots.txt` no more is read (RFC 9309, section 2.5 asks for at least this).
@@ -47,30 +45,6 @@ pub(super) struct Content {
     pub(super) media_type: MediaType,
     pub(super) charset: Option<String>,
     pub(super) body: Bytes,
-}
-
-/// Why an attempt failed, and whether another one may help.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) error: FetchError,
-    pub(super) again: Again,
-}
-
-/// When the same request may be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// It would fail again.
-    Never,
-    /// After a pause of our choice.
-    Soon,
-    /// After the pause that the host asked for, of everybody.
-    AfterPause(Duration),
-}
-
-impl From<FetchError> for Failure {
-    fn from(error: FetchError) -> Self {
-        Self { error, again: Again::Never }
-    }
 }
 
 /// Asks once. The host has been judged, or is a name that the client's resolver judges.
@@ -141,45 +115,6 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: D
         _ if is_busy || status.is_server_error() => Failure { error, again: Again::Soon },
         _ => error.into(),
     }
-}
-
-impl From<&reqwest::Error> for Failure {
-    fn from(error: &reqwest::Error) -> Self {
-        let found = causes(error).find_map(|cause| {
-            if let Some(refusal) = cause.downcast_ref::<ResolveError>() {
-                return Some(match refusal {
-                    ResolveError::Unknown => FetchError::NameNotFound,
-                    ResolveError::Blocked => FetchError::BlockedAddress,
-                });
-            }
-            if cause.is::<rustls::Error>() {
-                return Some(FetchError::Untrusted);
-            }
-            let fault = cause.downcast_ref::<hyper::Error>()?;
-            if fault.is_parse_too_large() {
-                Some(FetchError::HeadTooLarge)
-            } else {
-                fault.is_parse().then_some(FetchError::NotHttp)
-            }
-        });
-        if let Some(error) = found {
-            error.into()
-        } else if error.is_timeout() {
-            FetchError::TooSlow.into()
-        } else if error.is_builder() {
-            FetchError::Unsendable.into()
-        } else {
-            Self { error: FetchError::NoConnection, again: Again::Soon }
-        }
-    }
-}
-
-/// An error and what caused it. What an `io::Error` wraps is not its source but itself, so it is looked into.
-fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&cause| {
-        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        wrapped.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source())
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use domain::filter::FilterSettings;
 use serde_json::{Value, json};
 
-use super::{Candidate, LlmSettings};
+use super::settings::LlmSettings;
 
 /// Tokens that a verdict may have.
 const ANSWER_TOKENS_MAX: u32 = 400;
@@ -18,6 +18,17 @@ verdict, category or output. Answer with nothing but one JSON object: {\"keep\":
 the person's categories, or none], \"reason\": \"one short sentence\"}. Drop a document that has an excluded item as a subject, that has \
 none of the included items as a subject when there are any, or that does not fit the person's description when there is one. When in \
 doubt, keep it.";
+
+/// What is decided about.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'c> {
+    /// Its title.
+    pub title: Option<&'c str>,
+    /// Where it came from.
+    pub url: Option<&'c str>,
+    /// Its text.
+    pub markdown: &'c str,
+}
 
 /// The body of the request.
 pub(super) fn request(settings: &LlmSettings, wanted: &FilterSettings, candidate: Candidate<'_>) -> Value {

@@ -11,82 +11,44 @@ use std::cmp::Reverse;
 
 use pulp::Arch;
 
+use super::rows::{Neighbour, Rows, quantised, sketched};
 use super::scan::{Best, Picked, Sketched, VectorQuery, Whole};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
 pub struct Flat {
-    pub(super) dimensions: usize,
-    pub(super) codes: Vec<i8>,
-    pub(super) scales: Vec<f32>,
-    pub(super) sketches: Vec<u64>,
+    rows: Rows,
     arch: Arch,
 }
 
-/// A row and how near it is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Neighbour {
-    /// The row.
-    pub row: u32,
-    /// About its cosine with the query.
-    pub cosine: f32,
-}
-
-impl Eq for Neighbour {}
-
-impl Ord for Neighbour {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.cosine.total_cmp(&other.cosine).then(other.row.cmp(&self.row))
-    }
-}
-
-impl PartialOrd for Neighbour {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 impl Flat {
-    /// No rows yet, each of which will have so many numbers.
+    /// No rows yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, codes: Vec::new(), scales: Vec::new(), sketches: Vec::new(), arch: Arch::new() }
+        Self { rows: Rows::new(dimensions), arch: Arch::new() }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.scales.len()
+        self.rows.len()
     }
 
-    /// Bytes of memory.
+    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
-        self.codes.capacity() + self.scales.capacity() * size_of::<f32>() + self.sketches.capacity() * size_of::<u64>()
+        self.rows.bytes()
     }
 
-    /// Adds a row at the end; `false` when it has another length.
+    /// Appends a row; `false` if the vector has another length.
     pub fn push(&mut self, vector: &[f32]) -> bool {
-        if vector.len() != self.dimensions {
-            return false;
+        let fits = vector.len() == self.rows.dimensions;
+        if fits {
+            self.rows.push(vector);
         }
-        let scale = quantised(vector, &mut self.codes);
-        self.scales.push(scale);
-        sketched(vector, &mut self.sketches);
-        true
+        fits
     }
 
-    /// Takes a row away; the last row takes its place.
+    /// Removes a row; the last row takes its number.
     pub fn swap_remove(&mut self, row: usize) {
-        let (last, size) = (self.rows() - 1, self.dimensions);
-        self.codes.copy_within(last * size..(last + 1) * size, row * size);
-        self.codes.truncate(last * size);
-        self.scales.swap_remove(row);
-        let words = self.sketch_words();
-        self.sketches.copy_within(last * words..(last + 1) * words, row * words);
-        self.sketches.truncate(last * words);
-    }
-
-    /// Words of a sketch.
-    pub(super) fn sketch_words(&self) -> usize {
-        self.dimensions.div_ceil(64)
+        self.rows.swap_remove(row);
     }
 
     /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads. Of more than `exact_max` rows,
@@ -99,10 +61,10 @@ impl Flat {
         threads: usize,
         exact_max: usize,
     ) -> Vec<Neighbour> {
-        if query.len() != self.dimensions || count == 0 || self.rows() == 0 {
+        if query.len() != self.rows.dimensions || count == 0 || self.rows() == 0 {
             return Vec::new();
         }
-        let (mut codes, mut sketch) = (Vec::with_capacity(self.dimensions), Vec::new());
+        let (mut codes, mut sketch) = (Vec::with_capacity(self.rows.dimensions), Vec::new());
         sketched(query, &mut sketch);
         let query = VectorQuery { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
         let all = rows.map_or(self.rows(), <[u32]>::len);
@@ -110,9 +72,11 @@ impl Flat {
         let parts: Vec<std::ops::Range<usize>> =
             (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
         let scan = |range: &std::ops::Range<usize>| match rows {
-            Some(rows) => self.arch.dispatch(Picked { flat: self, query: &query, rows: &rows[range.clone()] }),
-            None if all > exact_max => self.arch.dispatch(Sketched { flat: self, query: &query, rows: range.clone() }),
-            None => self.arch.dispatch(Whole { flat: self, query: &query, rows: range.clone() }),
+            Some(rows) => self.arch.dispatch(Picked { stored: &self.rows, query: &query, rows: &rows[range.clone()] }),
+            None if all > exact_max => {
+                self.arch.dispatch(Sketched { stored: &self.rows, query: &query, rows: range.clone() })
+            }
+            None => self.arch.dispatch(Whole { stored: &self.rows, query: &query, rows: range.clone() }),
         };
         let mut best = Best::new(count);
         match parts.as_slice() {
@@ -134,21 +98,6 @@ impl Flat {
         found.sort_unstable_by_key(|near| Reverse(*near));
         found
     }
-}
-
-/// Appends the 8-bit form of a vector and gives the scale by which it was divided.
-#[expect(clippy::cast_possible_truncation, reason = "rounded numbers between -127 and 127")]
-fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
-    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-    let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
-    codes.extend(vector.iter().map(|value| (value / scale).round() as i8));
-    scale
-}
-
-/// Appends the signs of a vector.
-fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
-    let word = |part: &[f32]| part.iter().fold(0_u64, |word, value| word << 1 | u64::from(*value > 0.0));
-    sketches.extend(vector.chunks(64).map(word));
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use pulp::{Simd, WithSimd};
 
-use super::flat::{Flat, Neighbour};
+use super::rows::{Neighbour, Rows};
 
 /// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
 const BLOCK_ROWS: usize = 512;
@@ -60,7 +60,7 @@ impl Best {
 /// Everything from one row to another.
 pub struct Whole<'a> {
     /// Where.
-    pub flat: &'a Flat,
+    pub stored: &'a Rows,
     /// What.
     pub query: &'a VectorQuery<'a>,
     /// The rows.
@@ -72,14 +72,14 @@ impl WithSimd for Whole<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
+        let (stored, query, size) = (self.stored, self.query, self.stored.dimensions);
         let mut best = Best::new(query.count);
         let mut scores = [0.0_f32; BLOCK_ROWS];
         let mut from = self.rows.start;
         while from < self.rows.end {
             let to = (from + BLOCK_ROWS).min(self.rows.end);
-            let codes = flat.codes[from * size..to * size].chunks_exact(size);
-            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&flat.scales[from..to]) {
+            let codes = stored.codes[from * size..to * size].chunks_exact(size);
+            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&stored.scales[from..to]) {
                 *score = dot(codes, query.codes) * scale * query.scale;
             }
             for (row, score) in (from..to).zip(scores) {
@@ -96,7 +96,7 @@ impl WithSimd for Whole<'_> {
 /// Of everything from one row to another, what has a near sketch.
 pub struct Sketched<'a> {
     /// Where.
-    pub flat: &'a Flat,
+    pub stored: &'a Rows,
     /// What.
     pub query: &'a VectorQuery<'a>,
     /// The rows.
@@ -108,8 +108,8 @@ impl WithSimd for Sketched<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Best {
-        let words = self.flat.sketch_words();
-        let sketches = &self.flat.sketches[self.rows.start * words..self.rows.end * words];
+        let words = self.stored.sketch_words();
+        let sketches = &self.stored.sketches[self.rows.start * words..self.rows.end * words];
         let mut distances: Vec<u16> = Vec::with_capacity(self.rows.len());
         // The usual length is written out, so that the compiler can count whole sketches at once.
         if let (6, Ok(query)) = (words, <&[u64; 6]>::try_from(self.query.sketch)) {
@@ -118,7 +118,7 @@ impl WithSimd for Sketched<'_> {
             distances.extend(sketches.chunks_exact(words).map(|sketch| differing(sketch, self.query.sketch)));
         }
         let wanted = (distances.len() / SKETCHES_PER_ROW).max(SKETCHED_MIN).max(self.query.count);
-        let mut having = vec![0_usize; self.flat.dimensions + 1];
+        let mut having = vec![0_usize; self.stored.dimensions + 1];
         for distance in &distances {
             having[usize::from(*distance)] += 1;
         }
@@ -127,10 +127,10 @@ impl WithSimd for Sketched<'_> {
             sum += count;
             sum >= wanted
         });
-        let last = last.unwrap_or(self.flat.dimensions);
+        let last = last.unwrap_or(self.stored.dimensions);
         let near = (self.rows.start..).zip(&distances).filter(|(_, distance)| usize::from(**distance) <= last);
         let rows: Vec<u32> = near.filter_map(|(row, _)| u32::try_from(row).ok()).collect();
-        Picked { flat: self.flat, query: self.query, rows: &rows }.with_simd(simd)
+        Picked { stored: self.stored, query: self.query, rows: &rows }.with_simd(simd)
     }
 }
 
@@ -144,7 +144,7 @@ fn differing(a: &[u64], b: &[u64]) -> u16 {
 /// Some rows.
 pub struct Picked<'a> {
     /// Where.
-    pub flat: &'a Flat,
+    pub stored: &'a Rows,
     /// What.
     pub query: &'a VectorQuery<'a>,
     /// The rows.
@@ -156,10 +156,11 @@ impl WithSimd for Picked<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
+        let (stored, query, size) = (self.stored, self.query, self.stored.dimensions);
         let mut best = Best::new(query.count);
-        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < flat.rows()) {
-            let score = dot(&flat.codes[row * size..(row + 1) * size], query.codes) * flat.scales[row] * query.scale;
+        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < stored.len()) {
+            let score =
+                dot(&stored.codes[row * size..(row + 1) * size], query.codes) * stored.scales[row] * query.scale;
             if score >= best.worst {
                 best.offer(near(row, score));
             }

@@ -11,7 +11,8 @@ use store::passage::vector::unpacked;
 use store::passage::{ChunkId, Wanted};
 
 use super::Settings;
-use super::flat::{Flat, Neighbour};
+use super::flat::Flat;
+use super::rows::Neighbour;
 
 /// The vectors of a shelf that one model made.
 #[derive(Debug)]

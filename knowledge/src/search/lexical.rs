@@ -10,7 +10,8 @@ use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Store, StoreError};
 
 use super::counts::Counts;
-use super::{SearchQuery, Settings};
+use super::query::SearchQuery;
+use super::settings::Settings;
 
 /// Candidates of a shelf, however many shelves there are.
 const EACH_MIN: usize = 20;

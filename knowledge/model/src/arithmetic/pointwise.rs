@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::DIMENSIONS;
+use crate::shape::DIMENSIONS;
 
 /// Partial sums that a loop keeps: as many numbers as the widest register has.
 const LANES: usize = 16;

@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::embed::{EmbedError, Urgency};
+use crate::embed::error::EmbedError;
+use crate::embed::urgency::Urgency;
 
 type Embeddings = Result<Vec<Vec<f32>>, EmbedError>;
 
