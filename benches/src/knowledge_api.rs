@@ -11,8 +11,6 @@ mod stream;
 mod words;
 
 use crate::options::{Options, Result};
-use crate::plan;
-use crate::product::Product;
 use crate::report::Report;
 
 /// A trial.

@@ -17,7 +17,7 @@ use tokio::time::timeout_at;
 use crate::client::STREAM_END;
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
 /// Reads the request, joins with it, prints the outcome: messages by status 200, with the latencies of whole streams.
 pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration) -> Result<()> {

@@ -71,7 +71,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         streams.push(connect(address).await?);
     }
     let due: Vec<Notify> = if pace.open { lanes.iter().map(|_| Notify::new()).collect() } else { Vec::new() };
-    let cpu_before = process::usage(std::process::id())?.cpu_seconds;
+    let cpu_before = crate::usage::usage(std::process::id())?.cpu_seconds;
     let begin = Instant::now();
     let measure_from = begin + Duration::from_secs_f64(pace.warm_up_seconds);
     let board = Rc::new(Board {
@@ -249,7 +249,7 @@ impl Board {
             .map(|(status, took, sample)| (status, Answers::of(took, sample)))
             .collect();
         let until = Instant::now().min(self.end);
-        let usage = process::usage(std::process::id())?;
+        let usage = crate::usage::usage(std::process::id())?;
         let totals = self.totals.take();
         Ok(Outcome {
             seconds: until.saturating_duration_since(self.measure_from).as_secs_f64(),

@@ -9,7 +9,7 @@ use crate::options::{Options, Result};
 use crate::plan::{Pace, Plan};
 use crate::process::{self, say};
 use crate::product::Product;
-use crate::report::{Contestant, Report, Sample, Section};
+use crate::report::{Contestant, Report, Section};
 use crate::scenario::{self, Scenario};
 use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;

@@ -82,12 +82,12 @@ pub fn tree_size(client: &mut Client) -> Result<u64> {
 /// Folds the write-ahead log into the file of a living server; returns the CPU seconds that it took here.
 fn fold(database: &PathBuf) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let before = process::usage(std::process::id())?.cpu_seconds;
+    let before = crate::usage::usage(std::process::id())?.cpu_seconds;
     runtime.block_on(async {
         let options = SqliteConnectOptions::new().filename(database).busy_timeout(Duration::from_secs(10));
         let mut connection = SqliteConnection::connect_with(&options).await?;
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").await?;
         connection.close().await
     })?;
-    Ok(process::usage(std::process::id())?.cpu_seconds - before)
+    Ok(crate::usage::usage(std::process::id())?.cpu_seconds - before)
 }

@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::outcome::Answers;
-    use crate::process::Usage;
+    use crate::usage::Usage;
 
     fn moment_of(id: Uuid) -> Timestamp {
         let (seconds, nanoseconds) = id.get_timestamp().unwrap().to_unix();

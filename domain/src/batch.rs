@@ -1,7 +1,9 @@
-//! A batch of addresses and notes, and the stream that reports their outcomes (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
+//! Batches of URLs and notes, and the stream that reports their outcomes (`docs/protocol/knowledge.md` and
+//! `docs/decisions/0040-batches-and-streams.md`).
 //!
-//! The stream is a pure function of the order in which items were finished, so it can be told again from any place, by any process:
-//! message 0 says that nothing is done, messages 2k−1 and 2k tell of the k-th finished item, and the last one ends it.
+//! The stream is a pure function of the order in which items finished, so any process can produce it from any position:
+//! message 0 reports no progress, messages 2k−1 and 2k report the k-th finished item, and the last message ends the
+//! stream.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,27 +14,27 @@ use crate::ids::{BatchId, MemoryId};
 use crate::item::Fault;
 use crate::memory::MemoryType;
 
-/// One thing to add.
+/// An item of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
-    /// An address to fetch, as the client wrote it.
+    /// A URL to fetch, as the client wrote it.
     Url(String),
-    /// A text that the client sent.
+    /// A note from the client.
     Note {
-        /// The text.
+        /// Text of the note.
         content: String,
-        /// What the client calls it; made from the text when absent.
+        /// Title from the client; derived from the text if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// What the client says that it is.
+        /// Type from the client.
         #[serde(rename = "type")]
         kind: MemoryType,
     },
 }
 
 impl Item {
-    /// The address, for messages.
+    /// The URL of a page; `None` for a note.
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Url(url) => Some(url),
@@ -40,7 +42,7 @@ impl Item {
         }
     }
 
-    /// The title that the client gave, for messages.
+    /// The client's title of a note; `None` for a page.
     pub fn title(&self) -> Option<&str> {
         match self {
             Self::Url(_) => None,
@@ -49,42 +51,42 @@ impl Item {
     }
 }
 
-/// What became of an item. There is exactly one for each.
+/// The final outcome of an item. Every item gets exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ItemOutcome {
-    /// It can be found from now on.
+    /// The item is stored and searchable.
     Success {
-        /// The memory.
+        /// The stored memory.
         id: MemoryId,
-        /// Where it is from, or where it is kept.
+        /// Canonical URL of the page, or the URL under which the note is stored.
         url: String,
     },
-    /// It could not be added.
+    /// The item was not added.
     Error {
-        /// The address that was to be fetched.
+        /// The URL of a page item.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// The title of the note.
+        /// The client's title of a note item.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// Why, in one word.
+        /// Machine-readable error code.
         error: Fault,
-        /// Why, for a person.
+        /// Explanation for a person.
         message: String,
     },
-    /// It was left out on purpose.
+    /// The item was left out by a rule, not by an error.
     Skipped {
-        /// The address.
+        /// The URL of a page item.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// Why.
+        /// `filtered` or `robots_disallowed`.
         reason: String,
     },
 }
 
 impl ItemOutcome {
-    /// An error of an item.
+    /// The error outcome of `item`, with its URL or title.
     pub fn error(item: &Item, fault: Fault, message: impl Into<String>) -> Self {
         Self::Error {
             url: item.url().map(str::to_owned),
@@ -94,7 +96,7 @@ impl ItemOutcome {
         }
     }
 
-    /// Bytes of its texts.
+    /// Total length of the texts, in bytes.
     fn text_bytes(&self) -> usize {
         let texts = match self {
             Self::Success { url, .. } => [Some(url), None, None],
@@ -105,44 +107,44 @@ impl ItemOutcome {
     }
 }
 
-/// How a batch ends.
+/// How a batch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// Every item has its outcome.
+    /// Every item has an outcome.
     Complete,
-    /// It cannot go on; the reason is for a person.
+    /// The batch stopped before every item had an outcome; the reason is for a person.
     Failed(String),
 }
 
-/// One message of the stream.
+/// A message of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'j> {
-    /// How far it is.
+    /// Progress of the batch.
     Progress {
-        /// Items with an outcome.
+        /// Number of items with an outcome.
         processed: usize,
-        /// Items.
+        /// Number of items in the batch.
         total: usize,
     },
-    /// What became of one item.
+    /// The outcome of one item.
     Item {
-        /// Its place among the addresses and then the notes of the request, from 0.
+        /// Index of the item: URLs first, then notes, in the order of the request, from 0.
         index: usize,
-        /// What became of it.
+        /// The recorded outcome.
         outcome: &'j ItemOutcome,
     },
-    /// The end.
+    /// The end of a batch whose items all have an outcome.
     Complete,
-    /// The end, before every item had its outcome.
+    /// The end of a batch before every item had an outcome.
     Fatal {
-        /// Why.
+        /// Explanation for a person.
         message: &'j str,
     },
-    /// The end of this stream, not of the batch: its credential was revoked, expired, or signed out.
+    /// The end of this stream, not of the batch: its credential was revoked or expired, or its session was signed out.
     Unauthorized,
 }
 
-/// The object behind `data:`. The specification's messages have exactly its own members.
+/// The JSON object of a `data:` line. Messages of the specification have exactly these members.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line<'j> {
@@ -169,7 +171,7 @@ enum Line<'j> {
 }
 
 impl Message<'_> {
-    /// The object behind `data:`, in one line.
+    /// The JSON object of the `data:` line, without line breaks.
     pub fn data(&self) -> String {
         let line = match self {
             Self::Progress { processed, total } => Line::Progress { processed: *processed, total: *total },
@@ -188,7 +190,7 @@ impl Message<'_> {
     }
 }
 
-/// What was told so far, and how it ended.
+/// The outcomes of a batch in the order in which they were committed, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     total: usize,
@@ -197,53 +199,54 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A batch of so many items; `finished` are those with an outcome, by their index, in the order in which they got it.
+    /// A journal of `total` items. `finished` are the recorded outcomes with the index of their item, in the order of
+    /// the commits.
     pub fn new(total: usize, finished: Vec<(usize, ItemOutcome)>, end: Option<End>) -> Self {
         Self { total, finished, end }
     }
 
-    /// How many items there are.
+    /// Number of items in the batch.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// How many have an outcome.
+    /// Number of items with an outcome.
     pub fn processed(&self) -> usize {
         self.finished.len()
     }
 
-    /// What became of those, by their index, in the order in which they got their outcome.
+    /// Recorded outcomes with the index of their item, in the order of the commits.
     pub fn finished(&self) -> &[(usize, ItemOutcome)] {
         &self.finished
     }
 
-    /// How it ended, if it has.
+    /// How the batch ended; `None` while it runs.
     pub fn ending(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Whether the last message is known.
+    /// Whether the last message of the stream is available.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// About how many bytes it takes in memory.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let texts = self.finished.iter().map(|(_, outcome)| outcome.text_bytes()).sum::<usize>();
         size_of::<Self>() + self.finished.len() * size_of::<(usize, ItemOutcome)>() + texts
     }
 
-    /// Writes down what became of an item.
+    /// Records the outcome of an item.
     pub fn finish(&mut self, index: usize, outcome: ItemOutcome) {
         self.finished.push((index, outcome));
     }
 
-    /// Writes down the end.
+    /// Records the end of the batch.
     pub fn end(&mut self, end: End) {
         self.end = Some(end);
     }
 
-    /// The message with this number, if it can be told yet.
+    /// The message with this number; `None` if it is not available yet or does not exist.
     pub fn message(&self, seq: u32) -> Option<Message<'_>> {
         let seq = usize::try_from(seq).ok()?;
         let told = self.finished.len();
@@ -265,12 +268,12 @@ impl Journal {
     }
 }
 
-/// The `id:` of a message: `<batch>:<seq>`.
+/// The `id:` of a stream message: `<batch>:<seq>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageId {
-    /// The batch.
+    /// The batch of the stream.
     pub batch: BatchId,
-    /// The number of the message, from 0.
+    /// Number of the message, from 0.
     pub seq: u32,
 }
 
@@ -280,7 +283,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A text that is no id of a message.
+/// A text that is not the id of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected the id of a message, as <batch>:<number>")]
 pub struct NotAMessageId;

@@ -1,4 +1,4 @@
-//! Consent levels, and which of several recorded levels holds (`docs/decisions/0025-effective-consent-level.md`).
+//! Consent levels, and the effective level among several records (`docs/decisions/0025-effective-consent-level.md`).
 
 pub mod change;
 
@@ -8,17 +8,17 @@ use crate::UnknownName;
 use crate::ids::MachineUuid;
 use crate::lane::Lane;
 
-/// How much of an activity a person lets be recorded, from nothing to everything.
+/// How much of an activity may be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum ConsentLevel {
-    /// Nothing.
+    /// Events are not recorded.
     Off,
-    /// That something happened, not its content.
+    /// Events are recorded without content fields.
     MetadataOnly,
-    /// Content too.
+    /// Events are recorded with content fields.
     Full,
 }
 
@@ -29,7 +29,7 @@ impl ConsentLevel {
     }
 }
 
-/// Who set a level, by the credential of the request.
+/// The party that set a level, from the credential of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::VariantArray)]
@@ -44,7 +44,7 @@ pub enum Author {
 }
 
 impl Author {
-    /// All authors.
+    /// All authors, in the order of the protocol.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// The name in rows, events and responses.
@@ -52,23 +52,23 @@ impl Author {
         self.into()
     }
 
-    /// Whether the level counts as the person's: set by the person, or by an agent of the person's account.
+    /// Whether the level counts as the person's: set by the person or by an agent of the account.
     pub fn is_for_person(self) -> bool {
         matches!(self, Self::Person | Self::Agent)
     }
 }
 
-/// One level that was set for an identity: for one machine or all, for one lane or all. The person and the computer each
-/// have a level of their own for the same scope.
+/// A recorded level of an identity, for one machine or all and for one lane or all. The person and the computer each
+/// have their own record for the same scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentRule {
-    /// The machine, or all machines of the identity.
+    /// The machine; `None` for all machines of the identity.
     pub machine: Option<MachineUuid>,
-    /// The lane, or all lanes.
+    /// The lane; `None` for all lanes.
     pub lane: Option<Lane>,
-    /// The level set.
+    /// The level for this scope.
     pub level: ConsentLevel,
-    /// Who set it.
+    /// The party that set it.
     pub set_by: Author,
 }
 
@@ -78,14 +78,15 @@ impl ConsentRule {
     }
 }
 
-/// The level that was set explicitly for `machine` and `lane`. Where the person and the computer both set one, the lower
-/// of the two: a computer can lower its person's level, never raise it. `None` when no rule applies; the configured
-/// default is then only reported, never enforced.
+/// The effective level of `machine` and `lane`. Where person and computer both set one, the lower one: a computer can
+/// lower its person's level but not raise it. `None` if no rule applies; the configured default is then reported but
+/// not enforced.
 pub fn explicit_level(rules: &[ConsentRule], machine: MachineUuid, lane: Lane) -> Option<ConsentLevel> {
     effective_level(rules, Some(machine), Some(lane))
 }
 
-/// The same for a scope: without `machine` the baseline of all machines, without `lane` the level of all lanes.
+/// The effective level of a scope: without `machine` the baseline of all machines, without `lane` the level of all
+/// lanes.
 pub fn effective_level(
     rules: &[ConsentRule],
     machine: Option<MachineUuid>,
@@ -99,7 +100,7 @@ pub fn effective_level(
     }
 }
 
-/// The person's rule for a scope: the most specific one.
+/// The most specific rule of the person for a scope.
 pub fn person_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -108,7 +109,7 @@ pub fn person_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| rule.set_by.is_for_person()), machine, lane)
 }
 
-/// The computer's rule for itself: the most specific one.
+/// The most specific rule of the computer for itself.
 pub fn computer_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -117,7 +118,7 @@ pub fn computer_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| !rule.set_by.is_for_person()), machine, lane)
 }
 
-/// A rule for the machine before a baseline, then a rule for the lane before one for all lanes.
+/// Prefers a rule for the machine over a baseline, then a rule for the lane over one for all lanes.
 fn most_specific<'r>(
     rules: impl Iterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -158,7 +159,7 @@ mod tests {
         let machine = MachineUuid::from(Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
         let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
         for author in [Author::Person, Author::Agent] {
-            // However general the person's rule is, and however specific the computer's.
+            // Holds for every pair of a general and a specific rule.
             for (machine_rule, lane_rule) in [(None, None), (None, Some(Lane::Llm)), (Some(machine), Some(Lane::Llm))] {
                 for (person, computer) in levels.into_iter().flat_map(|one| levels.map(|other| (one, other))) {
                     let rules = [

@@ -1,8 +1,7 @@
 //! The event envelope (`docs/protocol/events.md#event-envelope`) and its seal.
 //!
-//! [`Sealed::open`] is the door: bytes go in, and what comes out is typed, canonical and hashed once. The seal is
-//! `self` = SHA-256 of the RFC 8785 bytes of the envelope without the member `hash_chain.self`; `prev` is inside, so links
-//! are hashed too.
+//! [`Sealed::open`] parses bytes into a typed, canonical and hashed event. The seal is `self` = SHA-256 of the RFC 8785
+//! bytes of the envelope without the member `hash_chain.self`. It covers `prev`, and so the link.
 
 mod canonical_text;
 mod members;
@@ -18,15 +17,14 @@ use crate::ids::{EventId, MachineUuid};
 pub use crate::lane::Lane;
 pub use members::{AgentKinds, Envelope, EventScope, HashChain, ProjectId, SchemaVersion};
 
-/// What an operator or a person may read of an event that could not be understood whole: each member only if it could be
-/// named without doubt.
+/// The members that could be read from an invalid event, for operators and for its sender.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartialEnvelope {
     /// `event_id`.
     pub event_id: Option<EventId>,
-    /// `event_type`, if it is a text of sensible length.
+    /// `event_type`, if it has at most 128 bytes.
     pub event_type: Option<String>,
-    /// `scope.agent_id`, likewise.
+    /// `scope.agent_id`, if it has at most 128 bytes.
     pub agent_id: Option<String>,
     /// `scope.machine_id`.
     pub machine_uuid: Option<MachineUuid>,
@@ -60,27 +58,27 @@ impl From<&Envelope> for PartialEnvelope {
     }
 }
 
-/// An envelope whose bytes were read strictly, with its canonical form and the seal that these bytes really have.
+/// A strictly parsed envelope with its canonical form and the computed seal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sealed {
     /// The typed event.
     pub envelope: Envelope,
-    /// RFC 8785 bytes without `hash_chain.self`: what is hashed, stored and verified later.
+    /// RFC 8785 bytes without `hash_chain.self`: hashed, stored and used for later verification.
     pub canonical: Vec<u8>,
     /// SHA-256 of [`Self::canonical`].
     pub seal: Digest,
 }
 
-/// An event that is written down, to be sent as it is.
+/// An encoded event, ready to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedEvent {
-    /// The bytes: RFC 8785, whole.
+    /// RFC 8785 bytes of the whole event.
     pub body: Vec<u8>,
-    /// `hash_chain.self`: what the next event of the chain links to.
+    /// `hash_chain.self`, to which the next event of the chain links.
     pub seal: Digest,
 }
 
-/// Writes an event down at a place of its chain. `members` are its envelope; what they say of a place does not matter.
+/// Encodes an event at a position of its chain. Replaces the position in `members`, if there is one.
 pub fn seal(mut members: Map<String, Value>, position: &Position) -> EncodedEvent {
     let Position { chain_epoch, seq, prev } = position;
     members.insert("chain_epoch".into(), json!(chain_epoch));
@@ -108,18 +106,18 @@ pub(crate) fn report(id: EventId, event_type: &str, at: Timestamp, scope: Value,
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A body that is no envelope: the fault, and what could be named of it all the same.
+/// A body that is not an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct Unreadable {
-    /// Why and where.
+    /// Reason and position.
     pub fault: Malformed,
-    /// What could be named.
+    /// The members that could be read.
     pub outline: Box<PartialEnvelope>,
 }
 
 impl Sealed {
-    /// Reads the bytes of one envelope. Whether the seal is right is not judged here: see [`Self::seal_is_right`].
+    /// Parses one envelope. Does not check the seal: see [`Self::seal_is_right`].
     pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
         match canonical_text::open(body, bytes_max, agents) {
             Some((envelope, canonical)) => Ok(Self { envelope, seal: Digest::of(&canonical), canonical }),
@@ -127,7 +125,7 @@ impl Sealed {
         }
     }
 
-    /// The same for a text that need not be canonical.
+    /// Parses a text that need not be canonical.
     fn open_any(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
         let unnamed = |fault| Unreadable { fault, outline: Box::default() };
         let mut members = canonical::parse_object(body, bytes_max).map_err(unnamed)?;
@@ -143,7 +141,7 @@ impl Sealed {
         }
     }
 
-    /// Whether the sender's `hash_chain.self` is the seal.
+    /// Whether the sender's `hash_chain.self` equals the computed seal.
     pub fn seal_is_right(&self) -> bool {
         self.envelope.hash_chain.self_hash == self.seal
     }
@@ -159,7 +157,7 @@ fn typed(members: Map<String, Value>, agents: &AgentKinds) -> Result<Envelope, M
     if !agents.contains(agent) {
         return Err(invalid("/scope/agent_id", &format!("expected one of {}", agents.names().join(", "))));
     }
-    // The strict parse keeps integers within ±(2^53−1); one more would not fit `seq` + 1.
+    // The strict parser limits integers to ±(2^53−1), so that `seq` + 1 cannot overflow.
     Ok(envelope)
 }
 
@@ -169,7 +167,7 @@ fn invalid(path: &str, detail: &str) -> Malformed {
     Malformed { reason: MalformedReason::InvalidField, path: path.to_owned(), detail }
 }
 
-/// A place in a text that was read, as a JSON Pointer (RFC 6901).
+/// Converts a path of `serde_path_to_error` to a JSON Pointer (RFC 6901).
 pub fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let step = |segment: &Segment| match segment {

@@ -1,7 +1,7 @@
-//! What new content has to be like before it is kept: an account's filter settings, and what was decided about one item
+//! Content filters: the settings of an account, and the verdict about one item
 //! (`docs/protocol/knowledge.md#filter-settings` and `docs/decisions/0044-content-filter.md`).
 //!
-//! The include and exclude lists are applied by [`Rules`]; whoever asks a language model stands a floor above.
+//! [`Rules`] applies the include and exclude lists. The knowledge crate queries the language model.
 
 mod settings;
 mod verdict;

@@ -1,4 +1,4 @@
-//! What became of one item of a batch (`docs/decisions/0040-batches-and-streams.md`).
+//! Error codes of batch items (`docs/decisions/0040-batches-and-streams.md`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,41 +6,41 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
-/// Why an item could not be added; written as one word, `http_404` for what a web server refused.
+/// Why an item was not added. Serialised in snake case, with `http_404` for a status of the web server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Fault {
-    /// No address that we fetch: another scheme, a user name, no host.
+    /// The URL cannot be fetched: another scheme, user information, or no host.
     InvalidUrl,
-    /// The address, its port, or where its name or a redirect leads, is none that we connect to.
+    /// The address, port, resolved name or redirect target is not allowed.
     BlockedAddress,
-    /// The host's name has no address.
+    /// The host name does not resolve.
     DnsFailed,
-    /// No connection.
+    /// The connection failed.
     ConnectFailed,
-    /// Too slow.
+    /// A deadline passed.
     Timeout,
-    /// No TLS that we trust.
+    /// The TLS handshake failed, or the certificate is not trusted.
     TlsFailed,
-    /// Redirected too often, in a circle, or from https to http.
+    /// Too many redirects, a redirect loop, or a redirect from https to http.
     TooManyRedirects,
-    /// What the web server answered.
+    /// The web server responded with this status.
     Http(u16),
-    /// The web server asked us to come back later than we can wait.
+    /// The web server requested a longer delay than the fetcher waits.
     RateLimitedByHost,
-    /// More bytes than we take, counted after decompression.
+    /// The decompressed content exceeds the limit.
     TooLarge,
-    /// No type of content that we read.
+    /// The media type is not supported.
     UnsupportedType,
-    /// Nothing to remember.
+    /// The content has no text.
     EmptyContent,
-    /// The content could not be read.
+    /// The content could not be extracted.
     ExtractFailed,
-    /// The words could not be turned into a vector.
+    /// The text could not be embedded.
     EmbeddingFailed,
-    /// The account keeps as much as it may.
+    /// The account's memory limit is reached.
     QuotaExceeded,
-    /// The batch was cancelled before this item's turn.
+    /// The batch was cancelled before this item was processed.
     Cancelled,
 }
 
@@ -53,9 +53,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A text that is no fault of an item.
+/// A text that is not an error code of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected a fault of an item, such as timeout or http_404")]
+#[error("expected an error code of an item, such as timeout or http_404")]
 pub struct UnknownFault;
 
 impl FromStr for Fault {

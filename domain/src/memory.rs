@@ -1,4 +1,5 @@
-//! Pages and notes that the knowledge API keeps, and what makes two of them the same (`docs/decisions/0041-duplicates.md`).
+//! Memories of the knowledge API: pages and notes, and the form by which duplicates are found
+//! (`docs/decisions/0041-duplicates.md`).
 
 mod note;
 
@@ -10,7 +11,7 @@ use crate::UnknownName;
 
 pub use note::{TITLE_CHARS_MAX, heading, normalised, note_digest, note_title, short_title};
 
-/// What a memory is: the `type` of search results and of content items.
+/// Kind of a memory: `type` of search results and content items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
@@ -35,12 +36,12 @@ impl MemoryType {
     }
 }
 
-/// Which model made a vector: vectors of two models are never compared. Written as `name/dimensions`.
+/// The model that made a vector. Vectors of different models are not comparable. Written as `name/dimensions`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelId {
-    /// The model's name.
+    /// Name of the model.
     pub name: String,
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub dimensions: u16,
 }
 

@@ -12,9 +12,9 @@ use crate::process;
 /// Appends from `senders` tasks at once, each waiting for its record to be durable.
 pub async fn measure(folder: &Path, senders: usize, length: Duration) -> Result<()> {
     let disk = Disk::prepare(folder)?;
-    let before = process::usage(std::process::id())?;
+    let before = crate::usage::usage(std::process::id())?;
     let Measured { latencies, by_sender, took } = disk.measure(senders, length).await?;
-    let usage = process::usage(std::process::id())?.since(before);
+    let usage = crate::usage::usage(std::process::id())?.since(before);
     let outcome = Outcome::of(0, Answers::of(latencies, String::new()), took.as_secs_f64(), usage);
     Outcome { lanes_done: by_sender, ..outcome }.print()
 }

@@ -9,7 +9,7 @@ use minilm::{Model, Scratch, Tokens};
 
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
 /// What one thread computes at once, as in the product.
 const BATCH_TOKENS_MAX: usize = 256;

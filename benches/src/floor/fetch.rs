@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
 /// Fetches each address once, so many at a time; prints the outcome.
 pub async fn measure(at_once: usize) -> Result<()> {

@@ -8,7 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
 const SIZE: usize = minilm::DIMENSIONS;
 /// Sums that grow side by side, so that the compiler may use wide registers.

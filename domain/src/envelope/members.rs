@@ -1,4 +1,4 @@
-//! The members of the envelope, typed.
+//! Typed members of the envelope.
 
 use std::collections::BTreeSet;
 
@@ -11,28 +11,28 @@ use crate::digest::Digest;
 use crate::ids::{EventId, MachineUuid, SessionUuid, UserAccountId, UserCuid};
 use crate::lane::Lane;
 
-/// The eight kinds of agent that may stand in `scope.agent_id`.
+/// The eight agent kinds that `scope.agent_id` may name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentKinds(BTreeSet<String>);
 
 impl AgentKinds {
-    /// Our own command line.
+    /// The command line of attache.
     pub const CLI: &'static str = "svc-cli";
-    /// The service itself, when it reports a change that it made for a person.
+    /// The service itself, in reports of changes that it made.
     pub const CONTROL_PLANE: &'static str = "svc-control-plane";
 
-    /// The two fixed kinds and the configured third-party ones.
+    /// The two fixed kinds and `third_party`.
     pub fn new(third_party: impl IntoIterator<Item = String>) -> Self {
         let fixed = [Self::CLI, Self::CONTROL_PLANE].map(String::from);
         Self(fixed.into_iter().chain(third_party).collect())
     }
 
-    /// Whether `kind` is one of the eight.
+    /// Whether `kind` is one of the configured kinds.
     pub fn contains(&self, kind: &str) -> bool {
         self.0.contains(kind)
     }
 
-    /// All of them, in alphabetical order.
+    /// The kinds in alphabetical order.
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }
@@ -46,58 +46,58 @@ pub enum SchemaVersion {
     V1,
 }
 
-/// One event as its sender described it; every member typed, none beyond those listed.
+/// An event as its sender described it. Unknown members are rejected.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Envelope {
-    /// Always `v1`.
+    /// Version of the envelope's schema.
     pub schema_version: SchemaVersion,
-    /// Chosen by the sender, unique for all time.
+    /// Chosen by the sender; unique among all events.
     pub event_id: EventId,
-    /// A registered type.
+    /// A type of the event registry.
     pub event_type: String,
-    /// The lane that the registry gives to the type.
+    /// Must be the lane that the registry assigns to the type.
     pub lane: Lane,
     /// The sender's clock, in milliseconds since 1970.
     pub ts_edge_ms: i64,
-    /// How much the sender says that the person allowed.
+    /// The consent level that the sender applied.
     pub consent_level: ConsentLevel,
-    /// Whether the sender took something out.
+    /// Whether the sender removed content.
     pub redacted: bool,
-    /// Epoch of the chain, from 0.
+    /// Epoch of the chain, counted from 0.
     pub chain_epoch: u64,
-    /// Place in the epoch, from 0.
+    /// Sequence number in the epoch, counted from 0.
     pub seq: u64,
-    /// Whose event it is.
+    /// The parties of the event.
     pub scope: EventScope,
-    /// The link and the seal.
+    /// Link to the previous event, and seal.
     pub hash_chain: HashChain,
-    /// Members of the event type.
+    /// Members of the event type, which the registry's schema describes.
     pub payload: Map<String, Value>,
 }
 
-/// Whose event it is.
+/// The parties of an event: identity, computer, account and agent kind.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventScope {
-    /// Identity on the computer.
+    /// Identity of the computer.
     pub user_id: UserCuid,
-    /// Computer.
+    /// The computer that recorded the event.
     pub machine_id: MachineUuid,
-    /// Account, when the sender knows it.
+    /// Account, if the sender knows it.
     #[serde(default, deserialize_with = "present")]
     pub user_account_id: Option<UserAccountId>,
     /// One of the eight agent kinds.
     pub agent_id: String,
-    /// At least 1 character.
+    /// Project of the sender, 1 character or more.
     #[serde(default, deserialize_with = "present")]
     pub project_id: Option<ProjectId>,
-    /// Working session.
+    /// Working session on the computer.
     #[serde(default, deserialize_with = "present")]
     pub session_uuid: Option<SessionUuid>,
 }
 
-/// An optional member may be absent, but not `null`: the specification lists no such type.
+/// Deserialises an optional member that may be absent but not `null`.
 fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -115,24 +115,24 @@ impl TryFrom<String> for ProjectId {
     }
 }
 
-/// The link backwards and the seal.
+/// Link to the previous event, and seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HashChain {
     /// `GENESIS` or the previous event's `self`.
     pub prev: Prev,
-    /// What the sender says the seal is.
+    /// The seal that the sender computed.
     #[serde(rename = "self")]
     pub self_hash: Digest,
 }
 
 impl Envelope {
-    /// The chain that the event belongs to.
+    /// The chain of the event.
     pub fn chain_key(&self) -> ChainKey {
         ChainKey { machine_id: self.scope.machine_id, agent_id: self.scope.agent_id.clone() }
     }
 
-    /// The place in the chain that the event claims.
+    /// The position that the event claims in its chain.
     pub fn position(&self) -> Position {
         Position { chain_epoch: self.chain_epoch, seq: self.seq, prev: self.hash_chain.prev }
     }

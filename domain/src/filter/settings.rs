@@ -1,81 +1,81 @@
-//! The filter settings of an account, and changes of them.
+//! Content filter settings of an account, and changes of them.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Characters of one category.
+/// Maximum length of a category, in characters.
 pub const CATEGORY_CHARS_MAX: usize = 50;
 
-/// Characters of the prompt.
+/// Maximum length of the prompt, in characters.
 pub const PROMPT_CHARS_MAX: usize = 750;
 
-/// Characters of one word or phrase that is asked for or unwanted.
+/// Maximum length of an included or excluded item, in characters.
 pub const ITEM_CHARS_MAX: usize = 20;
 
-/// Elements of one list.
+/// Maximum number of elements in a list.
 pub const ELEMENTS_MAX: usize = 100;
 
-/// What an account wants to be kept: trimmed, bounded, without duplicates.
+/// Valid content filter settings: trimmed, within the limits, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FilterSettings {
-    /// What kept content is sorted into.
+    /// Categories that the language model assigns to kept content.
     pub categories: Vec<String>,
-    /// What a language model is told about the content that is wanted.
+    /// Instructions to the language model about wanted content.
     pub filter_prompt: Option<String>,
-    /// Words and phrases of which content has to have one.
+    /// Words and phrases; content must contain at least one, if there are any.
     pub include_items: Vec<String>,
-    /// Words and phrases that content must not have.
+    /// Words and phrases that content must not contain.
     pub exclude_items: Vec<String>,
-    /// Whether any of this is applied.
+    /// Whether the filter is active.
     #[serde(rename = "shouldLLMFilter")]
     pub should_llm_filter: bool,
 }
 
-/// The body of a change: it replaces everything, so what is absent, `null` or `[]` is cleared.
+/// Body of `PUT /v1/settings`. Replaces all settings: an absent member, `null` or `[]` clears.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FilterUpdate {
-    /// `categories`
+    /// See [`FilterSettings::categories`].
     #[serde(deserialize_with = "or_default")]
     pub categories: Vec<String>,
-    /// `filterPrompt`
+    /// See [`FilterSettings::filter_prompt`].
     pub filter_prompt: Option<String>,
-    /// `includeItems`
+    /// See [`FilterSettings::include_items`].
     #[serde(deserialize_with = "or_default")]
     pub include_items: Vec<String>,
-    /// `excludeItems`
+    /// See [`FilterSettings::exclude_items`].
     #[serde(deserialize_with = "or_default")]
     pub exclude_items: Vec<String>,
-    /// `shouldLLMFilter`
+    /// See [`FilterSettings::should_llm_filter`].
     #[serde(rename = "shouldLLMFilter", deserialize_with = "or_default")]
     pub should_llm_filter: bool,
 }
 
-/// The body of a change of some settings: what is absent stays, `null` or `[]` clears.
+/// Body of `PATCH /v1/settings`. An absent member keeps its setting; `null` or `[]` clears it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FilterChange {
-    /// `categories`
+    /// See [`FilterSettings::categories`].
     #[serde(deserialize_with = "given")]
     pub categories: Option<Vec<String>>,
-    /// `filterPrompt`
+    /// See [`FilterSettings::filter_prompt`].
     #[serde(deserialize_with = "given")]
     pub filter_prompt: Option<Option<String>>,
-    /// `includeItems`
+    /// See [`FilterSettings::include_items`].
     #[serde(deserialize_with = "given")]
     pub include_items: Option<Vec<String>>,
-    /// `excludeItems`
+    /// See [`FilterSettings::exclude_items`].
     #[serde(deserialize_with = "given")]
     pub exclude_items: Option<Vec<String>>,
-    /// `shouldLLMFilter`
+    /// See [`FilterSettings::should_llm_filter`].
     #[serde(rename = "shouldLLMFilter", deserialize_with = "given")]
     pub should_llm_filter: Option<bool>,
 }
 
 impl FilterChange {
-    /// What replaces the settings `now`.
+    /// Applies the change to the settings `now`.
     pub fn of(self, now: FilterSettings) -> FilterUpdate {
         FilterUpdate {
             categories: self.categories.unwrap_or(now.categories),
@@ -87,20 +87,20 @@ impl FilterChange {
     }
 }
 
-/// One value that cannot be stored.
+/// A violated rule of one setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct FilterIssue {
-    /// Where it stands, as in `categories[3]`.
+    /// Path of the value, such as `categories[3]`.
     pub path: String,
-    /// Which rule it breaks.
+    /// The violated rule.
     pub message: String,
 }
 
 impl TryFrom<FilterUpdate> for FilterSettings {
     type Error = Vec<FilterIssue>;
 
-    /// Trims, bounds and removes duplicates; every broken rule is named at once.
+    /// Trims, checks and removes duplicates. Returns every violated rule.
     fn try_from(update: FilterUpdate) -> Result<Self, Vec<FilterIssue>> {
         let mut issues = Vec::new();
         let settings = Self {
@@ -117,13 +117,13 @@ impl TryFrom<FilterUpdate> for FilterSettings {
 }
 
 impl FilterSettings {
-    /// Whether anything is asked of new content.
+    /// Whether new content is filtered.
     pub fn is_active(&self) -> bool {
         self.should_llm_filter && !self.is_empty()
     }
 
-    /// What the account should know about these settings, in sentences for its people. `has_model` says whether this server knows a
-    /// language model to ask.
+    /// Warnings about settings without effect, for the account's users. `has_model` is whether the server has a
+    /// language model.
     pub fn warnings(&self, has_model: bool) -> Vec<&'static str> {
         let inactive = !self.should_llm_filter && !self.is_empty();
         let nothing = self.should_llm_filter && self.is_empty();
@@ -178,7 +178,7 @@ fn element(path: String, text: &str, chars_max: usize, issues: &mut Vec<FilterIs
     None
 }
 
-/// `null` is the same as nothing.
+/// Deserialises `null` as the default.
 fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
@@ -187,7 +187,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The same where absence is something else than nothing.
+/// Deserialises a present member, with `null` as the default. An absent member stays `None`.
 fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Default + Deserialize<'de>,

@@ -1,10 +1,10 @@
-//! The decision about one item.
+//! Verdict of the filter about one item.
 
 use serde::{Deserialize, Serialize};
 
 use crate::UnknownName;
 
-/// Who decided.
+/// The party that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
@@ -12,9 +12,9 @@ use crate::UnknownName;
 pub enum VerdictBy {
     /// A language model.
     Llm,
-    /// The whole-word rules.
+    /// The include and exclude lists.
     Rules,
-    /// Nobody: nothing was asked of the content, or the language model gave no answer.
+    /// No decision: the filter is inactive, or the language model gave no usable answer.
     Unfiltered,
 }
 
@@ -25,21 +25,21 @@ impl VerdictBy {
     }
 }
 
-/// What was decided about one item.
+/// The decision of the filter about one item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilterVerdict {
-    /// Whether it is kept.
+    /// Whether the item is stored.
     pub keep: bool,
-    /// Which of the account's categories it belongs to.
+    /// Matching categories of the account.
     pub categories: Vec<String>,
-    /// Why, for people; empty when there is nothing to say.
+    /// Explanation for people; may be empty.
     pub reason: String,
-    /// Who decided.
+    /// The party that decided.
     pub by: VerdictBy,
 }
 
 impl FilterVerdict {
-    /// Kept without having been judged.
+    /// A verdict that keeps the item without a decision.
     pub fn unfiltered(reason: impl Into<String>) -> Self {
         Self { keep: true, categories: Vec::new(), reason: reason.into(), by: VerdictBy::Unfiltered }
     }

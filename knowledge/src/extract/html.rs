@@ -142,8 +142,8 @@ fn letters(markdown: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::on_large_stack;
     use super::*;
+    use crate::extract::stack::on_large_stack;
 
     fn read(html: &str) -> (Option<String>, String) {
         let url = Some("https://example.com/a/b?c#d");
