@@ -25,7 +25,8 @@ impl Client {
         self.ask(Ask::get(self.base("/api/v1/usage/bar"))).await
     }
 
-    /// `DELETE /api/v1/agents/{id}`: the agent may do nothing any more. A session ends any agent of its account, an agent only itself.
+    /// `DELETE /api/v1/agents/{id}`: revokes an agent permanently. Sessions can revoke any agent of the account, an
+    /// agent only itself.
     pub async fn agent_revoke(&self, agent: RegistrationId) -> Result<Done, Error> {
         self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/agents/{agent}")))).await
     }
@@ -35,12 +36,12 @@ impl Client {
         self.ask(Ask::get(self.base("/api/v1/sessions"))).await
     }
 
-    /// `DELETE /api/v1/sessions/{id}`: signs a browser out. For sessions alone.
+    /// `DELETE /api/v1/sessions/{id}`: signs a browser out. Requires a session.
     pub async fn session_revoke(&self, session: SessionId) -> Result<Done, Error> {
         self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/sessions/{session}")))).await
     }
 
-    /// `POST /api/v1/keys`, as a signed-in person.
+    /// `POST /api/v1/keys`. Requires a session.
     pub async fn key_create(&self, key: &KeyRequest) -> Result<NewKey, Error> {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/keys")).json(key)?).await
     }

@@ -9,19 +9,19 @@ use wire::activity::{ActivityPage, ConsistencyProof, LogKeys};
 use crate::exchange::{Ask, unreadable};
 use crate::{Client, Error};
 
-/// What is asked of activity; nothing is required.
+/// Optional parameters of [`Client::activity`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ActivityQuery {
-    /// Entries, 1 to 500; 100 when absent.
+    /// Entries per page, 1 to 500; default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,
-    /// From the page before.
+    /// `next_cursor` of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// A date-time or epoch milliseconds.
+    /// Earliest time: a date-time, or milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// One of the six.
+    /// Lane to filter by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<Lane>,
 }
@@ -34,7 +34,7 @@ impl Client {
         self.ask(Ask::get(format!("{url}?{query}"))).await
     }
 
-    /// `GET /api/v1/audit/verify`: the proof as it came, to be kept and checked.
+    /// `GET /api/v1/audit/verify`: the unparsed proof, for storage and verification.
     pub async fn proof(&self, event: EventId) -> Result<Bytes, Error> {
         self.ask_bytes(Ask::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
     }

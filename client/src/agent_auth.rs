@@ -1,4 +1,4 @@
-//! Agents register, are claimed, and exchange their credentials for tokens (`docs/protocol/agents.md`).
+//! Registration and claims of agents, and their tokens (`docs/protocol/agents.md`).
 
 use domain::secret::Secret;
 use http::Method;
@@ -12,12 +12,12 @@ use crate::exchange::Ask;
 use crate::{Client, Error};
 
 impl Client {
-    /// Registers an agent for whoever will claim it.
+    /// Registers an agent that any person can claim.
     pub async fn register_anonymous(&self) -> Result<RegistrationResult, Error> {
         self.register(&RegistrationRequest::Anonymous).await
     }
 
-    /// Registers an agent for one person, who is to be shown the claim in the answer.
+    /// Registers an agent for one person. The response contains the claim to show to them.
     pub async fn register_for(&self, email: &str) -> Result<RegistrationResult, Error> {
         self.register(&RegistrationRequest::ServiceAuth { login_hint: email.to_owned() }).await
     }
@@ -27,20 +27,20 @@ impl Client {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/identity")).json(request)?).await
     }
 
-    /// `POST /api/v1/agent-auth/claim`: a new link and code; those before it are void.
+    /// `POST /api/v1/agent-auth/claim`: returns a new link and code, and invalidates earlier ones.
     pub async fn claim(&self, claim_token: &Secret, email: Option<&str>) -> Result<AgentClaim, Error> {
         let body = ClaimRequest { claim_token: claim_token.clone(), email: email.map(str::to_owned) };
         let ask = Ask::new(Method::POST, self.base("/api/v1/agent-auth/claim")).json(&body)?;
         Ok(self.ask::<ClaimResult>(ask).await?.claim)
     }
 
-    /// `POST /api/v1/agent-auth/claim/complete`, as a person or one of their agents.
+    /// `POST /api/v1/agent-auth/claim/complete`. Requires a session or an account token.
     pub async fn complete(&self, claim_attempt_token: &Secret, user_code: &Secret) -> Result<Done, Error> {
         let body = CompleteRequest { claim_attempt_token: claim_attempt_token.clone(), user_code: user_code.clone() };
         self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/claim/complete")).json(&body)?).await
     }
 
-    /// `POST /api/v1/agent-auth/token` with the claim grant, once; [`Client::claimed`] polls.
+    /// `POST /api/v1/agent-auth/token` with the claim grant, without polling; see [`Client::claimed`].
     pub async fn token_by_claim(&self, claim_token: &Secret) -> Result<TokenResult, Error> {
         let claim_token = Some(claim_token.clone());
         self.token(&TokenRequest { grant_type: CLAIM_GRANT.to_owned(), claim_token, assertion: None }).await

@@ -18,7 +18,7 @@ struct Query {
 }
 
 impl Client {
-    /// `GET /api/v1/consent`: the effective level of a computer, or all levels that were set, for an account that names no computer.
+    /// `GET /api/v1/consent`: the effective level of a computer, or all records of the account if `machine` is `None`.
     pub async fn consent(&self, machine: Option<MachineUuid>, lane: Option<Lane>) -> Result<ConsentAnswer, Error> {
         let url = self.base("/api/v1/consent");
         let query = serde_urlencoded::to_string(Query { machine_uuid: machine, lane });
@@ -26,7 +26,7 @@ impl Client {
         self.ask(Ask::get(format!("{url}?{query}"))).await
     }
 
-    /// `POST /api/v1/consent`. A refusal with the code `consent_audit_forward_failed` means that the rows are written all the same.
+    /// `POST /api/v1/consent`. After the error `consent_audit_forward_failed`, the level is stored.
     pub async fn consent_set(&self, request: &ConsentRequest) -> Result<ConsentWritten, Error> {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/consent")).json(request)?).await
     }

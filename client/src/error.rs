@@ -1,53 +1,53 @@
-//! What can go wrong, in words for a person.
+//! Errors of requests, with messages for people.
 
 use std::fmt;
 use std::time::Duration;
 
 use wire::error::ErrorBody;
 
-/// Why a request did not give what was asked for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server said no.
+    /// The server responded with an error status.
     #[error(transparent)]
     Refused(#[from] Box<Refusal>),
-    /// No connection came about, or it broke, or no answer came in time.
+    /// The connection failed or was closed, or a timeout passed.
     #[error("the server at {url} cannot be reached")]
     Unreachable {
-        /// Where it should be.
+        /// Base URL of the server.
         url: String,
-        /// What the connection said.
+        /// Error of the connection.
         #[source]
         source: reqwest::Error,
     },
-    /// The answer is none that attache gives: something else may listen there.
-    #[error("{url} answered something that attache does not say")]
+    /// The response is not valid for attache; another program may listen at the URL.
+    #[error("{url} returned a response that is not valid for attache")]
     Unreadable {
-        /// What was asked.
+        /// URL of the request.
         url: String,
-        /// What cannot be read in it.
+        /// Error of the parser.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The stream of a batch broke off, and could not be joined again. The batch itself goes on.
-    #[error("the stream of batch {batch} broke off; it can be joined again")]
+    /// The stream of a batch was interrupted and could not be resumed. The batch itself continues.
+    #[error("the stream of batch {batch} was interrupted; it can be joined again")]
     Broken {
-        /// The batch.
+        /// Id of the batch.
         batch: String,
-        /// Why the last attempt failed.
+        /// Error of the last attempt.
         #[source]
         source: Option<Box<Error>>,
     },
-    /// No address of a server.
-    #[error("{0} is no address of a server: they look like https://attache.example.com")]
+    /// Not the URL of a server.
+    #[error("{0} is not the address of a server, such as https://attache.example.com")]
     Address(String),
-    /// The HTTP library.
-    #[error("an HTTP client cannot be made")]
+    /// The HTTP client cannot be created.
+    #[error("cannot create an HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
 impl Error {
-    /// The refusal, if the server answered with one.
+    /// The error response, if there is one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// The code of the refusal.
+    /// The error code of the response.
     pub fn code(&self) -> Option<&str> {
         self.refusal().map(|refusal| refusal.body.error.as_str())
     }
@@ -65,7 +65,7 @@ impl Error {
         matches!(self, Self::Unreachable { source, .. } if source.is_connect())
     }
 
-    /// Whether the same request may do better later.
+    /// Whether the same request can be retried later.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -75,24 +75,24 @@ impl Error {
     }
 }
 
-/// An answer that is none of the good ones.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// The status.
+    /// HTTP status.
     pub status: u16,
-    /// Its body; of an answer that has no code, `http_<status>` stands for it.
+    /// Body of the response; `http_<status>` replaces a missing code.
     pub body: ErrorBody,
-    /// When to come back.
+    /// Delay of the `Retry-After` header.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Whether the server says that the same request may be sent later.
+    /// Whether the same request can be retried, by the body's `retryable` or the status.
     pub fn is_temporary(&self) -> bool {
         self.body.retryable.unwrap_or(matches!(self.status, 424 | 429 | 502..=504))
     }
 
-    /// A member that the code carries besides.
+    /// A number among the further members of the body.
     pub fn number(&self, member: &str) -> Option<u64> {
         self.body.others.get(member)?.as_u64()
     }

@@ -8,7 +8,8 @@ use crate::exchange::Ask;
 use crate::{Client, Error};
 
 impl Client {
-    /// `POST /api/v1/events` with exactly these bytes. It is sent again until it is answered: the same event is never counted twice.
+    /// `POST /api/v1/events` with exactly these bytes. Retries until there is a response, because events are idempotent
+    /// by their id.
     pub async fn event_submit(&self, event: impl Into<Bytes>) -> Result<SubmitResult, Error> {
         self.ask(Ask::new(Method::POST, self.base("/api/v1/events")).bytes(event.into()).freely()).await
     }

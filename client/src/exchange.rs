@@ -1,4 +1,4 @@
-//! One request and its answer, sent again where that is safe.
+//! Sends requests, and retries them where that is safe.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use wire::error::ErrorBody;
 use crate::error::{Error, Refusal};
 use crate::{Client, Credential};
 
-/// Whether a request may be sent again.
+/// When a request may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Sent twice it does no more than once.
+    /// Always: the request is idempotent.
     Freely,
     /// Only if it cannot have reached the server.
     UnlessSent,
 }
 
-/// What is sent.
+/// A request to send.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub url: String,
@@ -35,12 +35,12 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// A question: may be asked again.
+    /// A read, which may always be retried.
     pub fn get(url: String) -> Self {
         Self { url, method: Method::GET, repeat: Repeat::Freely, body: None, headers: HeaderMap::new() }
     }
 
-    /// Something to be done.
+    /// A write, which is retried only if it was not sent.
     pub fn new(method: Method, url: String) -> Self {
         Self { method, repeat: Repeat::UnlessSent, ..Self::get(url) }
     }
@@ -50,7 +50,7 @@ impl Ask {
         Ok(self.bytes(bytes.into()))
     }
 
-    /// JSON that is written already.
+    /// Sets a serialised JSON body.
     pub fn bytes(self, bytes: Bytes) -> Self {
         Self { body: Some(("application/json", bytes)), ..self }
     }
@@ -67,7 +67,7 @@ impl Ask {
         self
     }
 
-    /// It may be sent again.
+    /// Marks the request as idempotent.
     pub fn freely(self) -> Self {
         Self { repeat: Repeat::Freely, ..self }
     }
@@ -82,14 +82,14 @@ impl Client {
         format!("{}{path}", self.rag_url())
     }
 
-    /// Asks, and reads the answer as JSON.
+    /// Sends the request and parses the JSON response.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
         let url = ask.url.clone();
         let body = self.ask_bytes(ask).await?;
         serde_json::from_slice(&body).map_err(|source| unreadable(&url, source))
     }
 
-    /// Asks, and gives the answer's bytes.
+    /// Sends the request and returns the body of the response.
     pub(crate) async fn ask_bytes(&self, ask: Ask) -> Result<Bytes, Error> {
         let once = async || {
             let response = self.sent(&ask, Some(self.settings.timeout)).await?;
@@ -98,19 +98,19 @@ impl Client {
         self.repeated(ask.repeat, once).await
     }
 
-    /// Asks, and gives the answer before its body is there.
+    /// Sends the request and returns the response before its body.
     pub(crate) async fn ask_stream(&self, ask: Ask) -> Result<Response, Error> {
         self.repeated(ask.repeat, async || self.sent(&ask, None).await).await
     }
 
-    /// Sends once; an answer that is no success is an error.
+    /// Sends the request once; an error status is an error.
     async fn sent(&self, ask: &Ask, timeout: Option<Duration>) -> Result<Response, Error> {
         let sent = self.request(ask, timeout).send().await;
         let response = sent.map_err(|source| self.unreachable(&ask.url, source))?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
     }
 
-    /// Which of the two surfaces it is that does not answer.
+    /// The error of an unreachable server, with the base URL of the requested surface.
     fn unreachable(&self, asked: &str, source: reqwest::Error) -> Error {
         let url = if asked.starts_with(self.base_url()) { self.base_url() } else { self.rag_url() };
         Error::Unreachable { url: url.to_owned(), source }
@@ -164,7 +164,7 @@ impl Client {
 }
 
 fn sensitive(text: &str) -> HeaderValue {
-    // What cannot stand in a header is no credential of ours, and the server will say so.
+    // A credential with invalid header characters cannot be valid; the server rejects this value with 401.
     let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("Bearer"));
     value.set_sensitive(true);
     value

@@ -1,4 +1,5 @@
-//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`). The client shows a key as its bearer.
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`). Requires an API key as the bearer
+//! credential.
 
 use bytes::Bytes;
 use domain::filter::FilterSettings;
@@ -39,12 +40,12 @@ impl Client {
         Ok(self.ask::<SpaceChanged>(ask).await?.space)
     }
 
-    /// `POST /v1/batch-add`: the batch is committed when its stream begins.
+    /// `POST /v1/batch-add`: returns once the batch is committed.
     pub async fn batch_add(&self, request: &BatchRequest) -> Result<BatchStream, Error> {
         BatchStream::begun(self, request).await
     }
 
-    /// `GET /v1/batch-add/{id}`: the stream again, from its beginning or after a message that was heard.
+    /// `GET /v1/batch-add/{id}`: joins the stream from its beginning, or after a message.
     pub async fn batch_join(&self, batch: BatchId, after: Option<&str>) -> Result<BatchStream, Error> {
         BatchStream::joined(self, batch, after).await
     }
@@ -59,7 +60,7 @@ impl Client {
         self.ask(Ask::get(self.rag("/v1/settings"))).await
     }
 
-    /// `PUT /v1/settings`: replaces them all.
+    /// `PUT /v1/settings`: replaces all settings.
     pub async fn settings_replace(&self, settings: &FilterSettings) -> Result<SettingsChanged, Error> {
         self.ask(Ask::new(Method::PUT, self.rag("/v1/settings")).json(settings)?.freely()).await
     }
@@ -74,7 +75,8 @@ impl Client {
         self.ask(Ask::new(Method::DELETE, self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
-    /// `GET /v1/export`: one JSON object a line, as it comes. A stream that ends with an error was cut off.
+    /// `GET /v1/export`: the raw stream, one JSON object per line. An error at its end means that the export is
+    /// incomplete.
     pub async fn export(&self) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
         let response = self.ask_stream(Ask::get(self.rag("/v1/export"))).await?;
         let url = self.rag_url().to_owned();

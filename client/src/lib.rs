@@ -1,4 +1,4 @@
-//! A typed client of attache's two HTTP surfaces: what the command line and the tests speak to a server with.
+//! Typed client of both HTTP surfaces of attache, used by the command line and the tests.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,13 +16,13 @@
 //! # }
 //! ```
 //!
-//! - **Sent again** is only what may be: questions, polls and events (which are idempotent on their id) when the server cannot be reached, does
-//!   not answer in time or says that the same request may come later; everything else only when no connection came about at all, so that it
-//!   cannot have been done. `Retry-After` is obeyed, and otherwise delays grow and vary ([`RetrySettings`]).
-//! - **Polls** keep the interval that the server names and slow down when it says so ([`Client::attached`], [`Client::claimed`]).
-//! - **Streams** are joined again where they broke off ([`stream::BatchStream`]).
-//! - **The log** has to continue the checkpoint that was seen before ([`witness::Witness`]).
-//! - Bodies are those of [`wire`]; what opens something is a [`Secret`], and errors never show one.
+//! - **Retries**: idempotent requests (reads, polls, and events by their id) are retried if the server cannot be
+//!   reached, does not respond in time, or asks for a retry. Other requests are retried only if no connection was made.
+//!   Delays are those of `Retry-After`, or an exponential backoff with jitter ([`RetrySettings`]).
+//! - **Polls** keep the interval of the server, and slow down on request ([`Client::attached`], [`Client::claimed`]).
+//! - **Streams** are resumed after an interruption ([`stream::BatchStream`]).
+//! - **Checkpoints** of the log must continue the last observed one ([`witness::Witness`]).
+//! - Bodies are types of [`wire`]. Credentials are [`Secret`]s, which errors never contain.
 
 mod account;
 mod activity;
@@ -47,7 +47,7 @@ pub use error::{Error, Refusal};
 pub use settings::{RetrySettings, Settings};
 pub use witness::{Observed, Violation, Witness, WitnessError};
 
-/// Connects to one server. Cheap to clone; clones share connections.
+/// A client of one server. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -55,20 +55,20 @@ pub struct Client {
     credential: Credential,
 }
 
-/// What a request shows.
+/// The credential of requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
-    /// Nothing.
+    /// No credential.
     #[default]
     None,
-    /// An access token, a computer's secret, or a key of the knowledge API.
+    /// An access token, a machine secret, or an API key.
     Bearer(Secret),
-    /// A signed-in browser's cookie, as `name=value`.
+    /// The session cookie of a browser, as `name=value`.
     Cookie(Secret),
 }
 
 impl Client {
-    /// A client that shows nothing yet; nothing is sent.
+    /// A client without a credential. Sends nothing.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         for address in [Some(&settings.base_url), settings.rag_url.as_ref()].into_iter().flatten() {
             let known = reqwest::Url::parse(address).ok();
@@ -76,13 +76,13 @@ impl Client {
                 return Err(Error::Address(address.clone()));
             }
         }
-        // Fails when the process has chosen one already, which is as good.
+        // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .user_agent(concat!("attache/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.read_timeout)
-            // What is asked for goes to this server or nowhere: a credential does not follow a redirect.
+            // Redirects are not followed, so that credentials reach only this server.
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)
             .build()
@@ -90,23 +90,23 @@ impl Client {
         Ok(Self { http, settings: Arc::new(settings.trimmed()), credential: Credential::None })
     }
 
-    /// The same client, showing a credential.
+    /// Returns the client with another credential.
     #[must_use]
     pub fn with(&self, credential: Credential) -> Self {
         Self { credential, ..self.clone() }
     }
 
-    /// What it shows.
+    /// The credential of requests.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// Where the account and agent API is.
+    /// Base URL of the account and agent API.
     pub fn base_url(&self) -> &str {
         &self.settings.base_url
     }
 
-    /// Where the knowledge API is.
+    /// Base URL of the knowledge API.
     pub fn rag_url(&self) -> &str {
         self.settings.rag_url.as_deref().unwrap_or(&self.settings.base_url)
     }

@@ -1,4 +1,4 @@
-//! Polling at the pace that the server asks for (`docs/protocol/limits.md`; RFC 8628, section 3.5).
+//! Polls at the interval of the server (`docs/protocol/limits.md`; RFC 8628, section 3.5).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use wire::device::{DeviceCodeResult, DeviceTokenResult};
 use crate::{Client, Error};
 
 impl Client {
-    /// Polls until a person decides about a computer. Refused with `access_denied` or `expired_token`, it is decided otherwise.
-    /// `waiting` is told how long the next pause is, before each.
+    /// Polls until a person approves a computer. Fails with `access_denied` if the person denies it, and with
+    /// `expired_token` after the code expires. Calls `waiting` with the length of each pause before it.
     pub async fn attached(
         &self,
         code: &DeviceCodeResult,
@@ -20,8 +20,8 @@ impl Client {
         polled(async || self.device_token(&code.device_code).await, code.interval, code.expires_in, waiting).await
     }
 
-    /// Polls until a person confirms an agent. Refused with `expired_token` or `invalid_grant`, nobody did.
-    /// `waiting` is told how long the next pause is, before each.
+    /// Polls until a person confirms an agent. Fails with `expired_token` after the code expires, and with
+    /// `invalid_grant` if the registration was revoked. Calls `waiting` with the length of each pause before it.
     pub async fn claimed(
         &self,
         claim_token: &Secret,
@@ -32,11 +32,11 @@ impl Client {
     }
 }
 
-/// Longest pause, however often the server says `slow_down`.
+/// Maximum interval, after any number of `slow_down`.
 const INTERVAL_SECONDS_MAX: u64 = 60;
 
-/// What is pending is asked for again after the interval, and after a longer one when the server says so. A server that cannot be
-/// reached is asked again too, until the code must have expired.
+/// Polls while the request is pending, at the interval that the server requests. Continues while the server cannot be
+/// reached, until the code has expired.
 async fn polled<T>(
     mut poll: impl AsyncFnMut() -> Result<T, Error>,
     interval_seconds: u64,
@@ -52,7 +52,7 @@ async fn polled<T>(
         };
         match error.code() {
             Some("authorization_pending") => {}
-            // The interval is for this and all later polls (RFC 8628, section 3.5).
+            // The new interval applies to all later polls (RFC 8628, section 3.5).
             Some("slow_down") => {
                 let asked = error.refusal().and_then(|refusal| refusal.number("interval"));
                 interval = asked.unwrap_or(interval + 5).clamp(interval, INTERVAL_SECONDS_MAX.max(interval));

@@ -1,39 +1,39 @@
-//! Where the server is, and how patient its client.
+//! Settings of a client: URLs, timeouts and retries.
 
 use std::time::Duration;
 
-/// Knobs of a client.
+/// Settings of a [`crate::Client`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the account and agent API is: `https://attache.example.com`.
+    /// Base URL of the account and agent API, such as `https://attache.example.com`.
     pub base_url: String,
-    /// Where the knowledge API is, if not there.
+    /// Base URL of the knowledge API, if it differs.
     pub rag_url: Option<String>,
-    /// Longest wait for a connection.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// Longest silence of an answer; streams are told a comment every 15 s.
+    /// Timeout of each read; servers send a comment on idle streams every 15 s.
     pub read_timeout: Duration,
-    /// Longest wait for a whole answer, streams aside.
+    /// Timeout of a request, except for streams.
     pub timeout: Duration,
-    /// How long a stream that broke off is tried to be joined again, since its last message: a server that is started anew takes a while.
+    /// How long an interrupted stream is resumed after its last message, long enough for a restart of the server.
     pub rejoin_for: Duration,
-    /// When and how long a request is sent again.
+    /// Retries of requests.
     pub retry: RetrySettings,
 }
 
-/// How a request is sent again.
+/// Retries of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Times at most; 0 never.
+    /// Maximum number of retries; 0 for none.
     pub retries_max: usize,
-    /// About the first delay; each is about twice the one before.
+    /// Mean delay before the first retry, doubled for each further one.
     pub delay_min: Duration,
-    /// The longest delay, `Retry-After` included: a server that wants more is not waited for.
+    /// Maximum delay. A request is not retried if `Retry-After` exceeds it.
     pub delay_max: Duration,
 }
 
 impl Settings {
-    /// Of a server, with everything else at its default.
+    /// The default settings for a server.
     pub fn of(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -46,7 +46,7 @@ impl Settings {
         }
     }
 
-    /// Paths are appended to the addresses, so they end without a slash.
+    /// Removes trailing slashes, because paths are appended.
     pub(crate) fn trimmed(&self) -> Self {
         let trimmed = |url: &str| url.trim_end_matches('/').to_owned();
         Self { base_url: trimmed(&self.base_url), rag_url: self.rag_url.as_deref().map(trimmed), ..self.clone() }

@@ -1,4 +1,5 @@
-//! The stream of a batch, joined again where it broke off (`docs/protocol/batches.md#stream` and `docs/decisions/0040-batches-and-streams.md`).
+//! The stream of a batch, resumed after interruptions (`docs/protocol/batches.md#stream` and
+//! `docs/decisions/0040-batches-and-streams.md`).
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,17 +18,17 @@ use crate::{Client, Error};
 
 type Bodies = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// What becomes of the items of a batch, message by message. Dropping it does not stop the batch.
+/// The messages of a batch. Dropping the stream does not stop the batch.
 pub struct BatchStream {
     client: Client,
     batch: BatchId,
-    /// The id of the message that was heard last.
+    /// Id of the last received message.
     heard: Option<String>,
     messages: SseByteStream<Bodies>,
     ended: bool,
-    /// Attempts to join again since a message came, of those that the server answered.
+    /// Successful attempts to resume since the last message.
     attempts: usize,
-    /// Since when it is broken off.
+    /// Start of the current interruption.
     broken_since: Option<Instant>,
 }
 
@@ -57,23 +58,23 @@ impl BatchStream {
         }
     }
 
-    /// The batch, by which it can be joined or cancelled.
+    /// Id of the batch, with which it can be joined or cancelled.
     pub fn batch(&self) -> BatchId {
         self.batch
     }
 
-    /// The id of the last message, to join again after it.
+    /// Id of the last received message, after which the stream can be joined.
     pub fn heard(&self) -> Option<&str> {
         self.heard.as_deref()
     }
 
-    /// The next message; `None` after the last one. A stream that breaks off before is joined again after the last message that was
-    /// heard, so none is told twice and none is missed.
+    /// The next message; `None` after the last one. An interrupted stream is resumed after the last received message,
+    /// without duplicates or gaps.
     pub async fn next(&mut self) -> Option<Result<BatchMessage, Error>> {
         while !self.ended {
             match self.messages.next().await {
                 Some(Ok(Sse { data: Some(data), id, .. })) => return Some(self.read(&data, id)),
-                // A block without data tells nothing.
+                // A comment or an event without data.
                 Some(Ok(_)) => continue,
                 Some(Err(_)) | None => {}
             }

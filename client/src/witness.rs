@@ -1,9 +1,10 @@
-//! Noticing that a log was rolled back, forked or replaced: the largest checkpoint that was seen is remembered, and the next one has to
-//! continue it (RFC 9162, section 2.1.4).
+//! Detects that a log was rolled back, forked or replaced: the largest observed checkpoint is stored, and the next one
+//! must continue it (RFC 9162, section 2.1.4).
 //!
-//! 1. The newest checkpoint is asked for after the remembered one was read, so an honest log is never behind it.
+//! 1. The newest checkpoint is requested after the stored one is read, so that it is never older with an honest log.
 //! 2. It must be signed by the key that the client trusts.
-//! 3. A smaller tree was rolled back. A larger one must begin with the remembered tree, which `/api/v1/audit/consistency` proves.
+//! 3. A smaller tree was rolled back. A larger tree must begin with the stored one, which `/api/v1/audit/consistency`
+//!    proves.
 //!
 //! The checks do not trust the server: a claim without a proof is rejected.
 
@@ -15,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Client, Error};
 
-/// The largest checkpoint that was seen of each log. It is a value: programs that live longer than a process store it.
+/// The largest observed checkpoint of each log. Serialisable, for storage between runs of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Signed notes by the verifier key, which begins with the log's origin.
+    /// Signed notes by verifier key, which contains the origin of the log.
     #[serde(default)]
     logs: BTreeMap<String, String>,
 }
@@ -26,65 +27,65 @@ pub struct Witness {
 /// The result of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// The newest checkpoint. It continues everything that was seen before.
+    /// The newest checkpoint, which continues all earlier ones.
     pub checkpoint: Checkpoint,
-    /// The one that was remembered; `None` for a log that is seen for the first time.
+    /// The checkpoint that was stored; `None` at the first observation of the log.
     pub seen: Option<Checkpoint>,
-    /// The newest that was seen of an earlier epoch, if this epoch is seen for the first time.
+    /// The newest observed checkpoint of an earlier epoch, at the first observation of this epoch.
     pub earlier_epoch: Option<Checkpoint>,
 }
 
-/// How a log breaks its word.
+/// Why a checkpoint does not continue the observed log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// It has fewer events than it had signed.
+    /// The log has fewer events than it has signed.
     #[error("{origin} was rolled back: it had signed {} events, and shows {now} now", .seen.size)]
     RolledBack {
-        /// The log.
+        /// Origin of the log.
         origin: String,
-        /// The remembered checkpoint.
+        /// The stored checkpoint.
         seen: Box<Checkpoint>,
-        /// Events that it shows.
+        /// Current number of events.
         now: u64,
     },
-    /// The events that it had signed are others now.
+    /// The signed events were replaced by others.
     #[error("{origin} was forked: its first {} events are not those that it had signed", .seen.size)]
     Forked {
-        /// The log.
+        /// Origin of the log.
         origin: String,
-        /// The remembered checkpoint.
+        /// The stored checkpoint.
         seen: Box<Checkpoint>,
-        /// Events that it shows.
+        /// Current number of events.
         now: u64,
     },
-    /// It does not prove that it only grew.
+    /// The server did not prove that the log only grew.
     #[error("{origin} does not prove that its {now} events begin with the {} that it had signed", .seen.size)]
     Unproven {
-        /// The log.
+        /// Origin of the log.
         origin: String,
-        /// The remembered checkpoint.
+        /// The stored checkpoint.
         seen: Box<Checkpoint>,
-        /// Events that it shows.
+        /// Current number of events.
         now: u64,
     },
-    /// The checkpoint is of a later epoch of the log, under a key that the client does not trust yet.
+    /// The checkpoint belongs to a later epoch, under a key that the client does not trust yet.
     #[error("{origin} has ended: the server shows a checkpoint of {now}, which says that a new epoch of the log began")]
     NewEpoch {
-        /// The log.
+        /// Origin of the known epoch.
         origin: String,
-        /// The origin that it shows.
+        /// Origin of the new epoch.
         now: String,
     },
     /// The checkpoint is not signed by the key.
     #[error("the checkpoint that the server shows is not signed by the key of {origin}")]
     OtherKey {
-        /// The log.
+        /// Origin of the log.
         origin: String,
     },
 }
 
 impl Violation {
-    /// One word for it, for programs.
+    /// Machine-readable name of the violation.
     pub fn code(&self) -> &'static str {
         match self {
             Self::RolledBack { .. } => "rolled_back",
@@ -95,7 +96,7 @@ impl Violation {
         }
     }
 
-    /// The remembered checkpoint, if the log had been seen.
+    /// The stored checkpoint, if the log was observed before.
     pub fn seen(&self) -> Option<&Checkpoint> {
         match self {
             Self::RolledBack { seen, .. } | Self::Forked { seen, .. } | Self::Unproven { seen, .. } => Some(seen),
@@ -104,32 +105,32 @@ impl Violation {
     }
 }
 
-/// Why nothing was observed.
+/// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
-    /// The log breaks its word.
+    /// The log does not continue the stored checkpoint.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// The server did not answer.
+    /// The request failed.
     #[error(transparent)]
     Asking(#[from] Error),
-    /// The stored note is no checkpoint of this log.
-    #[error("the remembered checkpoint of {origin} cannot be read")]
+    /// The stored note is not a checkpoint of this log.
+    #[error("the stored checkpoint of {origin} cannot be read")]
     Memory {
-        /// The log.
+        /// Origin of the log.
         origin: String,
     },
 }
 
 impl Witness {
-    /// The remembered checkpoint of the log with this key.
+    /// The stored checkpoint of the log with this key.
     pub fn seen(&self, key: &VerifierKey) -> Result<Option<Checkpoint>, WitnessError> {
         let Some(note) = self.logs.get(&key.to_string()) else { return Ok(None) };
         let seen = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
         Ok(Some(seen))
     }
 
-    /// The largest checkpoint of other epochs of the same log.
+    /// The largest stored checkpoint of other epochs of the same log.
     fn earlier_epoch(&self, key: &VerifierKey) -> Option<Checkpoint> {
         let others = self.logs.iter().filter_map(|(vkey, note)| Some((vkey.parse::<VerifierKey>().ok()?, note)));
         let epochs =
@@ -137,14 +138,15 @@ impl Witness {
         epochs.filter_map(|(other, note)| other.open(note).ok()).max_by_key(|checkpoint| checkpoint.size)
     }
 
-    /// Forgets everything; returns whether there was something.
+    /// Removes all checkpoints; returns whether there were any.
     pub fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.logs).is_empty()
     }
 }
 
 impl Client {
-    /// Asks for the newest checkpoint of the log with this key, demands that it continues what `witness` remembers, and remembers it.
+    /// Requests the newest checkpoint of the log with this key, verifies that it continues the stored one, and stores
+    /// it.
     pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observed, WitnessError> {
         let seen = witness.seen(key)?;
         let note = self.checkpoint().await?;
@@ -158,7 +160,7 @@ impl Client {
         Ok(Observed { checkpoint, seen, earlier_epoch })
     }
 
-    /// Demands that the tree of `older` is the beginning of the tree of `newer`. Both must have been opened with the key of the log.
+    /// Verifies that the tree of `older` is a prefix of the tree of `newer`. The caller has verified both signatures.
     pub async fn prove_growth(&self, older: &Checkpoint, newer: &Checkpoint) -> Result<(), WitnessError> {
         let (origin, seen, now) = (newer.origin.clone(), Box::new(older.clone()), newer.size);
         if newer.size < older.size {
@@ -167,13 +169,13 @@ impl Client {
         if newer.size == older.size {
             return if newer.root == older.root { Ok(()) } else { Err(Violation::Forked { origin, seen, now }.into()) };
         }
-        // Every tree begins with the empty one.
+        // The empty tree is a prefix of every tree.
         if older.size == 0 {
             return Ok(());
         }
         let proof = match self.consistency(older.size, newer.size).await {
             Ok(proof) => proof,
-            // The server reports a smaller tree, or no reason.
+            // The server reports that its tree is smaller, or gives no reason.
             Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 400) => {
                 return Err(Violation::Unproven { origin, seen, now }.into());
             }
@@ -184,7 +186,7 @@ impl Client {
     }
 }
 
-/// The violation for a checkpoint that the key did not sign. Its origin is not verified, only reported.
+/// The violation of a checkpoint without a valid signature. Its unverified origin is only reported.
 fn unsigned(key: &VerifierKey, note: &str) -> Violation {
     let origin = key.name().to_owned();
     let named = note.lines().next().unwrap_or_default();

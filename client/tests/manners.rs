@@ -1,4 +1,4 @@
-//! How the client behaves towards a server that is not at its best: a scripted peer on a real socket.
+//! The client against a scripted server that fails in various ways.
 
 #![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
 
@@ -17,10 +17,10 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use wire::knowledge::{BatchMessage, BatchRequest};
 
-/// What came: method, path, headers, body.
+/// Received requests: method, path, headers, body.
 type Heard = Arc<Mutex<Vec<(Method, String, HeaderMap, Bytes)>>>;
 
-/// A server that answers the nth request with the nth answer, and the last one to all that follow.
+/// A server that returns the n-th response for the n-th request, and the last one for all further requests.
 async fn peer(answers: Vec<fn() -> Response>) -> (String, Heard) {
     let heard: Heard = Arc::default();
     let kept = Arc::clone(&heard);
@@ -69,7 +69,7 @@ fn receipt() -> Response {
     (StatusCode::ACCEPTED, axum::Json(body)).into_response()
 }
 
-/// Half an answer, and then the connection is gone.
+/// A truncated response.
 fn cut() -> Response {
     let half = stream::iter([Ok(Bytes::from_static(b"{\"receipt")), Err(std::io::Error::other("gone"))]);
     Body::from_stream(half).into_response()
@@ -156,7 +156,7 @@ fn message(seq: u32) -> Bytes {
     format!(": still there\n\nid: {BATCH}:{seq}\ndata: {data}\n\n").into()
 }
 
-/// The messages from one on to another, and then nothing more, or half of the next.
+/// A stream of the messages from `from` to `to`, which then ends, or is cut within the next message.
 fn told(from: u32, to: u32, whole: bool) -> Response {
     let mut body: Vec<u8> = (from..to).flat_map(message).collect();
     if !whole {

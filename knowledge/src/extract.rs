@@ -1,11 +1,11 @@
-//! From the bytes of a page or a file to Markdown (`docs/decisions/0043-extraction-process.md`).
+//! Converts pages and files to Markdown (`docs/decisions/0043-extraction-process.md`).
 //!
-//! 1. `charset` decodes bytes to text. An encoding that the bytes prove takes precedence over the declared one.
-//! 2. `html` finds the main content of a page and writes it as Markdown; `pdf` reads the text of a PDF; `text` takes plain text and
-//!    Markdown unchanged, indents JSON, and takes the text between the tags of XML.
-//! 3. [`worker`] does all of this to pages and PDFs in a process of its own, because their parsers may loop, eat memory or overflow the
-//!    stack on malicious files; that process first drops its rights with [`sandbox`]. A server calls [`Extractor`],
-//!    whose `shares` keep it fair between accounts. [`extract`] is the entry point inside the process.
+//! 1. `charset` decodes the bytes. An encoding that the bytes prove takes precedence over the declared one.
+//! 2. `html` finds the main content of a page and writes Markdown; `pdf` extracts the text of a PDF; `text` handles
+//!    plain text, Markdown, JSON and XML.
+//! 3. [`worker`] extracts pages and PDFs in a separate process, because their parsers can loop, exhaust memory or
+//!    overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
+//!    whose `shares` are fair between accounts. [`extract`] is the entry point inside the process.
 
 mod charset;
 mod error;

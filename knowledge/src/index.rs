@@ -1,8 +1,8 @@
-//! The nearest vectors: compared in memory, a cache of the store, or by the database, where it can ([`database`]).
+//! Finds the nearest vectors: in memory, as a cache of the store, or in the database ([`database`]).
 //!
-//! In memory, every search first catches up with what its account has committed, so that whatever was acknowledged is found at once, and any
-//! number of processes on one database agree. The shelves that nobody searches are dropped when memory runs short; the next
-//! search reads them again.
+//! In memory, every search first applies recent commits of its accounts, so that acknowledged memories are found
+//! immediately, and any number of processes can share a database. The least recently searched accounts are evicted when
+//! memory runs short, and read again by their next search.
 
 pub mod database;
 pub mod flat;
@@ -25,26 +25,26 @@ use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;
 use self::shelf::AccountIndex;
 
-/// Finds the nearest vectors. Cheap to clone.
+/// Finds the nearest vectors. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Index {
     store: Store,
     settings: Arc<Settings>,
-    shelves: Arc<Mutex<HashMap<i64, Arc<Slot>>>>,
-    /// Counts the searches: who was searched last stays longest.
+    shelves: Arc<Mutex<HashMap<i64, Arc<AccountSlot>>>>,
+    /// Counts the searches, for the eviction of the least recently searched account.
     clock: Arc<AtomicU64>,
     database: Arc<Database>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct AccountSlot {
     index: Arc<RwLock<Option<AccountIndex>>>,
     used: AtomicU64,
     bytes: AtomicUsize,
 }
 
 impl Index {
-    /// Nothing in memory yet, where everything is compared until [`Index::prepare`].
+    /// An index that compares in memory until [`Index::prepare`].
     pub fn new(store: Store, settings: Settings) -> Self {
         let settings = Arc::new(settings);
         let database = Arc::new(Database::new(store.clone(), Arc::clone(&settings)));
@@ -79,8 +79,8 @@ impl Index {
         self.database.compares(model)
     }
 
-    /// The chunks of some shelves that are nearest to a vector, each with about its cosine, nearest first; in `spaces`, or
-    /// anywhere on them.
+    /// The chunks of some accounts that are nearest to a vector, with their approximate cosine, nearest first; in
+    /// `spaces`, or in all spaces.
     pub async fn nearest(
         &self,
         shelves: &[AccountStatistics],
@@ -111,15 +111,16 @@ impl Index {
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;
         let found = tokio::task::spawn_blocking(move || {
-            // Dropped meanwhile, or of another model that somebody asked for in between: no candidates, words are left.
+            // Evicted in the meantime, or replaced by an index of another model: no candidates, and the lexical leg
+            // remains.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
             index.map_or_else(Vec::new, |index| index.nearest(&query, wanted, spaces.as_deref(), &settings))
         });
-        // The scan is arithmetic; it ends early only with the runtime.
+        // The scan cannot fail; the task is cancelled only when the runtime shuts down.
         Ok(found.await.unwrap_or_default())
     }
 
-    /// Brings the index of a shelf to the change that `on` was read with, or further, unless the database compares.
+    /// Applies the commits of an account up to `on.changes`, unless the database compares.
     pub async fn catch_up(&self, on: &AccountStatistics, model: &ModelId) -> Result<(), StoreError> {
         if self.database.compares(model) {
             return Ok(());
@@ -147,13 +148,13 @@ impl Index {
         Ok(())
     }
 
-    /// Bytes of memory, and vectors of shelves that nobody changes right now: for metrics.
+    /// Memory of all accounts' vectors, in bytes.
     pub fn bytes(&self) -> usize {
         let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many shelves are in memory.
+    /// Number of accounts in memory.
     pub fn shelves(&self) -> usize {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -162,14 +163,14 @@ impl Index {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn slot(&self, number: i64) -> Arc<Slot> {
+    fn slot(&self, number: i64) -> Arc<AccountSlot> {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(shelves.entry(number).or_default());
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }
 
-    /// Drops the shelves that were not searched for the longest time, until the others fit.
+    /// Evicts the least recently searched accounts until the others fit.
     fn make_room(&self, keep: i64) {
         let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();

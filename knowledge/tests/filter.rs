@@ -1,4 +1,4 @@
-//! The filter against a real HTTP server that plays a language model.
+//! The filter against a scripted language model behind a real HTTP server.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

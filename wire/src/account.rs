@@ -1,4 +1,6 @@
-//! An account as its owner and the owner's agents see it (`docs/protocol/account.md#summary` and `docs/protocol/account.md#computers` and `docs/decisions/0006-accounts-persons-identities-computers.md` and `docs/decisions/0035-api-keys.md`).
+//! Bodies of the account routes: summary, computers, agents, sessions and keys (`docs/protocol/account.md#summary` and
+//! `docs/protocol/account.md#computers` and `docs/decisions/0006-accounts-persons-identities-computers.md` and
+//! `docs/decisions/0035-api-keys.md`).
 
 use std::collections::BTreeMap;
 
@@ -17,39 +19,39 @@ use crate::{form, schema};
 /// `GET /api/v1/account/summary`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AccountSummary {
-    /// Always 1.
+    /// Version of the schema; always 1.
     #[schema(schema_with = schema::version)]
     pub version: u32,
-    /// When it was put together.
+    /// Time at which the summary was made.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub generated_at: Timestamp,
-    /// What could be read.
+    /// The available sections.
     pub sections: Sections,
-    /// Why a section is missing, by its name.
+    /// Reason for each missing section, by its name.
     pub errors: BTreeMap<String, String>,
 }
 
-/// The sections of a summary; one that failed is left out.
+/// The sections of a summary. A section that failed is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Sections {
-    /// The account.
+    /// The account itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Account)]
     pub account: Option<Account>,
-    /// What is left of its plan.
+    /// Remaining quota of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = UsageBar)]
     pub plan_and_usage: Option<UsageBar>,
-    /// Its computers.
+    /// Attached computers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = AccountComputers)]
     pub computers: Option<AccountComputers>,
-    /// Its agents.
+    /// Agents of the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Agents)]
     pub agents: Option<Agents>,
-    /// Sections of other servers, each an object.
+    /// Sections of other servers; each is an object.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -57,13 +59,13 @@ pub struct Sections {
 /// The section `account`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Account {
-    /// Its id.
+    /// Id of the account.
     #[schema(value_type = schema::Cuid2)]
     pub id: UserAccountId,
-    /// Its owner's address.
+    /// E-mail address of the owner.
     #[schema(required = true)]
     pub email: Option<String>,
-    /// Its owner's name.
+    /// Name of the owner.
     #[schema(required = true)]
     pub name: Option<String>,
 }
@@ -71,21 +73,21 @@ pub struct Account {
 /// `GET /api/v1/account/computers`, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountComputers {
-    /// The computers.
+    /// The attached computers, newest first.
     pub computers: Vec<Computer>,
 }
 
 /// An attached computer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Computer {
-    /// The computer.
+    /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// When it registered.
+    /// Time of the registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub first_seen_at: Timestamp,
-    /// When it last asked for something.
+    /// Time of the last request.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub last_seen_at: Timestamp,
@@ -97,7 +99,7 @@ pub struct Computer {
 /// The section `agents`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Agents {
-    /// The agents; living ones first.
+    /// The agents, active ones first.
     pub agents: Vec<Agent>,
 }
 
@@ -105,28 +107,28 @@ pub struct Agents {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its registration.
+    /// Id of the registration.
     #[schema(value_type = schema::UuidV7)]
     pub id: RegistrationId,
-    /// How it registered.
+    /// `anonymous` or `service_auth`.
     #[serde(rename = "type")]
     #[schema(value_type = schema::RegistrationKind)]
     pub kind: RegistrationType,
     /// Always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
-    /// When it registered.
+    /// Time of the registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When it last got a token.
+    /// Time at which the last token was issued.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub last_token_at: Option<Timestamp>,
-    /// From where it registered.
+    /// IP address of the registration.
     #[schema(required = true)]
     pub ip_address: Option<String>,
-    /// Since when it may do nothing any more.
+    /// Time of the revocation.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub revoked_at: Option<Timestamp>,
@@ -135,33 +137,33 @@ pub struct Agent {
 /// `GET /api/v1/sessions`, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sessions {
-    /// The browsers in which the caller's person is signed in.
+    /// The sessions of the caller's person.
     pub sessions: Vec<Session>,
 }
 
-/// A browser in which a person is signed in.
+/// A signed-in browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
-    /// Its id, which opens nothing.
+    /// Id of the session; not a credential.
     #[schema(value_type = schema::UuidV7)]
     pub id: SessionId,
-    /// When the person signed in.
+    /// Time of the sign-in.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When the session ends, unless it is used.
+    /// Expiry of the session, which each use extends.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub expires_at: Timestamp,
-    /// How the person signed in.
+    /// Method of the sign-in.
     pub via: String,
-    /// From where.
+    /// IP address of the sign-in.
     #[schema(required = true)]
     pub address: Option<String>,
-    /// With what.
+    /// User agent of the browser.
     #[schema(required = true)]
     pub user_agent: Option<String>,
-    /// Whether it is the caller's own.
+    /// Whether this is the session of the request.
     pub current: bool,
 }
 
@@ -169,62 +171,62 @@ pub struct Session {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyRequest {
-    /// What its owner calls it.
+    /// Name of the key.
     #[schema(schema_with = schema::name)]
     pub name: String,
-    /// What it opens; everything when none is named.
+    /// Scopes of the key; all scopes if empty.
     #[serde(default, deserialize_with = "form::or_default", skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<schema::KeyScope>>)]
     pub scopes: Vec<ApiKeyScope>,
-    /// Where; everywhere when absent.
+    /// Spaces of the key; every space of the account if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::UuidV7>>, min_items = 1, max_items = 100)]
     pub spaces: Option<Vec<SpaceId>>,
-    /// Until when; for ever when absent.
+    /// Expiry of the key; absent for a key that does not expire.
     #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Moment>)]
     pub expires_at: Option<Timestamp>,
 }
 
-/// A key of the knowledge API, without the key.
+/// An API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Key {
-    /// Its id, which opens nothing.
+    /// Id of the key; not a credential.
     #[schema(value_type = schema::UuidV7)]
     pub id: ApiKeyId,
-    /// What its owner calls it.
+    /// Name of the key.
     pub name: String,
-    /// What it opens.
+    /// Scopes of the key.
     #[schema(value_type = Vec<schema::KeyScope>)]
     pub scopes: Vec<ApiKeyScope>,
-    /// Where; everywhere when `null`.
+    /// Spaces of the key; `null` for every space of the account.
     #[schema(value_type = Option<Vec<schema::UuidV7>>, required = true)]
     pub spaces: Option<Vec<SpaceId>>,
-    /// When it was made.
+    /// Time of creation.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When it ends.
+    /// Time of expiry; `null` if the key does not expire.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub expires_at: Option<Timestamp>,
-    /// When it was last used.
+    /// Time of the last use.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub last_used_at: Option<Timestamp>,
-    /// When it was ended.
+    /// Time of the revocation.
     #[serde(with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A new key; it is shown this once.
+/// A new API key. Its secret is returned only in this response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewKey {
-    /// What is known of it.
+    /// The members of every key.
     #[serde(flatten)]
     pub about: Key,
-    /// The bearer of the knowledge API.
+    /// The secret: bearer credential of the knowledge API.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub key: Secret,
@@ -233,6 +235,6 @@ pub struct NewKey {
 /// `GET /api/v1/keys`, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Keys {
-    /// The keys; revoked ones last.
+    /// The keys, revoked ones last.
     pub keys: Vec<Key>,
 }

@@ -1,4 +1,5 @@
-//! Activity and audit (`docs/protocol/audit.md`). The bodies are the statistics service's; these are the shapes of the embedded one.
+//! Activity and audit (`docs/protocol/audit.md`). The statistics service defines these bodies; the types describe those
+//! of the embedded one.
 
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,40 +8,41 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// `GET /api/v1/activity`, as far as attache itself gives it a shape.
+/// `GET /api/v1/activity`: the members that attache itself adds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActivityPage {
-    /// Held events, newest first; on the first page.
+    /// Held events, newest first; only on the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<Unclassified>)]
     pub unclassified: Option<Vec<Unclassified>>,
-    /// Whether there are more of them.
+    /// Whether there are more held events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool)]
     pub unclassified_truncated: Option<bool>,
-    /// What the statistics service says.
+    /// Members of the statistics service.
     #[serde(flatten)]
     pub upstream: Map<String, Value>,
 }
 
-/// A held event (`docs/protocol/events.md#unclassified-entries`); `null` is what its bytes did not name.
+/// A held event (`docs/protocol/events.md#unclassified-entries`). Members that could not be read from its bytes are
+/// `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Unclassified {
-    /// Its id.
+    /// Id of the event.
     #[schema(required = true)]
     pub event_id: Option<String>,
-    /// Its type.
+    /// Type of the event.
     #[schema(required = true)]
     pub event_type: Option<String>,
-    /// Its agent.
+    /// Agent kind of the event.
     #[schema(required = true)]
     pub agent_id: Option<String>,
-    /// The computer that it speaks of.
+    /// Computer in the event's scope.
     #[schema(required = true)]
     pub machine_uuid: Option<String>,
-    /// Why it is held.
+    /// The hold reason.
     pub reason: String,
-    /// When it came.
+    /// Time of receipt.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub received_at: Timestamp,
@@ -49,34 +51,34 @@ pub struct Unclassified {
 /// `GET /api/v1/audit/keys`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogKeys {
-    /// The log's keys.
+    /// The keys of the log.
     pub keys: Vec<LogKey>,
 }
 
 /// A key that signs checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogKey {
-    /// The verifier key, as C2SP signed notes have it.
+    /// Verifier key in the format of C2SP signed notes.
     pub vkey: String,
-    /// Since when it signs.
+    /// Time from which the key signs.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub active_from: Timestamp,
-    /// Until when it signed.
+    /// Time until which the key signed; `null` for the active key.
     #[serde(default, with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub retired_at: Option<Timestamp>,
 }
 
-/// `GET /api/v1/audit/consistency`: that the tree of `from` leaves is the beginning of the tree of `to` leaves.
+/// `GET /api/v1/audit/consistency`: proof that the tree of `from` leaves is a prefix of the tree of `to` leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsistencyProof {
-    /// Leaves of the smaller tree.
+    /// Size of the smaller tree.
     pub from: u64,
-    /// Leaves of the larger tree.
+    /// Size of the larger tree.
     pub to: u64,
-    /// The hashes of RFC 6962, section 2.1.2.
+    /// Hashes of the proof (RFC 6962, section 2.1.2).
     pub proof: Vec<Digest>,
-    /// The newest checkpoint, a signed note.
+    /// The newest checkpoint, as a signed note.
     pub checkpoint: String,
 }

@@ -1,4 +1,4 @@
-//! Agents register, are claimed, and exchange what they have for tokens (`docs/protocol/agents.md`).
+//! Registration and claims of agents, and their tokens (`docs/protocol/agents.md`).
 
 mod token;
 
@@ -16,11 +16,11 @@ use crate::{form, schema};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RegistrationRequest {
-    /// For whoever will claim it.
+    /// For any person to claim.
     Anonymous,
-    /// For one person.
+    /// For the person with an e-mail address.
     ServiceAuth {
-        /// Their e-mail address.
+        /// E-mail address of the person.
         #[schema(schema_with = schema::email)]
         login_hint: String,
     },
@@ -29,60 +29,60 @@ pub enum RegistrationRequest {
 /// A registration (`docs/protocol/agents.md#identity`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationResult {
-    /// The agent's id.
+    /// Id of the agent.
     #[schema(value_type = schema::UuidV7)]
     pub registration_id: RegistrationId,
-    /// What it polls with.
+    /// Claim token, with which the agent polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// `["svc.account"]`
+    /// Always `["svc.account"]`.
     #[schema(schema_with = schema::account_scopes)]
     pub post_claim_scopes: Vec<String>,
-    /// What depends on how it registered.
+    /// Members that depend on the type of registration.
     #[serde(flatten)]
     pub variant: RegistrationVariant,
 }
 
-/// How an agent registered, and what it got for that.
+/// The part of a registration that depends on its type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "registration_type", rename_all = "snake_case")]
 pub enum RegistrationVariant {
-    /// For one person, who is asked at once.
+    /// For one person; the claim starts immediately.
     ServiceAuth {
-        /// What to show to them.
+        /// The claim to show to the person.
         claim: AgentClaim,
     },
-    /// For whoever will claim it.
+    /// For any person to claim.
     Anonymous {
-        /// A JWT, exchanged for a token with the scope `svc.events`.
+        /// JWT to exchange for a token with the scope `svc.events`.
         #[serde(with = "form::clear")]
         #[schema(value_type = String, min_length = 1)]
         identity_assertion: Secret,
-        /// `["svc.events"]`
+        /// Always `["svc.events"]`.
         #[schema(schema_with = schema::events_scopes)]
         pre_claim_scopes: Vec<String>,
-        /// How long it may be claimed.
+        /// Expiry of the claim token.
         #[serde(with = "form::moment")]
         #[schema(value_type = schema::Moment)]
         claim_token_expires: Timestamp,
     },
 }
 
-/// What an agent shows to its person (`docs/protocol/agents.md#agentclaim`).
+/// A claim, for the agent to show to its person (`docs/protocol/agents.md#agentclaim`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentClaim {
-    /// Six digits.
+    /// Six digits to enter on the page.
     #[serde(with = "form::clear")]
     #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
-    /// Seconds; always 1800.
+    /// Lifetime of the code in seconds; always 1800.
     #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
-    /// The link that the person opens.
+    /// Link for the person to open.
     #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
-    /// Seconds between polls; always 5.
+    /// Interval of polls in seconds; always 5.
     #[schema(schema_with = schema::interval)]
     pub interval: u64,
 }
@@ -90,31 +90,31 @@ pub struct AgentClaim {
 /// The body of `POST /api/v1/agent-auth/claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimRequest {
-    /// From the registration.
+    /// Claim token of the registration.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// Whom the claim is for; of a registration for one person, that person.
+    /// E-mail address that the claim is bound to. A `service_auth` registration accepts only its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::email, required = false)]
     pub email: Option<String>,
 }
 
-/// The answer to it.
+/// Response to a new claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimResult {
-    /// A new link and code; those before it are void.
+    /// The new link and code; earlier ones are no longer valid.
     pub claim: AgentClaim,
 }
 
 /// The body of `POST /api/v1/agent-auth/claim/complete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompleteRequest {
-    /// From the link.
+    /// Token of the link.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_attempt_token: Secret,
-    /// Six digits, from the agent.
+    /// Six digits that the agent shows.
     #[serde(with = "form::clear")]
     #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
@@ -123,16 +123,16 @@ pub struct CompleteRequest {
 /// The form of `POST /api/v1/agent-auth/revoke` (RFC 7009).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RevokeRequest {
-    /// The access token.
+    /// The access token to revoke.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token: Option<Secret>,
-    /// Read by nobody.
+    /// Ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token_type_hint: Option<String>,
 }
 
-/// `{}`: the token does not work, whether it did before or not.
+/// Empty response: the token is not valid, whether it was before or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {}

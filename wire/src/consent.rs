@@ -8,74 +8,77 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// `GET /api/v1/consent`: one effective level for a computer, or all levels that were set, for an account without `machine_uuid`.
+/// `GET /api/v1/consent`: the effective level of a computer, or all records of an account if the request has no
+/// `machine_uuid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ConsentAnswer {
-    /// What holds for the computer and lane.
+    /// The effective level of computer and lane.
     Effective {
-        /// The level.
+        /// The effective level.
         #[schema(value_type = schema::ConsentLevel)]
         level: ConsentLevel,
     },
-    /// What was set.
+    /// All records.
     Levels {
-        /// One record for each identity, computer and lane for which something was set, and one more where the computer set a level of its own.
+        /// One record for each identity, computer and lane with a level, and another one where the computer set its
+        /// own.
         levels: Vec<ConsentRecord>,
     },
 }
 
-/// A level that was set (`docs/protocol/consent.md#consent-record`).
+/// A recorded level (`docs/protocol/consent.md#consent-record`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentRecord {
-    /// Whose.
+    /// Identity of the record.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// On which computer; `null` on all of them.
+    /// Computer of the record; `null` for all computers.
     #[schema(value_type = Option<schema::UuidV7>, required = true)]
     pub machine_uuid: Option<MachineUuid>,
-    /// In which lane; `null` in all of them.
+    /// Lane of the record; `null` for all lanes.
     #[schema(value_type = Option<schema::Lane>, required = true)]
     pub lane: Option<Lane>,
-    /// The level.
+    /// The recorded level.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Who set it. Where the person (or an agent of theirs) and the computer both did, the lower level is in force.
+    /// The party that set it. If both the person (or an agent of the account) and the computer set a level, the lower
+    /// one is in force.
     #[schema(value_type = schema::ConsentAuthor)]
     pub set_by: Author,
 }
 
-/// Characters of a `reason`. The attribute below wants a literal; a test compares it with this constant.
+/// Maximum length of a `reason`, in characters. Attributes require literals; a test compares them with this constant.
 pub const REASON_CHARS_MAX: usize = 256;
 
 /// The body of `POST /api/v1/consent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
-    /// The level.
+    /// The level to set.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Why; at most 256 characters.
+    /// Reason of the change, at most 256 characters.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 256)]
     pub reason: Option<String>,
-    /// For which computer; without it for every linked identity.
+    /// The computer; every linked identity if absent.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: Option<MachineUuid>,
-    /// In which lane; without it in all of them.
+    /// The lane; all lanes if absent.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Lane)]
     pub lane: Option<Lane>,
 }
 
-/// What a change did.
+/// Result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentWritten {
-    /// The level in force: lower than the one that was set where the person, or the computer itself, set a lower one.
+    /// The level in force, which is lower than the one that was set if the person or the computer set a lower one.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Rows that changed.
+    /// Number of changed records.
     pub written: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Computers register and are attached to an account (`docs/protocol/computers.md` and `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
+//! Registration of computers, and the device flow (`docs/protocol/computers.md` and
+//! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
 use domain::Timestamp;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
@@ -12,32 +13,32 @@ use crate::{form, schema};
 /// The body of `POST /api/v1/machines`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineRequest {
-    /// The identity that lives on the computer.
+    /// Identity of the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The computer; chosen by itself.
+    /// Id of the computer, which chooses it.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// What its person calls it; at most 100 characters.
+    /// Name of the computer, at most 100 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 100)]
     pub name: Option<String>,
 }
 
-/// A registered computer; its secret is shown this once.
+/// A registered computer. Its secret is returned only in this response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineResult {
-    /// The computer.
+    /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// Its identity.
+    /// Identity of the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The bearer of the computer.
+    /// Machine secret: bearer credential of the computer.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub machine_secret: Secret,
-    /// When it registered.
+    /// Time of the registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub first_seen_at: Timestamp,
@@ -46,33 +47,33 @@ pub struct MachineResult {
 /// The body of `POST /api/v1/device/code`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CodeRequest {
-    /// The computer's identity.
+    /// Identity of the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The computer.
+    /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
 }
 
-/// What a computer polls with, and what it shows (`docs/protocol/computers.md#device-code`).
+/// The codes of the device flow (`docs/protocol/computers.md#device-code`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceCodeResult {
-    /// What it polls with.
+    /// Secret with which the computer polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub device_code: Secret,
-    /// What it shows, `XXXX-XXXX`.
+    /// Code to show to the person, `XXXX-XXXX`.
     pub user_code: String,
-    /// The page on which that is typed.
+    /// Page on which the person enters the code.
     #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
-    /// The same with the code in it.
+    /// The same page with the code in its query.
     #[schema(schema_with = schema::uri)]
     pub verification_uri_complete: String,
-    /// Seconds between polls; always 5.
+    /// Interval of polls in seconds; always 5.
     #[schema(schema_with = schema::interval)]
     pub interval: u64,
-    /// Seconds; always 1800.
+    /// Lifetime of the codes in seconds; always 1800.
     #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
 }
@@ -80,7 +81,7 @@ pub struct DeviceCodeResult {
 /// The body of `POST /api/v1/device/approve` and `/deny`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApproveRequest {
-    /// From the computer's screen; case and punctuation do not matter.
+    /// User code that the computer shows. Case and punctuation are ignored.
     #[schema(min_length = 1)]
     pub user_code: String,
 }
@@ -88,19 +89,19 @@ pub struct ApproveRequest {
 /// The body of `POST /api/v1/device/token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceTokenRequest {
-    /// What it polls with.
+    /// Secret with which the computer polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub device_code: Secret,
-    /// [`DEVICE_GRANT`].
+    /// Always [`DEVICE_GRANT`].
     #[schema(schema_with = schema::device_grant)]
     pub grant_type: String,
 }
 
-/// The computer is attached; there is no token in it.
+/// The computer is attached. The response contains no token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceTokenResult {
-    /// Whose it is.
+    /// Account that the computer is attached to.
     #[schema(value_type = schema::Cuid2)]
     pub user_account_id: UserAccountId,
     /// Always `claimed`.

@@ -4,32 +4,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// `{error: <code>, …}`
+/// Body of every error: `{error: <code>, …}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// The code.
+    /// Error code.
     pub error: String,
-    /// Whether the same request may be sent again later.
+    /// Whether the request can be retried later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool)]
     pub retryable: Option<bool>,
-    /// What was wrong, place by place.
+    /// Violated rules of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
-    /// In a sentence, for a person: on every error of the knowledge API, and where a code alone does not say what to do.
+    /// Explanation for a person: on every error of the knowledge API, and where the code alone is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub details: Option<String>,
-    /// What else a code carries, `interval` for instance.
+    /// Further members of a code, such as `interval`.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// One place in a request that breaks a rule.
+/// A violated rule of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Issue {
-    /// The place, `contents[3].title` for instance; empty for the whole.
+    /// Path of the value, such as `contents[3].title`; empty for the whole request.
     pub path: String,
-    /// The rule.
+    /// The violated rule.
     pub message: String,
 }

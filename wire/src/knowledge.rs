@@ -1,4 +1,5 @@
-//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0036-spaces.md`).
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md` and
+//! `docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0036-spaces.md`).
 
 use domain::Timestamp;
 use domain::filter::FilterSettings;
@@ -15,172 +16,172 @@ use crate::{form, schema};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceRequest {
-    /// 1 to 100 characters.
+    /// Name of the space, 1 to 100 characters.
     #[schema(schema_with = schema::name)]
     pub space_name: String,
-    /// Whether any valid key may read it; `false` when absent.
+    /// Whether every valid API key may read the space; `false` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_public: Option<bool>,
 }
 
-/// The answer to it.
+/// Response to a new space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceCreated {
-    /// For a person.
+    /// Message for a person.
     pub message: String,
-    /// The space.
+    /// The new space.
     pub space: Space,
 }
 
-/// The body of `PATCH /v1/spaces/{id}`; what is absent stays.
+/// Body of `PATCH /v1/spaces/{id}`. Absent members do not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpaceChange {
-    /// Its new name.
+    /// New name of the space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::name_or_null, required = false)]
     pub space_name: Option<String>,
-    /// Whether any valid key may read it.
+    /// Whether every valid API key may read the space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_public: Option<bool>,
-    /// Whether the caller's account marked it.
+    /// Whether the caller's account marks the space as a favourite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_favorite: Option<bool>,
 }
 
-/// The answer to it.
+/// Response to a changed space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceChanged {
-    /// The space as it is now.
+    /// The space after the change.
     pub space: Space,
 }
 
-/// `GET /v1/spaces`: the default first, then the newest.
+/// `GET /v1/spaces`: the default space first, then the newest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Spaces {
-    /// The spaces.
+    /// The spaces that the caller may read.
     pub spaces: Vec<Space>,
 }
 
-/// Where memories are put (`docs/protocol/knowledge.md#spaces`).
+/// A set of memories (`docs/protocol/knowledge.md#spaces`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Space {
-    /// Its id.
+    /// Id of the space.
     #[schema(value_type = schema::UuidV7)]
     pub id: SpaceId,
-    /// Its name.
+    /// Name of the space.
     pub name: String,
-    /// Whether any valid key may read it.
+    /// Whether every valid API key may read the space.
     pub is_public: bool,
-    /// Whether the caller's account marked it.
+    /// Whether the caller's account marked the space as a favourite.
     pub is_favorite: bool,
-    /// Whose it is.
+    /// Owner of the space.
     pub owner: Owner,
-    /// What the caller's account may do there.
+    /// Access of the caller's account.
     #[schema(value_type = schema::AccessType)]
     pub access_type: AccessType,
-    /// When it was made.
+    /// Time of creation.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
 }
 
-/// The owner of a space; empty where the name is not known.
+/// Owner of a space; members are empty if the name is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// All but the last name.
+    /// First names.
     pub first_name: String,
-    /// The last name.
+    /// Last name.
     pub last_name: String,
 }
 
-/// Bytes of a search's query. The attributes below want literals; a test compares them with these constants.
+/// Maximum length of a query, in bytes. Attributes require literals; a test compares them with these constants.
 pub const QUERY_BYTES_MAX: usize = 4096;
-/// Documents that one search may ask for.
+/// Maximum number of documents per search.
 pub const SEARCH_LIMIT_MAX: u32 = 50;
-/// Documents when none are asked for.
+/// Default number of documents.
 pub const SEARCH_LIMIT: u32 = 10;
-/// Spaces that one search may name.
+/// Maximum number of spaces per search.
 pub const SEARCH_SPACES_MAX: usize = 50;
 
 /// The body of `POST /v1/search`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchRequest {
-    /// 1 to 4096 bytes.
+    /// Query, 1 to 4096 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, min_length = 1, max_length = 4096)]
     pub query: Option<String>,
-    /// Documents, 1 to 50; 10 when absent.
+    /// Maximum number of documents, 1 to 50; default 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 50, default = 10)]
     pub limit: Option<f64>,
-    /// The least similarity, 0 to 1; 0 when absent.
+    /// Minimum similarity, 0 to 1; default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub threshold: Option<f64>,
-    /// Where; everything of the key's account when absent.
+    /// Spaces to search; default is the whole account of the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 50)]
     pub spaces: Option<Vec<Uuid>>,
 }
 
-/// The answer to it, most similar first.
+/// Result of a search, most similar first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchResults {
-    /// The documents.
+    /// The documents, most similar first.
     pub results: Vec<SearchResult>,
 }
 
-/// A document that was found (`docs/protocol/knowledge.md#search`).
+/// A document of a search result (`docs/protocol/knowledge.md#search`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchResult {
-    /// The memory.
+    /// Id of the memory.
     #[schema(value_type = schema::UuidV7)]
     pub id: MemoryId,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Its page, or the note itself.
+    /// URL of the page, or of the note in attache.
     pub url: String,
-    /// Its beginning, at most 100,000 characters.
+    /// Start of the content, at most 100,000 characters.
     pub content: String,
-    /// 0 to 1, four decimals, of the best passage.
+    /// Similarity of the best chunk: 0 to 1, with four decimals.
     #[schema(minimum = 0, maximum = 1)]
     pub similarity: f64,
-    /// When it was added.
+    /// Time of addition.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// What it is.
+    /// Type of the memory.
     #[serde(rename = "type")]
     #[schema(value_type = schema::MemoryType)]
     pub kind: MemoryType,
-    /// The best passages, at most 5, best first.
+    /// The best chunks, at most 5, best first.
     pub chunks: Vec<Chunk>,
 }
 
-/// A passage that was found.
+/// A chunk of a search result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Chunk {
-    /// Its words.
+    /// Text of the chunk.
     pub content: String,
-    /// 0 to 1, four decimals.
+    /// Similarity: 0 to 1, with four decimals.
     #[schema(minimum = 0, maximum = 1)]
     pub similarity: f64,
 }
 
-/// The body of `POST /v1/batch-add`; at most 600 addresses and notes together.
+/// Body of `POST /v1/batch-add`, with at most 600 URLs and notes in total.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchRequest {
-    /// Addresses of pages.
+    /// URLs of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
-    /// Notes.
+    /// Notes to add.
     #[serde(default, deserialize_with = "form::objects_or_none", skip_serializing_if = "Option::is_none")]
     pub contents: Option<Vec<Note>>,
-    /// Where to put them; the account's default space when absent.
+    /// Spaces to add to; the account's default space if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spaces: Option<Vec<Uuid>>,
 }
@@ -188,99 +189,99 @@ pub struct BatchRequest {
 /// A note of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Note {
-    /// Its text, at most 1 MiB.
+    /// Text of the note, at most 1 MiB.
     pub content: String,
-    /// Its title; its first line when absent.
+    /// Title of the note; derived from the text if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is; `note` when absent.
+    /// Type of the note; default `note`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::MemoryType>)]
     pub kind: Option<MemoryType>,
 }
 
-/// A message of the stream that tells a batch, the object behind `data:`. A client ignores types that it does not know.
+/// A message of a batch's stream, in `data:`. Clients ignore unknown types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum BatchMessage {
-    /// How far it is.
+    /// Progress of the batch.
     Progress {
-        /// Items with an outcome.
+        /// Number of items with an outcome.
         processed: u64,
-        /// Items.
+        /// Number of items in the batch.
         total: u64,
     },
-    /// An item can be found now.
+    /// An item was added and is searchable.
     Success {
-        /// The memory.
+        /// Id of the memory.
         #[schema(value_type = schema::UuidV7)]
         id: MemoryId,
-        /// Its page, or the note itself.
+        /// URL of the page, or of the note in attache.
         url: String,
     },
-    /// An item could not be added. With `fatal` the stream ends: the batch cannot go on, or, with `unauthorized`, the credential of this
-    /// stream was revoked or expired, and the batch goes on.
+    /// An item was not added. With `fatal`, the stream ends: the batch cannot continue, or, with `unauthorized`, the
+    /// credential of this stream was revoked or expired, while the batch continues.
     Error {
-        /// The item's place among the addresses and then the notes, from 0.
+        /// Index of the item: URLs first, then notes, from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = u64)]
         index: Option<u64>,
-        /// Its address.
+        /// URL of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         url: Option<String>,
-        /// Its title.
+        /// Title of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         title: Option<String>,
-        /// Why, in one word, `http_404` for instance.
+        /// Error code, such as `http_404`.
         error: String,
-        /// Why, in a sentence.
+        /// Explanation for a person.
         message: String,
-        /// Whether the stream ends here.
+        /// Whether this message ends the stream.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fatal: bool,
     },
-    /// An item was left out by the account's filter.
+    /// An item was left out: by the account's filter, or by the site's robots.txt.
     Skipped {
-        /// The item's place.
+        /// Index of the item.
         index: u64,
-        /// Its address.
+        /// URL of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = String)]
         url: Option<String>,
-        /// Why.
+        /// `filtered` or `robots_disallowed`.
         reason: String,
     },
-    /// Every item has its outcome.
+    /// Every item has an outcome.
     Complete,
-    /// A type of a newer server.
+    /// A message type of a newer server.
     #[serde(other)]
     Unknown,
 }
 
-/// The header of a stream that names its batch.
+/// Response header with the id of the batch.
 pub const X_BATCH_ID: &str = "x-batch-id";
 
-/// `PUT` and `PATCH /v1/settings`
+/// Response of `PUT` and `PATCH /v1/settings`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingsChanged {
-    /// For a person.
+    /// Message for a person.
     pub message: String,
-    /// The settings as they are now.
+    /// The settings after the change.
     #[schema(value_type = schema::FilterSettings)]
     pub settings: FilterSettings,
-    /// What the account should know about them.
+    /// Settings without effect, and why.
     pub warnings: Vec<String>,
 }
 
 /// `GET /v1/settings`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settings {
-    /// The settings.
+    /// The current settings.
     #[schema(value_type = schema::FilterSettings)]
     pub settings: FilterSettings,
-    /// What the account should know about them.
+    /// Settings without effect, and why.
     pub warnings: Vec<String>,
 }
 
@@ -288,28 +289,28 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Memory {
-    /// Its id.
+    /// Id of the memory.
     #[schema(value_type = schema::UuidV7)]
     pub id: MemoryId,
-    /// Its title.
+    /// Title of the memory.
     pub title: String,
-    /// Its page, or the note itself.
+    /// URL of the page, or of the note in attache.
     pub url: String,
-    /// All of it.
+    /// The whole content.
     pub content: String,
-    /// When it was added.
+    /// Time of addition.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// Time of the last change.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub updated_at: Timestamp,
-    /// What it is.
+    /// Type of the memory.
     #[serde(rename = "type")]
     #[schema(value_type = schema::MemoryType)]
     pub kind: MemoryType,
-    /// Where it is, as far as the key reaches.
+    /// Spaces of the memory, as far as the API key covers them.
     #[schema(value_type = Vec<schema::UuidV7>)]
     pub spaces: Vec<SpaceId>,
 }

@@ -1,9 +1,9 @@
-//! The bodies of both HTTP surfaces, as they go over the wire: what handlers answer with, what clients send and read, and what the
-//! machine-readable description describes. One truth for the three of them; no IO and no behaviour.
+//! Request and response bodies of both HTTP surfaces. Handlers, clients and the OpenAPI description share these types.
+//! No IO and no behaviour.
 //!
-//! Reading is tolerant: clients ignore members that they do not know (`docs/protocol/conventions.md#versioning`). Writing is exact: what is absent is
-//! left out or `null` as the specification says. Whatever opens something is a [`Secret`](domain::secret::Secret), which `Debug` does not
-//! show.
+//! Clients ignore unknown members (`docs/protocol/conventions.md#versioning`). Servers write exactly what the protocol
+//! says: an absent value is left out or `null`. Credentials are [`Secret`](domain::secret::Secret)s, which `Debug`
+//! hides.
 //!
 //! | module | specification |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | [`activity`] | *Activity and audit* |
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`error`] | *Errors* |
-//! | [`schema`] | *Resources*: what identifiers, words and moments look like |
+//! | [`schema`] | *Resources*: schemas of identifiers, names and date-times |
 
 pub mod account;
 pub mod activity;
@@ -34,7 +34,7 @@ pub mod usage;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// `{ok: true}`: it is done, and there is nothing to say about it.
+/// `{ok: true}`: success without further content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     /// Always `true`.
@@ -43,6 +43,6 @@ pub struct Done {
 }
 
 impl Done {
-    /// It is done.
+    /// The only value.
     pub const OK: Self = Self { ok: true };
 }

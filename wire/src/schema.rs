@@ -1,5 +1,5 @@
-//! Schemas of the values in bodies: identifiers, words of closed lists, moments. Each is named once in the description, whatever type of
-//! a floor below carries it.
+//! Schemas of the values in bodies: identifiers, closed lists of names, date-times. Each has one name in the
+//! description, whichever types use it.
 
 mod envelope;
 
@@ -48,18 +48,18 @@ named! {
     UuidV7 = text(r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::Uuid)))
         .examples([Value::from("019b76da-a800-7a67-8a14-94a3f41b0634")]);
-    /// A CUID2: opaque.
+    /// A CUID2, an opaque identifier.
     Cuid2 = text("^[0-9a-z]{2,32}$").examples([Value::from("tz4a98xxat96iws9zmbrgj3a")]);
-    /// A moment, RFC 3339; answers have it in UTC with milliseconds.
+    /// A date-time, RFC 3339; responses use UTC with milliseconds.
     Moment = ObjectBuilder::new()
         .schema_type(Type::String)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples([Value::from("2026-01-01T00:00:00.000Z")]);
     /// SHA-256 in lower-case hex.
     Sha256 = text("^[0-9a-f]{64}$");
-    /// What an event links to: the literal `GENESIS`, or the `self` of the event before.
+    /// Link of an event: the literal `GENESIS`, or the `self` of the previous event.
     Prev = text("^(GENESIS|[0-9a-f]{64})$");
-    /// A place in a chain.
+    /// A position in a chain.
     Position = ObjectBuilder::new()
         .property("chain_epoch", place())
         .property("seq", place())
@@ -67,23 +67,23 @@ named! {
         .required("chain_epoch")
         .required("seq")
         .required("prev");
-    /// What an event tells of.
+    /// Category of an event type.
     Lane = names::<lane::Lane>();
     /// How much may be recorded.
     ConsentLevel = names::<Level>();
-    /// Who set a level of consent: a person in a browser, an agent of the person's account, or the computer itself.
+    /// The party that set a consent level: a person in a browser, an agent of the account, or the computer itself.
     ConsentAuthor = names::<Author>();
-    /// What was paid for.
+    /// Plan of the account.
     Plan = names::<usage::Plan>();
     /// How an agent registered.
     RegistrationKind = names::<RegistrationType>();
-    /// What a key of the knowledge API opens.
+    /// Scope of an API key.
     KeyScope = names::<ApiKeyScope>();
-    /// What the caller's account may do in a space.
+    /// Access of the caller's account to a space.
     AccessType = names::<Access>();
-    /// What a memory is.
+    /// Type of a memory.
     MemoryType = names::<Kind>();
-    /// What new content has to be before it is kept.
+    /// Content filter settings of an account.
     FilterSettings = ObjectBuilder::new()
         .property("categories", list(CATEGORY_CHARS_MAX, "What kept content is sorted into."))
         .property("filterPrompt", ObjectBuilder::new()
@@ -100,7 +100,7 @@ named! {
         .required("includeItems")
         .required("excludeItems")
         .required("shouldLLMFilter");
-    /// A change of the filter settings. What is `null` or `[]` is cleared; lengths count without blanks at the ends.
+    /// A change of the filter settings. `null` and `[]` clear a setting; lengths are checked after trimming.
     FilterUpdate = ObjectBuilder::new()
         .property("categories", list_or_null(CATEGORY_CHARS_MAX))
         .property("filterPrompt", words_or_null(PROMPT_CHARS_MAX))
@@ -111,15 +111,15 @@ named! {
             .default(Some(Value::from(false))));
 }
 
-/// A count from 0, as far as JSON's numbers are exact.
+/// A non-negative integer within the safe range of JSON numbers.
 fn place() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(INTEGER_MAX))
 }
 
-/// 2^53 − 1
+/// 2^53 − 1: doubles represent every integer up to it.
 const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// A string that has this form.
+/// A string that matches the pattern.
 pub(crate) fn text(pattern: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
 }
@@ -129,12 +129,12 @@ fn names<T: VariantNames>() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(T::VARIANTS.iter().copied()))
 }
 
-/// One of these words.
+/// One of these strings.
 pub(crate) fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
 }
 
-/// Something between blanks, of at most so many characters.
+/// A string of at most `chars_max` characters that is not blank.
 fn element(chars_max: usize) -> ObjectBuilder {
     text(r"\S").min_length(Some(1)).max_length(Some(chars_max))
 }
@@ -187,17 +187,17 @@ scopes! {
     account_scopes = crate::grant::SCOPE_ACCOUNT;
 }
 
-/// Six digits.
+/// A string of six digits.
 pub(crate) fn six_digits() -> Object {
     text("^[0-9]{6}$").description(Some("Six digits.")).examples([Value::from("482913")]).build()
 }
 
-/// What somebody calls something: 1 to 100 characters that are not all blanks, on one line.
+/// A name: 1 to 100 characters on one line, not all white space.
 pub(crate) fn name() -> Object {
     named_by().schema_type(Type::String).build()
 }
 
-/// The same, or nothing.
+/// A name or `null`.
 pub(crate) fn name_or_null() -> Object {
     named_by().schema_type(SchemaType::from_iter([Type::String, Type::Null])).build()
 }
@@ -209,19 +209,19 @@ fn named_by() -> ObjectBuilder {
     named.description(Some(text))
 }
 
-/// An e-mail address.
+/// A string in the format of an e-mail address.
 pub(crate) fn email() -> Object {
     let format = Some(SchemaFormat::KnownFormat(KnownFormat::Email));
     let email = ObjectBuilder::new().schema_type(Type::String).format(format).description(Some("An e-mail address."));
     email.examples([Value::from("person@example.com")]).build()
 }
 
-/// A URI.
+/// A string in the format of a URI.
 pub(crate) fn uri() -> Object {
     ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::Custom("uri".into()))).build()
 }
 
-/// Another named schema.
+/// A reference to a named schema.
 pub(crate) fn named<T: ToSchema>() -> Ref {
     Ref::from_schema_name(T::name())
 }

@@ -1,4 +1,4 @@
-//! How much is left (`docs/protocol/account.md#usage-bar`).
+//! Remaining usage of an account (`docs/protocol/account.md#usage-bar`).
 
 use domain::Timestamp;
 use domain::usage::{PercentLeft, Plan};
@@ -10,27 +10,27 @@ use crate::{form, schema};
 /// `GET /api/v1/usage/bar`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UsageBar {
-    /// What was paid for.
+    /// Plan of the account.
     #[schema(value_type = schema::Plan)]
     pub plan: Plan,
-    /// Events of the lane `memory`.
+    /// Remaining events of the lane `memory`.
     pub memory: Measure,
-    /// Retrospectives.
+    /// Remaining retrospectives.
     pub retrospective: Measure,
     /// Purchased balance, in US cents.
     pub balance_cents: i64,
-    /// Where to add to it.
+    /// Page on which balance can be added.
     #[schema(schema_with = schema::uri)]
     pub top_up_url: String,
 }
 
-/// One bar.
+/// Remaining quota of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Measure {
-    /// From 0 to 100, one decimal, rounded down.
+    /// Percent, 0 to 100 with one decimal, rounded down.
     #[schema(value_type = f64, minimum = 0, maximum = 100)]
     pub percent_left: PercentLeft,
-    /// When it is 100 again.
+    /// Time at which the quota resets.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub reset_at: Timestamp,

@@ -1,7 +1,7 @@
-//! The sizes of the model.
+//! Sizes of the model's input and output.
 
-/// Numbers of an embedding.
+/// Numbers per embedding.
 pub const DIMENSIONS: usize = 384;
 
-/// Word pieces of a text that are looked at, the two marks at its ends included; what follows is ignored.
+/// Maximum number of word pieces of a text, including the two marks at its ends; the rest of the text is ignored.
 pub const TOKENS_MAX: usize = 256;

@@ -2,19 +2,19 @@
 
 use super::http::HttpFailure;
 
-/// Texts that got no vectors.
+/// Why texts were not embedded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedError {
-    /// `provider = "none"`: there will never be any.
-    #[error("embedding is switched off")]
+    /// `provider = "none"`, so every call fails.
+    #[error("embedding is disabled")]
     Off,
-    /// The model inside the program cannot be read.
+    /// The bundled model cannot be loaded.
     #[error("{0}")]
     Model(String),
-    /// The computation broke off.
-    #[error("the embedding of these texts broke off")]
+    /// The computation panicked.
+    #[error("embedding these texts failed unexpectedly")]
     BrokeOff,
-    /// The endpoint.
+    /// The endpoint failed.
     #[error(transparent)]
     Http(#[from] HttpFailure),
 }

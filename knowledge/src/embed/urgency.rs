@@ -1,10 +1,10 @@
-//! Whether a search or a batch needs the vector.
+//! Priority of a text to embed.
 
-/// Who waits.
+/// The caller that waits for the vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
-    /// Somebody who searches.
+    /// A search.
     Query,
-    /// A batch that is being added.
+    /// A batch.
     Content,
 }

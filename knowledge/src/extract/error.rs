@@ -3,23 +3,23 @@
 use domain::item::Fault;
 use serde::{Deserialize, Serialize};
 
-/// Why there is nothing to remember.
+/// Why no content was extracted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "error", content = "message", rename_all = "snake_case")]
 pub enum ExtractError {
-    /// Not a word in it.
+    /// The content has no words.
     #[error("there is no text in it")]
     Empty,
-    /// No type that is read.
-    #[error("content of the type {0} is not read")]
+    /// The media type is not supported.
+    #[error("content of the type {0} is not supported")]
     Unsupported(String),
-    /// More text than is kept of one item.
+    /// The text exceeds the limit of one item.
     #[error("its text has more than {0} bytes")]
     TooLarge(usize),
-    /// An element of the page with more attributes than are read.
+    /// An element has more attributes than the limit.
     #[error("it cannot be read: one of its elements has more than {0} attributes")]
     TooManyAttributes(usize),
-    /// It breaks the rules of its type, or breaks whoever reads it.
+    /// The content is invalid, or the parser failed.
     #[error("it cannot be read: {0}")]
     Failed(String),
 }
@@ -36,7 +36,7 @@ impl ExtractError {
     }
 }
 
-/// As much of a foreign text as belongs into a message.
+/// Shortens text from a third party for a message.
 pub(super) fn short(text: &str) -> String {
     const CHARS_MAX: usize = 100;
     text.chars().filter(|character| !character.is_control()).take(CHARS_MAX).collect()

@@ -1,24 +1,24 @@
-//! The formats of content that are read.
+//! The supported formats of content.
 
-/// The ways in which content is read.
+/// A format of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A web page.
+    /// A web page, HTML or XHTML.
     Html,
     /// Plain text.
     Text,
-    /// Markdown.
+    /// Markdown, with or without front matter.
     Markdown,
-    /// JSON, whatever its schema.
+    /// JSON of any schema.
     Json,
-    /// XML, whatever its vocabulary: feeds among it.
+    /// XML of any vocabulary, such as feeds.
     Xml,
     /// PDF.
     Pdf,
 }
 
 impl Format {
-    /// How content of this media type is read, parameters and case aside; `None` for types that are not.
+    /// The format of a media type, ignoring case and parameters; `None` if it is not supported.
     pub fn of(media_type: &str) -> Option<Self> {
         let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match essence.as_str() {
@@ -34,7 +34,7 @@ impl Format {
         }
     }
 
-    /// Whether reading it can go so wrong that it is done in a process that can be killed.
+    /// Whether parsing must run in the worker process.
     pub(super) fn is_risky(self) -> bool {
         matches!(self, Self::Html | Self::Pdf)
     }

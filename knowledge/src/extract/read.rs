@@ -1,4 +1,4 @@
-//! From bytes to Markdown, in this process.
+//! Converts bytes to Markdown in the current process.
 
 use domain::memory::{MemoryType, note_title, short_title};
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,20 @@ use super::settings::ExtractSettings;
 use super::stack::on_large_stack;
 use super::{charset, html, pdf, text};
 
-/// What there is to remember of a page or a file.
+/// Extracted content of a page or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extracted {
-    /// What it is called, at most [`domain::memory::TITLE_CHARS_MAX`] characters.
+    /// Title of at most [`domain::memory::TITLE_CHARS_MAX`] characters.
     pub title: Option<String>,
-    /// Its main content; never empty.
+    /// Main content as Markdown; never empty.
     pub markdown: String,
-    /// A page, or a document.
+    /// `page` for HTML, `document` for everything else.
     pub kind: MemoryType,
 }
 
-/// Reads `body`. `charset` is what the answer's header said, `url` where the body came from: relative links are relative to it.
+/// Extracts `body`. `charset` is that of the response header; `url` is the base of relative links.
 ///
-/// Busy, and for hostile pages and PDFs possibly without end: servers go through [`Extractor`].
+/// CPU-bound, and possibly endless for malicious pages and PDFs: servers use [`super::Extractor`].
 pub fn extract(
     media_type: &str,
     charset: Option<&str>,
@@ -37,7 +37,7 @@ pub fn extract(
     }
 }
 
-/// The same on this thread, whose stack is large enough for a page.
+/// Extracts on the current thread, whose stack must be large enough for a page.
 pub(super) fn extract_here(
     media_type: &str,
     charset: Option<&str>,
@@ -68,7 +68,7 @@ pub(super) fn extract_here(
     Ok(Extracted { title, markdown, kind })
 }
 
-/// The last part of the URL's path, for files that say nothing about themselves.
+/// The last segment of the URL's path, as a title for files without one.
 fn file_name(url: &str) -> Option<String> {
     let url = url::Url::parse(url).ok()?;
     url.path_segments()?.rfind(|segment| !segment.is_empty()).and_then(short_title)
@@ -76,6 +76,7 @@ fn file_name(url: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use domain::item::Fault;
     use proptest::prelude::*;
 
     use super::*;

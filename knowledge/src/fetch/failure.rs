@@ -1,4 +1,4 @@
-//! A failed attempt, and whether the same request may be sent again.
+//! A failed attempt, and whether it can be retried.
 
 use std::error::Error;
 use std::io;
@@ -7,31 +7,31 @@ use std::time::Duration;
 use super::FetchError;
 use super::resolver::ResolveError;
 
-/// Why an attempt failed, and whether another one may help.
+/// Why an attempt failed, and whether to retry it.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FailedAttempt {
     pub(super) error: FetchError,
-    pub(super) again: Again,
+    pub(super) again: Retry,
 }
 
-/// When the same request may be sent again.
+/// When to send the same request again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// It would fail again.
+pub(super) enum Retry {
+    /// Not at all: the failure is permanent.
     Never,
-    /// After a pause of our choice.
+    /// After a delay of the backoff.
     Soon,
-    /// After the pause that the host asked for, of everybody.
+    /// After the delay that the host requested, which applies to all its requests.
     AfterPause(Duration),
 }
 
-impl From<FetchError> for Failure {
+impl From<FetchError> for FailedAttempt {
     fn from(error: FetchError) -> Self {
-        Self { error, again: Again::Never }
+        Self { error, again: Retry::Never }
     }
 }
 
-impl From<&reqwest::Error> for Failure {
+impl From<&reqwest::Error> for FailedAttempt {
     fn from(error: &reqwest::Error) -> Self {
         let found = causes(error).find_map(|cause| {
             if let Some(refusal) = cause.downcast_ref::<ResolveError>() {
@@ -57,12 +57,12 @@ impl From<&reqwest::Error> for Failure {
         } else if error.is_builder() {
             FetchError::Unsendable.into()
         } else {
-            Self { error: FetchError::NoConnection, again: Again::Soon }
+            Self { error: FetchError::NoConnection, again: Retry::Soon }
         }
     }
 }
 
-/// An error and what caused it. What an `io::Error` wraps is not its source but itself, so it is looked into.
+/// An error and its causes. The inner error of an `io::Error` is not its source, so it is unwrapped.
 fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&cause| {
         let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

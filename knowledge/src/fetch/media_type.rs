@@ -1,28 +1,28 @@
-//! What kind of content an answer brings: by its header, or by its first bytes when the header does not say.
+//! Media type of a response, from its header or from its first bytes.
 
 use super::FetchError;
 
-/// Content that is read (`docs/decisions/0042-fetching-rules.md`).
+/// The supported media types (`docs/decisions/0042-fetching-rules.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MediaType {
-    /// A web page.
+    /// `text/html`.
     Html,
-    /// A web page in XML.
+    /// `application/xhtml+xml`.
     Xhtml,
-    /// Text without markup.
+    /// `text/plain`.
     Plain,
-    /// Markdown.
+    /// `text/markdown`.
     Markdown,
-    /// JSON of any kind.
+    /// `application/json`, and every `application/…+json`.
     Json,
-    /// XML of any kind, feeds among it.
+    /// `application/xml`, and every `application/…+xml`, such as feeds.
     Xml,
-    /// PDF.
+    /// `application/pdf`.
     Pdf,
 }
 
 impl MediaType {
-    /// The type without parameters.
+    /// The essence of the type, without parameters.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Html => "text/html",
@@ -35,7 +35,7 @@ impl MediaType {
         }
     }
 
-    /// The type that the first bytes of a body show; `None` when they show none that is read.
+    /// Detects the type from the first bytes of a body; `None` if it is not supported.
     pub(super) fn sniff(body: &[u8]) -> Option<Self> {
         let head = &body[..body.len().min(SNIFFED_BYTES)];
         if head.windows(5).any(|window| window == b"%PDF-") {
@@ -59,19 +59,19 @@ impl MediaType {
     }
 }
 
-/// How many bytes of a body are looked at when nobody says what it is.
+/// Number of bytes that detection reads.
 pub(super) const SNIFFED_BYTES: usize = 1024;
 
-/// What a `Content-Type` says.
+/// A parsed `Content-Type` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ContentType {
-    /// `None`: it does not say, and the first bytes decide.
+    /// `None` if the header names no type, so that it must be detected.
     pub(super) media_type: Option<MediaType>,
     pub(super) charset: Option<String>,
 }
 
 impl ContentType {
-    /// Refuses what is not read before the body is.
+    /// Parses the header. Rejects an unsupported type before the body is read.
     pub(super) fn parse(header: Option<&str>) -> Result<Self, FetchError> {
         let mut parts = header.unwrap_or_default().split(';');
         let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -99,7 +99,7 @@ impl ContentType {
     }
 }
 
-/// The type is the server's own text: repeated only when it looks like a type.
+/// The type comes from the server, so the message repeats it only if it is a plain token.
 fn unsupported(essence: &str) -> FetchError {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte);
     if essence.len() <= 80 && essence.contains('/') && essence.bytes().all(token) {

@@ -1,7 +1,7 @@
-//! Vectors that the database compares: PostgreSQL with pgvector.
+//! Vector comparison in PostgreSQL with pgvector.
 //!
-//! Then a process needs no memory for vectors, however many accounts it serves and however many processes there are. It takes
-//! over when everything that was kept before is copied ([`super::Index::keep_up`]); until then this process compares.
+//! The process then needs no memory for vectors. The database takes over once all earlier vectors are copied
+//! ([`super::Index::keep_up`]); until then the process compares in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,32 +17,32 @@ use super::settings::Settings;
 
 pub use super::settings::Pgvector;
 
-/// Why there is no start.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// The store did not answer.
-    #[error("cannot prepare the comparing of vectors")]
+    /// The store failed.
+    #[error("cannot set up vector search")]
     Store(#[from] StoreError),
-    /// The database cannot compare.
+    /// pgvector is required but not available.
     #[error("knowledge.search.index.pgvector is \"required\", and {0}")]
     Absent(String),
 }
 
-/// Vectors that are copied at once. Meanwhile nobody changes anything on their shelves.
+/// Vectors per copied page. Their accounts are locked against changes meanwhile.
 const COPIED_AT_ONCE: usize = 2_000;
 
-/// What a step has left to do.
+/// Remaining work after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Nothing.
+    /// Nothing is left to do.
     Done,
-    /// There is more to copy.
+    /// More vectors have to be copied.
     Copying,
-    /// This large shelf has no index yet ([`super::Index::make_graph`]).
+    /// This large account has no index yet ([`super::Index::make_graph`]).
     GraphMissing(i64),
 }
 
-/// The vectors of the database, and what it does with them.
+/// State of the vectors in the database.
 #[derive(Debug)]
 pub(super) struct Database {
     store: Store,

@@ -1,18 +1,18 @@
-//! Vectors in one piece of memory, searched from end to end.
+//! Vectors in contiguous memory, searched exhaustively.
 //!
-//! Each is kept in 8 bits a number with one scale: a cosine that is computed from them is off by less than 0.002, which finds the
-//! same candidates; what is shown is computed from the stored vectors.
+//! Vectors are stored with 8 bits per number and one scale per row. The error of a cosine is below 0.002, which is
+//! precise enough for candidates; final similarities are computed from the stored vectors.
 //!
-//! Where that is too much to walk through, a sketch of each vector comes first: one bit a number, its sign. Sketches that differ
-//! in few bits belong to vectors that point the same way, so the rows with the nearest sketches are few and hold nearly all of
-//! the nearest vectors. Unlike a graph of neighbours, sketches cost nothing to build, to change and to take away.
+//! Above a size, candidates are first selected by sketches: one bit per number, its sign. Vectors with similar
+//! directions differ in few bits, so the rows with the nearest sketches contain nearly all nearest vectors. Unlike a
+//! graph index, sketches are free to build, update and delete.
 
 use std::cmp::Reverse;
 
 use pulp::Arch;
 
 use super::rows::{Neighbour, Rows, quantised, sketched};
-use super::scan::{Best, Picked, Sketched, VectorQuery, Whole};
+use super::scan::{AllRows, SelectedRows, SketchFilter, TopRows, VectorQuery};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
@@ -51,8 +51,8 @@ impl Flat {
         self.rows.swap_remove(row);
     }
 
-    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads. Of more than `exact_max` rows,
-    /// nearly all of the nearest.
+    /// The `count` nearest of all rows or of `rows`, nearest first, on up to `threads` threads. If all rows are
+    /// searched and there are more than `exact_max`, the result may miss a few.
     pub fn nearest(
         &self,
         query: &[f32],
@@ -72,13 +72,15 @@ impl Flat {
         let parts: Vec<std::ops::Range<usize>> =
             (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
         let scan = |range: &std::ops::Range<usize>| match rows {
-            Some(rows) => self.arch.dispatch(Picked { stored: &self.rows, query: &query, rows: &rows[range.clone()] }),
-            None if all > exact_max => {
-                self.arch.dispatch(Sketched { stored: &self.rows, query: &query, rows: range.clone() })
+            Some(rows) => {
+                self.arch.dispatch(SelectedRows { stored: &self.rows, query: &query, rows: &rows[range.clone()] })
             }
-            None => self.arch.dispatch(Whole { stored: &self.rows, query: &query, rows: range.clone() }),
+            None if all > exact_max => {
+                self.arch.dispatch(SketchFilter { stored: &self.rows, query: &query, rows: range.clone() })
+            }
+            None => self.arch.dispatch(AllRows { stored: &self.rows, query: &query, rows: range.clone() }),
         };
-        let mut best = Best::new(count);
+        let mut best = TopRows::new(count);
         match parts.as_slice() {
             [] => {}
             [only] => best = scan(only),
@@ -87,7 +89,7 @@ impl Flat {
                 let others: Vec<_> = others.iter().map(|range| scope.spawn(move || scan(range))).collect();
                 best = scan(first);
                 for other in others {
-                    // A thread of arithmetic has nothing to fail with; if it did, its rows are not found.
+                    // The scan cannot fail; if a thread panicked, its rows would be missing.
                     for Reverse(near) in other.join().map(|best| best.heap).unwrap_or_default() {
                         best.offer(near);
                     }
@@ -156,7 +158,7 @@ mod tests {
         }
     }
 
-    /// Neighbours of a few hundred places, as texts of a few hundred subjects are.
+    /// Clusters of vectors, as texts about some hundred subjects form them.
     #[test]
     fn sketches_lose_few_of_the_nearest() {
         let (places, noise) = (vectors(300, 96), vectors(30_000, 96));

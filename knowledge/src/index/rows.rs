@@ -1,6 +1,6 @@
 //! Vectors of one length in rows of memory: 8 bits a number with one scale per row, and a sketch of one bit a number.
 
-/// The rows.
+/// Quantised vectors with their sketches.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
     /// Numbers per row.
@@ -13,12 +13,12 @@ pub struct Rows {
     pub sketches: Vec<u64>,
 }
 
-/// A row and how near it is.
+/// A row and its similarity to the query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour {
-    /// The row.
+    /// Number of the row.
     pub row: u32,
-    /// About its cosine with the query.
+    /// Approximate cosine with the query.
     pub cosine: f32,
 }
 
@@ -76,7 +76,7 @@ impl Rows {
     }
 }
 
-/// Appends the 8-bit form of a vector and gives the scale by which it was divided.
+/// Appends the 8-bit form of a vector, and returns its scale.
 #[expect(clippy::cast_possible_truncation, reason = "rounded numbers between -127 and 127")]
 pub fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
     let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
@@ -85,7 +85,7 @@ pub fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
     scale
 }
 
-/// Appends the signs of a vector.
+/// Appends the sketch of a vector: the signs of its numbers.
 pub fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
     let word = |part: &[f32]| part.iter().fold(0_u64, |word, value| word << 1 | u64::from(*value > 0.0));
     sketches.extend(vector.chunks(64).map(word));

@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 pub struct Settings {
     /// Whether the database compares the vectors.
     pub pgvector: Pgvector,
-    /// Up to so many chunks of a shelf, the database compares all; for a larger shelf it makes an index.
+    /// Maximum number of an account's chunks that the database compares exhaustively; it builds an index for larger
+    /// accounts.
     pub pgvector_exact_max: usize,
-    /// Memory for the vectors of all accounts, in bytes. One account that needs more has it while it is searched.
+    /// Memory for the vectors of all accounts, in bytes. A single account may exceed it while it is searched.
     pub bytes_max: usize,
-    /// Memories that are read from the store at once.
+    /// Memories per page read from the store.
     pub page_memories: usize,
-    /// Up to so many vectors of a shelf, all are compared; of more, those with a near sketch. A search of spaces always compares all
-    /// that are in them.
+    /// Accounts with up to this many vectors are compared exhaustively; above it, candidates are selected by sketches.
+    /// Searches of spaces are always exhaustive.
     pub exact_max: usize,
-    /// More vectors than this are divided among threads.
+    /// Vectors per thread of a search.
     pub rows_of_thread: usize,
-    /// Most threads of one search.
+    /// Maximum number of threads per search.
     pub threads_max: usize,
 }
 
@@ -38,7 +39,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What cannot be meant.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         for (name, value) in [
@@ -58,10 +59,10 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pgvector {
-    /// If it can.
+    /// If pgvector is available.
     Auto,
-    /// It must: without the extension there is no start.
+    /// Always: the server does not start without pgvector.
     Required,
-    /// Never.
+    /// Never: the process compares in memory.
     Off,
 }

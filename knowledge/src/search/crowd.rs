@@ -1,8 +1,8 @@
-//! Long documents, and those beside them.
+//! Keeps long documents from crowding out others.
 //!
-//! A leg proposes a few chunks for each document that is wanted. When few documents have nearly all of the best chunks, they fill it, and
-//! the next document is not among the candidates, however well it answers. Such a leg is asked once more, for no more chunks of a
-//! document than its share: then each leg has proposed as many documents as are wanted, or all that there are.
+//! A leg proposes a few chunks per requested document. If few documents contain nearly all of the best chunks, other
+//! documents are not among the candidates. Such a leg is queried again with a limit of chunks per document. Each leg
+//! then has candidates from as many documents as requested, or from all that exist.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,44 +10,48 @@ use domain::ids::MemoryId;
 use store::StoreError;
 use store::passage::{Chunk, ChunkId, Wanted};
 
+use super::context::SearchContext;
 use super::embed::Embed;
-use super::lexical::Lexical;
-use super::meaning::{Meaning, nearest};
-use super::round::Round;
+use super::lexical::LexicalLeg;
+use super::meaning::{SemanticLeg, nearest};
 
-/// The candidates of both legs, each once.
+/// The candidates of both legs, without duplicates.
 pub(super) async fn passages<E: Embed>(
-    round: &Round<'_, E>,
-    lexical: &Lexical,
-    meaning: &Meaning,
+    context: &SearchContext<'_, E>,
+    lexical: &LexicalLeg,
+    meaning: &SemanticLeg,
 ) -> Result<Vec<Chunk>, StoreError> {
     let mut candidates: Vec<ChunkId> = lexical.chunks.iter().chain(&meaning.chunks).copied().collect();
     candidates.sort_unstable();
     candidates.dedup();
-    let mut passages = read(round, &candidates, meaning).await?;
-    let mut others = beside(round, &passages, lexical, meaning).await?;
+    let mut passages = read(context, &candidates, meaning).await?;
+    let mut others = beside(context, &passages, lexical, meaning).await?;
     others.sort_unstable();
     others.dedup();
     others.retain(|chunk| candidates.binary_search(chunk).is_err());
     if !others.is_empty() {
-        passages.extend(read(round, &others, meaning).await?);
+        passages.extend(read(context, &others, meaning).await?);
     }
     Ok(passages)
 }
 
-async fn read<E: Embed>(round: &Round<'_, E>, chunks: &[ChunkId], meaning: &Meaning) -> Result<Vec<Chunk>, StoreError> {
-    let model = meaning.vector.as_ref().and_then(|_| round.embedder.model());
-    round.store.passages(chunks, &round.query.scope, model).await
+async fn read<E: Embed>(
+    context: &SearchContext<'_, E>,
+    chunks: &[ChunkId],
+    meaning: &SemanticLeg,
+) -> Result<Vec<Chunk>, StoreError> {
+    let model = meaning.vector.as_ref().and_then(|_| context.embedder.model());
+    context.store.passages(chunks, &context.query.scope, model).await
 }
 
 /// The candidates of crowded legs when they are queried again.
 async fn beside<E: Embed>(
-    round: &Round<'_, E>,
+    context: &SearchContext<'_, E>,
     passages: &[Chunk],
-    lexical: &Lexical,
-    meaning: &Meaning,
+    lexical: &LexicalLeg,
+    meaning: &SemanticLeg,
 ) -> Result<Vec<ChunkId>, StoreError> {
-    let limit = round.query.limit;
+    let limit = context.query.limit;
     let memories: HashMap<ChunkId, MemoryId> = passages.iter().map(|passage| (passage.chunk, passage.memory)).collect();
     let crowded = |chunks: &[ChunkId]| {
         let documents: HashSet<&MemoryId> = chunks.iter().filter_map(|chunk| memories.get(chunk)).collect();
@@ -55,15 +59,15 @@ async fn beside<E: Embed>(
     };
     let by_words = async {
         if lexical.is_full() && crowded(&lexical.chunks) {
-            return lexical.spread(round.store, round.query, round.settings).await;
+            return lexical.spread(context.store, context.query, context.settings).await;
         }
         Ok(Vec::new())
     };
     let by_meaning = async {
-        let count = round.settings.candidates(limit);
+        let count = context.settings.candidates(limit);
         match &meaning.vector {
             Some(vector) if meaning.chunks.len() >= count && crowded(&meaning.chunks) => {
-                nearest(round, vector, Wanted::spread(count, limit)).await
+                nearest(context, vector, Wanted::spread(count, limit)).await
             }
             _ => Ok(Vec::new()),
         }

@@ -1,20 +1,20 @@
-//! The source of vectors that a search needs.
+//! The embedder that a search requires.
 
 use std::fmt;
 
 use domain::memory::ModelId;
 
-/// Makes vectors.
+/// Embeds texts.
 pub trait Embed: Clone + Send + Sync + 'static {
-    /// Why it cannot.
+    /// Why embedding failed.
     type Error: fmt::Display + Send;
 
-    /// The model; none when there are only words.
+    /// The model; `None` if search is lexical only.
     fn model(&self) -> Option<&ModelId>;
 
-    /// One vector of unit length per text, for content.
+    /// Embeds content: one unit vector per text.
     fn embed(&self, texts: Vec<String>) -> impl Future<Output = Result<Vec<Vec<f32>>, Self::Error>> + Send;
 
-    /// The vector of what somebody searches for, before all content that waits.
+    /// Embeds a search query, ahead of queued content.
     fn embed_query(&self, text: String) -> impl Future<Output = Result<Vec<f32>, Self::Error>> + Send;
 }

@@ -1,39 +1,39 @@
-//! The leg of meaning: the vector of a query, and the chunks that are nearest to it.
+//! The semantic leg: the vector of the query, and the nearest chunks.
 
 use std::sync::Arc;
 
 use store::StoreError;
 use store::passage::{ChunkId, Wanted};
 
+use super::context::SearchContext;
 use super::embed::Embed;
-use super::round::Round;
 
-/// What the vector of a query says.
+/// The semantic part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Meaning {
-    /// The vector, if the model made one.
+pub(super) struct SemanticLeg {
+    /// Vector of the query, if it was embedded.
     pub vector: Option<Arc<[f32]>>,
-    /// The chunks that are nearest to it.
+    /// Chunks nearest to the vector.
     pub chunks: Vec<ChunkId>,
-    /// Why there is no vector, where there is a model.
+    /// Why the query was not embedded, although there is a model.
     pub missing: Option<String>,
 }
 
-impl Meaning {
+impl SemanticLeg {
     fn missing(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }
 
     /// Embeds the query while the index catches up with recent commits, and searches for the nearest chunks.
-    pub(super) async fn look_up<E: Embed>(round: &Round<'_, E>) -> Result<Self, StoreError> {
-        let Some(model) = round.embedder.model() else { return Ok(Self::default()) };
+    pub(super) async fn look_up<E: Embed>(context: &SearchContext<'_, E>) -> Result<Self, StoreError> {
+        let Some(model) = context.embedder.model() else { return Ok(Self::default()) };
         let embedding = tokio::time::timeout(
-            round.settings.embedding_timeout,
-            round.embedder.embed_query(round.query.text.clone()),
+            context.settings.embedding_timeout,
+            context.embedder.embed_query(context.query.text.clone()),
         );
         let catching_up = async {
-            for shelf in round.shelves {
-                round.index.catch_up(shelf, model).await?;
+            for shelf in context.shelves {
+                context.index.catch_up(shelf, model).await?;
             }
             Ok::<(), StoreError>(())
         };
@@ -45,20 +45,20 @@ impl Meaning {
             Ok(Err(error)) => return Ok(Self::missing(error.to_string())),
             Err(_) => return Ok(Self::missing("the model took too long")),
         };
-        let wanted = Wanted::any(round.settings.candidates(round.query.limit));
-        let chunks = nearest(round, &vector, wanted).await?;
+        let wanted = Wanted::any(context.settings.candidates(context.query.limit));
+        let chunks = nearest(context, &vector, wanted).await?;
         Ok(Self { vector: Some(vector), chunks, missing: None })
     }
 }
 
 /// The chunks that are nearest to the vector of a query.
 pub(super) async fn nearest<E: Embed>(
-    round: &Round<'_, E>,
+    context: &SearchContext<'_, E>,
     vector: &Arc<[f32]>,
     wanted: Wanted,
 ) -> Result<Vec<ChunkId>, StoreError> {
-    let Some(model) = round.embedder.model() else { return Ok(Vec::new()) };
-    let spaces = round.query.spaces().map(Arc::from);
-    let near = round.index.nearest(round.shelves, model, Arc::clone(vector), spaces, wanted).await?;
+    let Some(model) = context.embedder.model() else { return Ok(Vec::new()) };
+    let spaces = context.query.spaces().map(Arc::from);
+    let near = context.index.nearest(context.shelves, model, Arc::clone(vector), spaces, wanted).await?;
     Ok(near.into_iter().map(|(chunk, _)| chunk).collect())
 }

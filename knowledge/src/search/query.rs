@@ -1,22 +1,22 @@
-//! A search as its caller states it.
+//! The input of a search.
 
 use domain::ids::SpaceId;
 use store::memory::MemoryScope;
 
-/// What somebody looks for.
+/// A search query with its limits and scope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchQuery {
-    /// The words.
+    /// Text of the query.
     pub text: String,
-    /// Most documents.
+    /// Maximum number of documents.
     pub limit: usize,
-    /// The least similarity, 0 to 1.
+    /// Minimum similarity, 0 to 1.
     pub threshold: f64,
-    /// Where. That the caller may look there was decided before.
+    /// The memories to search. The caller has checked access.
     pub scope: MemoryScope,
 }
 impl SearchQuery {
-    /// The spaces to which it is confined.
+    /// The spaces to search; `None` for the whole account.
     pub(super) fn spaces(&self) -> Option<&[SpaceId]> {
         match &self.scope {
             MemoryScope::Account(_) => None,

@@ -1,4 +1,4 @@
-//! `robots.txt`: asked for once, obeyed, and no way in.
+//! `robots.txt`: fetched once, obeyed, and not a way around the address rules.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use knowledge::fetch::{FetchError, FetchSettings, RobotsRule};
 use crate::site::{Request, Site, Step, Trap, answer, head, page, redirect};
 use crate::{fetch, fetcher, settings_for};
 
-/// A site with this `robots.txt`, and a page everywhere else.
+/// A site with this `robots.txt`, and a page at every other path.
 async fn site(robots: impl Fn(&Request, usize) -> Vec<Step> + Send + Sync + 'static) -> Site {
     Site::start(
         move |request, before| {

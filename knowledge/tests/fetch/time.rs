@@ -1,4 +1,4 @@
-//! Slow web servers, and those who give up waiting for them.
+//! Timeouts and cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn retries_come_out_of_the_pages_time() {
     assert_eq!(site.requests().len(), 1);
 }
 
-/// Never answers.
+/// A resolver that never responds.
 struct Mute;
 
 impl reqwest::dns::Resolve for Mute {

@@ -1,4 +1,4 @@
-//! What a search promises.
+//! Guarantees of a search.
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ laws_of_vectors! {
             titles.sort();
             titles
         };
-        // By word and meaning, by meaning alone, by nothing that is there.
+        // A lexical and semantic match, a semantic match, and no match.
         for text in ["heat of wings", "hot wells", "?!"] {
             for (scope, most) in [
                 (MemoryScope::Account(ada.clone()), vec!["ada in red", "of ada"]),
@@ -122,7 +122,7 @@ laws_of_vectors! {
         assert!(answer.found[0].similarity > 0.0);
         world.letters.broken.store(false, Ordering::Relaxed);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().by_words_alone, None);
-        // Vectors of another model are none: words are left until they are made anew.
+        // Vectors of another model do not count: the search is lexical until the backfill.
         let other = world.search_by(&world.store, &Letters::new("other")).await;
         assert_eq!(titles(&other.search(&query("heat", &scope)).await.unwrap()), ["one"]);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);

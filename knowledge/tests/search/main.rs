@@ -1,4 +1,4 @@
-//! Searching, on both databases, with a model that everybody can compute in their head.
+//! Search on both databases, with a model whose vectors can be computed by hand.
 #![expect(clippy::unwrap_used, reason = "the bodies of the laws stand outside of the test functions that run them")]
 
 mod agreement;

@@ -1,4 +1,4 @@
-//! The exchange of the agents, whose members depend on each other (`docs/protocol/agents.md` and `docs/protocol/agents.md#token`).
+//! Exchange of an agent's credentials for a token (`docs/protocol/agents.md` and `docs/protocol/agents.md#token`).
 
 use std::borrow::Cow;
 
@@ -18,37 +18,37 @@ use crate::schema::{Moment, bearer, named, text, words};
 pub struct TokenRequest {
     /// [`crate::grant::CLAIM_GRANT`] or [`ASSERTION_GRANT`].
     pub grant_type: String,
-    /// For the claim grant.
+    /// Required for the claim grant.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub claim_token: Option<Secret>,
-    /// For the assertion grant.
+    /// Required for the assertion grant.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub assertion: Option<Secret>,
 }
 
-/// What an exchange gave (`docs/protocol/agents.md#token`).
+/// An issued token (`docs/protocol/agents.md#token`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenResult {
-    /// The bearer of the agent API.
+    /// Bearer token of the agent API.
     #[serde(with = "form::clear")]
     pub access_token: Secret,
     /// Always `Bearer`.
     pub token_type: String,
-    /// Seconds.
+    /// Lifetime in seconds.
     pub expires_in: u64,
     /// `svc.events` or `svc.account`.
     pub scope: String,
-    /// The claimed agent's JWT, for the next exchange; only with `svc.account`.
+    /// JWT for the next exchange; only with `svc.account`.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub identity_assertion: Option<Secret>,
-    /// When that ends; only with `svc.account`.
+    /// Expiry of the JWT; only with `svc.account`.
     #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
     pub assertion_expires: Option<Timestamp>,
 }
 
 impl PartialSchema for TokenRequest {
     fn schema() -> RefOr<Schema> {
-        // Servers do not compare the vendor.
+        // Servers ignore the vendor.
         let claim = ObjectBuilder::new()
             .title(Some("by claim token"))
             .property("grant_type", text("^urn:[^:]+:agent-auth:grant-type:claim$"))

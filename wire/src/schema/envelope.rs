@@ -1,4 +1,5 @@
-//! The event envelope (`docs/protocol/events.md#event-envelope`). The type is [`domain::envelope::Envelope`]; here is how it is told.
+//! Schema of the event envelope (`docs/protocol/events.md#event-envelope`), whose type is
+//! [`domain::envelope::Envelope`].
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{ConsentLevel, Cuid2, INTEGER_MAX, Lane, Prev, Sha256, UuidV7, named, place, words};
 
-/// One event; no members beyond these.
+/// An event. Unknown members are rejected.
 #[derive(Debug)]
 pub enum EventEnvelope {}
 
@@ -51,7 +52,7 @@ impl ToSchema for EventEnvelope {
     }
 }
 
-/// Whose event it is.
+/// The parties of an event.
 #[derive(Debug)]
 pub enum EventScope {}
 
@@ -81,7 +82,7 @@ impl ToSchema for EventScope {
     }
 }
 
-/// The link backwards and the seal.
+/// Link to the previous event, and seal.
 #[derive(Debug)]
 pub enum HashChain {}
 
@@ -99,7 +100,7 @@ impl ToSchema for HashChain {
     }
 }
 
-/// An object that must have these members and may have no others.
+/// An object with exactly these required members.
 fn strict<const N: usize>(members: [(&str, RefOr<Schema>); N]) -> ObjectBuilder {
     let closed = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(false)));
     members.into_iter().fold(closed, |object, (name, schema)| object.property(name, schema).required(name))

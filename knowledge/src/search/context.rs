@@ -9,7 +9,7 @@ use crate::index::Index;
 
 /// The inputs of one search, which all steps share.
 #[derive(Debug)]
-pub(super) struct Round<'s, E> {
+pub(super) struct SearchContext<'s, E> {
     pub(super) store: &'s Store,
     pub(super) embedder: &'s E,
     pub(super) index: &'s Index,
