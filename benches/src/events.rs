@@ -1,7 +1,8 @@
 //! Events forwarded to the embedded log: in every state, and over few and many connections.
 //!
-//! In each state: rounds of floors and product in turn, with CPU counted until everything acknowledged has settled; then an open
-//! loop at 70 % of the rate; then a run that kill −9 ends, after which every event that was acknowledged has to be found.
+//! In each state: rounds of floors and product in turn, with CPU time counted until the server has settled; then an
+//! open loop at 70 % of the rate; then a run that is ended with kill −9, after which every acknowledged event must be
+//! present.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -22,16 +23,16 @@ use crate::settle::{settled, tree_size};
 use crate::states::{self, Run, State, Taken};
 use crate::stock::Stocks;
 
-/// The part of the saturated rate at which latency is measured.
+/// Fraction of the saturated rate at which latency is measured.
 const LOAD: f64 = 0.7;
-/// Goals, in microseconds of CPU for each event.
+/// Goals, in microseconds of CPU per event.
 const GROWING_CPU_US: f64 = 40.0;
 const WORST_CPU_US: f64 = 50.0;
 const SIXTEEN_CPU_US: f64 = 60.0;
 const OPEN_P99_US: f64 = 5_000.0;
 const COMMITS: f64 = 2.0;
 
-/// One row of the table of states.
+/// A row of the table of states.
 struct Row {
     state: State,
     floors: [Contestant; 2],
@@ -40,7 +41,7 @@ struct Row {
     killed: Killed,
 }
 
-/// Latency at a given rate.
+/// Latency at a fixed rate.
 struct Open {
     rate: f64,
     p50_us: f64,
@@ -49,23 +50,23 @@ struct Open {
     generator: f64,
 }
 
-/// What a killed server still had.
+/// Result of killing the server.
 struct Killed {
     acknowledged: usize,
     found: usize,
-    /// Whether requests were under way.
+    /// Whether requests were in progress.
     under_load: bool,
     start: Duration,
 }
 
-/// The server of one state, and what was sent to it.
+/// The server in one state, and the acknowledged events.
 struct Bench<'a> {
     product: Product,
     machines: &'a [Machine],
     state: State,
     options: &'a Options,
     connections: usize,
-    /// Each run has an epoch of its own; epoch 0 is that of the filled log.
+    /// Epoch of the next run; the filled log uses epoch 0.
     epoch: u64,
 }
 
@@ -120,7 +121,7 @@ fn row(state: State, options: &Options, stocks: &mut Stocks) -> Result<Row> {
     Ok(Row { state, floors: contestants, ours, open, killed })
 }
 
-/// `event_connections`: one state, few and many connections.
+/// `event_connections`: one state with few and many connections.
 pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const CONNECTIONS: [usize; 4] = [1, 16, 64, 256];
     let mut text = String::from(
@@ -148,7 +149,7 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
         }
         let commits = ours.against(&disk, |sample| sample.p50_us);
         let cpu = ours.spread(|sample| sample.cpu_us);
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "| {connections} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -176,12 +177,12 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
     Ok(())
 }
 
-/// The floors take any request any number of times.
+/// The floors accept repeated requests.
 fn cycling(run: &Run, options: &Options) -> Plan {
     run.plan(Pace { cycle: true, ..Pace::of(options.seconds) })
 }
 
-/// So many requests that no lane runs out of them, and no more, since rendering them takes time.
+/// Enough requests for every lane, but no more, because rendering takes time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number far below 2^52")]
 fn enough(rate: f64, options: &Options) -> usize {
     const SPARE: f64 = 1.6;
@@ -216,7 +217,7 @@ impl<'a> Bench<'a> {
         Ok((Sample { cpu_us: cpu * 1e6 / taken.acknowledged().max(1) as f64, ..sample }, outcome))
     }
 
-    /// Every answer is what the law of chains says.
+    /// Checks that every response is the expected one.
     fn checked(&self, run: &Run, outcome: &Outcome) -> Result<Taken> {
         let expected: &[u16] = if self.state.mixed { &[202, 409] } else { &[202] };
         if let Some(surprises) = outcome.surprises(expected) {
@@ -237,7 +238,7 @@ impl<'a> Bench<'a> {
         Ok(taken)
     }
 
-    /// Kills the server in the middle of a run, starts it again, and looks for every event that it had acknowledged.
+    /// Kills the server during a run, restarts it, and checks that every acknowledged event is present.
     fn kill(&mut self, count: usize) -> Result<Killed> {
         const CONNECTIONS: usize = 16;
         const PATIENCE: Duration = Duration::from_mins(1);
@@ -246,7 +247,7 @@ impl<'a> Bench<'a> {
         let mut client = Client::new(address)?;
         let size = tree_size(&mut client)?;
         let load = thread::spawn(move || process::send(&plan, address));
-        // The generator has begun when the first events are in the tree.
+        // The generator has started once events appear in the tree.
         let begin = Instant::now();
         while tree_size(&mut client)? == size && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(20));
@@ -281,7 +282,7 @@ fn table(rows: &[Row]) -> String {
          p99.9 ms | after kill −9 | start ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for Row { state, floors: [bare, disk], ours, open, killed } in rows {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "| {state} | {} | {} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {} of {}{} | {} |",
@@ -303,7 +304,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The goals, each of the worst row.
+/// Compares the goals with the worst row.
 fn verdicts(rows: &[Row]) -> Vec<Finding> {
     let cpu = |row: &Row| row.ours.spread(|sample| sample.cpu_us);
     let worst = |rows: &mut dyn Iterator<Item = &Row>| -> Option<(State, Spread)> {

@@ -1,7 +1,8 @@
-//! Adding, searching and telling: what the paths of the knowledge API cost beside their floors.
+//! Trials of the knowledge API: batches, searches and streams, compared with their floors.
 //!
-//! A batch is one request with a long answer and a search is compared with a sum of floors, so these are no scenarios: each
-//! trial measures as its path needs it, product and floors in turn. A new one is a function and a line here.
+//! A batch is one request with a long response, and a search is compared with a sum of floors, so these are not
+//! scenarios: each trial measures product and floors in turn in its own way. To add one, write a function and add a
+//! line here.
 
 mod batch;
 mod key_holder;
@@ -13,18 +14,18 @@ mod words;
 use crate::options::{Options, Result};
 use crate::report::Report;
 
-/// A trial.
+/// A trial of the knowledge API.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// The name on the command line and in reports.
+    /// Name on the command line and in reports.
     pub name: &'static str,
-    /// Whether it runs only when it is named, because it takes long.
+    /// Whether the trial runs only if it is named, because it takes long.
     pub named_only: bool,
-    /// Measures, and writes down what it found under its name.
+    /// Runs the trial, and reports the results under its name.
     pub run: fn(&'static str, &Options, &mut Report) -> Result<()>,
 }
 
-/// All of them, in the order of the report.
+/// All trials in the order of the report.
 pub const ALL: [Trial; 6] = [
     Trial { name: "batch_notes", named_only: false, run: batch::notes },
     Trial { name: "batch_pages", named_only: false, run: batch::pages },

@@ -1,7 +1,6 @@
-//! The listener: one thread, many streams of server-sent events, each joined again at its end.
+//! The listener: one thread with many streams of server-sent events, each joined again at its end.
 //!
-//! Messages are counted where they end, at an empty line; nothing else is read of them, because the listener shares the cores with who
-//! tells.
+//! Counts messages at empty lines and parses nothing else, because the listener shares the cores with the server.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
@@ -19,7 +18,8 @@ use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::usage::usage;
 
-/// Reads the request, joins with it, prints the outcome: messages by status 200, with the latencies of whole streams.
+/// Reads the request, opens the streams, and prints the outcome: messages under status 200, with the latencies of whole
+/// streams.
 pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration) -> Result<()> {
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;
@@ -27,7 +27,7 @@ pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration
     LocalSet::new().block_on(&runtime, run(address, request, streams, length))?.print()
 }
 
-/// What the streams share.
+/// State shared by the streams.
 struct Board {
     request: Vec<u8>,
     end: Instant,
@@ -38,7 +38,7 @@ struct Board {
 }
 
 async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Duration) -> Result<Outcome> {
-    // Connections are made before the clock starts.
+    // Connections are opened before the measurement.
     let mut connections = Vec::with_capacity(streams);
     for _ in 0..streams {
         let stream = TcpStream::connect(address).await?;
@@ -80,7 +80,7 @@ async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Dura
 }
 
 impl Board {
-    /// Hears a stream again and again until the time is over; counts those that were whole.
+    /// Reads a stream repeatedly until the time has passed; counts complete streams.
     async fn hear(&self, mut stream: TcpStream, whole: &mut usize) -> std::io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         loop {
@@ -104,19 +104,19 @@ impl Board {
     }
 }
 
-/// How far a stream has been read.
+/// Progress within a stream.
 #[derive(Debug, Default)]
 struct Mark {
     begun: bool,
     /// Whether the last byte ended a line.
     at_line: bool,
-    /// How many of the last bytes are the beginning of the stream's end.
+    /// Number of last bytes that match the beginning of the stream's end.
     of_end: usize,
     ended: bool,
 }
 
 impl Mark {
-    /// Goes on, and says how many messages ended.
+    /// Processes bytes, and returns the number of complete messages.
     fn count(&mut self, bytes: &[u8]) -> u64 {
         self.begun = true;
         let mut messages = 0;
@@ -131,7 +131,7 @@ impl Mark {
                     self.of_end = 0;
                 }
             } else {
-                // The end begins with the line end that may also be the break in it.
+                // The end begins with a line break that can also be the one in its middle.
                 self.of_end = usize::from(byte == STREAM_END[0]);
             }
         }

@@ -1,10 +1,10 @@
-//! The load generator: one thread, one task per connection, bytes that were rendered before.
+//! The load generator: one thread, one task per connection, prerendered requests.
 //!
-//! It has to be lean because it shares the cores with what it measures: no request is built, no header map is filled, a
-//! response costs one pass of `httparse` over its head.
+//! It must be lean because it shares the cores with the measured server: it builds no requests and no header maps, and
+//! parses the head of a response once with `httparse`.
 //!
-//! An open loop sends at a given rate, however fast the answers come. A latency then begins when the request was due, not
-//! when its connection was free to send it, so that a server that stalls is charged for every request that had to wait.
+//! An open loop sends at a fixed rate, independent of the responses. Latency is counted from the time at which a
+//! request was due, so that a stall of the server is charged for every delayed request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,13 +26,13 @@ use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::plan::{Pace, Plan};
 use crate::process;
 
-/// After so many broken connections the run is no measurement any more.
+/// Number of connection failures that aborts a run.
 const FAILURES_MAX: u64 = 100;
-/// How long after its end a run waits for answers that are still out.
+/// How long a run waits for pending responses after its end.
 const GRACE: Duration = Duration::from_secs(15);
 const SAMPLE_BYTES_MAX: usize = 200;
 
-/// Reads the plan, runs it, prints the outcome.
+/// Reads the plan, runs it, and prints the outcome.
 pub fn from_standard_input(address: SocketAddr) -> Result<()> {
     let plan = Plan::read(std::io::BufReader::new(std::io::stdin().lock()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -41,7 +41,7 @@ pub fn from_standard_input(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// What the lanes share.
+/// State shared by the lanes.
 struct Board {
     address: SocketAddr,
     pace: Pace,
@@ -51,21 +51,21 @@ struct Board {
     end: Instant,
     over: Cell<bool>,
     totals: RefCell<BTreeMap<u16, u64>>,
-    /// Answers that hold the text that is looked for.
+    /// Responses that contain the expected text.
     holding: Cell<u64>,
-    /// One per lane of an open loop: the lane's next request is due.
+    /// One per lane of an open loop, notified when the lane's next request is due.
     due: Vec<Notify>,
     cpu_before: f64,
     failures: Cell<u64>,
     first_failure: RefCell<Option<String>>,
     late: Cell<u64>,
-    /// Latencies in nanoseconds and the first body, by status; a handful of statuses, so a list is fastest.
+    /// Latencies in nanoseconds and the first body by status. A list, because there are few statuses.
     statuses: RefCell<Vec<(u16, Vec<u64>, String)>>,
 }
 
 async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     let Plan { pace, lanes } = plan;
-    // Connections are made before the clock starts.
+    // Connections are opened before the measurement.
     let mut streams = Vec::with_capacity(lanes.len());
     for _ in &lanes {
         streams.push(connect(address).await?);
@@ -111,8 +111,8 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     board.outcome(lanes_done)
 }
 
-/// Wakes the lanes of an open loop in turn, each when its request is due. The runtime's own timers are a millisecond coarse, so
-/// a thread sleeps instead; it wakes some 50 µs late, which counts as latency.
+/// Wakes the lanes of an open loop in turn, when their requests are due. The runtime's timers have a resolution of a
+/// millisecond, so a thread sleeps instead; its delay of about 50 µs counts as latency.
 async fn tick(board: Rc<Board>, rate: f64) {
     let (wake, over) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
     let ended = EndsThread(Arc::clone(&over));
@@ -120,7 +120,7 @@ async fn tick(board: Rc<Board>, rate: f64) {
     let (begin, waker) = (board.begin, Arc::clone(&wake));
     thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {
-            // Turns that are past already need no wake of their own.
+            // Turns in the past need no wake-up.
             let left = step - begin.elapsed().as_nanos() % step;
             thread::sleep(Duration::from_nanos_u128(left));
             waker.notify_one();
@@ -138,7 +138,7 @@ async fn tick(board: Rc<Board>, rate: f64) {
     drop(ended);
 }
 
-/// Tells the thread that sleeps to end, however its task ends.
+/// Ends the sleeping thread when the task ends.
 struct EndsThread(Arc<AtomicBool>);
 
 impl Drop for EndsThread {
@@ -147,7 +147,7 @@ impl Drop for EndsThread {
     }
 }
 
-/// One connection; returns how many of its requests are done.
+/// Runs one connection; returns the number of completed requests.
 async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: TcpStream) -> usize {
     let mut buffer = Vec::with_capacity(16 * 1024);
     let (mut sent, mut done) = (0, 0);
@@ -186,19 +186,19 @@ async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: 
         }
     }
     board.over.set(true);
-    // Lanes that wait for their turn are over too.
+    // Wakes lanes that wait for their turn, so that they end.
     board.due.iter().for_each(Notify::notify_one);
     done
 }
 
 impl Board {
-    /// When a request of the run is due: lanes take turns, so that requests are spread evenly over time.
+    /// The time at which a request is due: lanes take turns, so that requests are evenly distributed.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn due_at(&self, rate: f64, number: usize) -> Instant {
         self.begin + Duration::from_secs_f64(number as f64 / rate)
     }
 
-    /// Waits until the next request of a lane is due, and returns when it was.
+    /// Waits until the next request of a lane is due, and returns that time.
     async fn wait_for_turn(&self, rate: f64, place: usize, sent: usize) -> Instant {
         let due = self.due_at(rate, sent * self.lanes + place);
         let now = Instant::now();
@@ -274,7 +274,7 @@ async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends a request and reads its whole answer into `buffer`, which then holds nothing else.
+/// Sends a request and reads the whole response into `buffer`, replacing its content.
 async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) -> std::io::Result<Head> {
     stream.write_all(request).await?;
     buffer.clear();
@@ -293,21 +293,21 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
     }
 }
 
-/// What must be known of an answer to read it whole.
+/// The framing of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// Status code.
+    /// HTTP status.
     pub status: u16,
-    /// Bytes before the body.
+    /// Length of the head, in bytes.
     pub length: usize,
-    /// Bytes of the body; `None` when it comes in chunks.
+    /// Length of the body; `None` for a chunked one.
     pub body_bytes: Option<usize>,
-    /// Whether the server ends the connection after it.
+    /// Whether the server closes the connection afterwards.
     pub close: bool,
 }
 
 impl Head {
-    /// Where the answer ends, once it is complete.
+    /// The end of the response; `None` if it is incomplete.
     pub fn end(&self, bytes: &[u8]) -> std::io::Result<Option<usize>> {
         match self.body_bytes {
             Some(count) => Ok(Some(self.length + count).filter(|&end| bytes.len() >= end)),
@@ -316,7 +316,7 @@ impl Head {
     }
 }
 
-/// Where a body in chunks ends that begins at `at`, once it is complete. No peer sends trailers.
+/// The end of a chunked body that begins at `at`; `None` if it is incomplete. No peer sends trailers.
 fn chunks_end(bytes: &[u8], mut at: usize) -> std::io::Result<Option<usize>> {
     while let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") {
         let size = std::str::from_utf8(&bytes[at..at + line]).unwrap_or_default();
@@ -337,7 +337,7 @@ fn memmem(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len().max(1)).any(|window| window == text)
 }
 
-/// Reads the head of an answer, once it is complete.
+/// Parses the head of a response; `None` if it is incomplete.
 pub fn parse_head(bytes: &[u8]) -> std::io::Result<Option<Head>> {
     let mut fields = [httparse::EMPTY_HEADER; 48];
     let mut answer = httparse::Response::new(&mut fields);

@@ -1,20 +1,20 @@
 //! `attache-bench`: speed and cost of the server, as ratios to floors measured in the same run.
 //!
-//! `make bench` builds everything with the profile that is shipped, and starts this. Every part is a process of its own, and
-//! all of them are this one program, started again with another command:
+//! `make bench` builds all binaries with the distribution profile and starts this program. Every part is a separate
+//! process, and all parts are subcommands of this program:
 //!
 //! ```text
 //! attache-bench ──starts──▶ attache serve            the product, own folder, own configuration   ─┐ in turn,
-//!      │       ──starts──▶ attache-bench floor …     what the same machine does at the least      ─┘ A B A B …
-//!      │       ──starts──▶ attache-bench upstream    a statistics service that answers at once
-//!      │       ──starts──▶ attache-bench pages       a web server whose pages are fetched
-//!      │       ──starts──▶ node events.mjs           what others build the same paths with, only with `--peers`
-//!      ├──pipes a plan──▶ attache-bench load         the only client: sends it, prints what came back
-//!      └──pipes a request──▶ attache-bench listen    the same for streams: joins it many times at once
+//!      │       ──starts──▶ attache-bench floor …     the least work on the same machine           ─┘ A B A B …
+//!      │       ──starts──▶ attache-bench upstream    a statistics service that responds at once
+//!      │       ──starts──▶ attache-bench pages       a web server with the pages to fetch
+//!      │       ──starts──▶ node events.mjs           the same paths with other packages, only with `--peers`
+//!      ├──pipes a plan──▶ attache-bench load         the only client: sends it, prints the responses
+//!      └──pipes a request──▶ attache-bench listen    the same for streams: joins one many times at once
 //! ```
 //!
-//! With two cores the generator competes with the server, so CPU per request is the steadier figure beside the rate.
-//! A new path is one `impl Scenario` (see [`scenario`]); what is no exchange of requests and answers is a trial
+//! With two cores the generator competes with the server, so CPU per request is a steadier figure than the rate. To add
+//! a path, implement `Scenario` (see [`scenario`]), or write a trial if it is not an exchange of requests and responses
 //! (see [`knowledge_api`]).
 
 mod client;
@@ -60,52 +60,52 @@ struct Arguments {
     options: Options,
 }
 
-/// The parts that run as processes of their own.
+/// Subcommands that run as separate processes.
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Serves, or is, one of the floors.
+    /// Runs one of the floors.
     #[command(hide = true)]
     Floor {
-        /// Which.
+        /// The floor to run.
         #[arg(value_enum)]
         floor: floor::Floor,
         #[command(flatten)]
         size: floor::Size,
     },
-    /// Serves the pages of a folder, to be fetched.
+    /// Serves the pages of a folder.
     #[command(hide = true)]
     Pages {
-        /// Files whose names are numbers.
+        /// Folder of pages, named by numbers.
         folder: PathBuf,
     },
     /// Reads a request from standard input, joins that stream many times at once, prints the outcome.
     #[command(hide = true)]
     Listen {
-        /// The server.
+        /// Address of the server.
         address: SocketAddr,
-        /// Streams at once.
+        /// Number of concurrent streams.
         #[arg(long)]
         streams: usize,
-        /// How long.
+        /// Length of the measurement in seconds.
         #[arg(long)]
         seconds: f64,
     },
     /// Reads a plan from standard input, sends it, prints the outcome.
     #[command(hide = true)]
     Load {
-        /// The server.
+        /// Address of the server.
         address: SocketAddr,
     },
-    /// Print the lines about the peers that the README shows, from the report.
+    /// Print the table of peers for the README, from the report.
     Readme {
-        /// The report.
+        /// Path of the report.
         #[arg(long, default_value = "benches/results.md")]
         report: PathBuf,
     },
-    /// A statistics service that takes everything.
+    /// Runs a statistics service that accepts everything.
     #[command(hide = true)]
     Upstream {
-        /// How long it thinks about each event.
+        /// Delay of each response in milliseconds.
         #[arg(long, default_value_t = 0)]
         delay_ms: u64,
     },

@@ -17,11 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A trial that starts servers on filled folders.
 pub type Trial = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
 
-/// A floor, ready to be measured again and again.
+/// A started floor, which can be measured repeatedly.
 #[derive(Debug)]
 pub struct StartedFloor {
     floor: Floor,
-    /// The disk floor has no server: each measurement is a process of its own.
+    /// `None` for the disk floor, for which each measurement is a process.
     server: Option<Server>,
 }
 
@@ -36,7 +36,7 @@ impl StartedFloor {
         Ok(Self { floor, server: Some(server) })
     }
 
-    /// Sends it the plan, or lets it measure by itself with as many senders as there are connections.
+    /// Sends the plan to the floor, or runs the disk floor with as many senders as there are connections.
     pub fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
         if let Some(server) = &self.server {
             return measure(server, server.ready.parse()?, plan, self.floor.status());
@@ -57,7 +57,7 @@ impl StartedFloor {
     }
 }
 
-/// Sends a plan to a server, and asks the system what it cost the server.
+/// Sends a plan to a server, and reads the server's resource usage.
 pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
     let before = server.usage()?;
     let outcome = process::send(plan, address)?;
@@ -65,7 +65,7 @@ pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -
     sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
 }
 
-/// The figures of one measurement that cost so much.
+/// The figures of one measurement with these costs.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
 pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
     if let Some(surprises) = outcome.surprises(&[status]) {
@@ -74,7 +74,7 @@ pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64)
     if !outcome.totals.contains_key(&status) {
         return Err(format!("no answer {status}").into());
     }
-    // On a busy machine a short run may get all its answers before or after the time that counts.
+    // On a busy machine, a short run may get all responses outside of the measured time.
     let none = Answers::of(Vec::new(), String::new());
     let answers = outcome.answers(status).unwrap_or(&none);
     Ok(Sample {

@@ -1,63 +1,63 @@
-//! The options of a run, and the result of every part.
+//! Options of a run, and the result type of the crate.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// Ends the run; its message is for the person who started it.
+/// Aborts the run; the message is for its user.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// What every part returns.
+/// Result of every part.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// How much is measured.
+/// Size of the measurements.
 #[derive(Debug, Clone, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Options {
-    /// Scenarios and probes to run, by name; all of them when none is named.
+    /// Scenarios and probes to run, by name [default: all]
     pub(crate) names: Vec<String>,
-    /// List the names and end.
+    /// List the names and exit
     #[arg(long)]
     pub(crate) list: bool,
-    /// Only the floors: needs no server.
+    /// Measure only the floors, without a server
     #[arg(long)]
     pub(crate) floors_only: bool,
-    /// A quick look instead of a measurement: one second, two rounds, small counts.
+    /// Take a quick look instead of a measurement: one second, two rounds, small counts
     #[arg(long)]
     pub(crate) quick: bool,
-    /// The peers beside the server, and nothing else.
+    /// Measure only the peers and the server
     #[arg(long)]
     pub(crate) peers: bool,
-    /// Events in the filled log of the states; may be given several times. 10,000,000 take half an hour to fill.
+    /// Events in the filled log of the states; repeatable. Filling 10,000,000 takes half an hour
     #[arg(long, default_values_t = [1_000_000])]
     pub(crate) log: Vec<u64>,
-    /// Connections, each with one request in flight.
+    /// Number of connections, each with one request in flight
     #[arg(long, default_value_t = 64)]
     pub(crate) connections: usize,
-    /// Seconds of one measurement, after a little warming up.
+    /// Length of one measurement in seconds, after a short warm-up
     #[arg(long, default_value_t = 4.0)]
     pub(crate) seconds: f64,
-    /// Rounds of A B A B.
+    /// Number of rounds A B
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: u32,
-    /// Most requests of one measurement.
+    /// Maximum number of requests per measurement
     #[arg(long, default_value_t = 160_000)]
     pub(crate) requests_max: usize,
-    /// Seed of everything that is drawn.
+    /// Seed of all random values
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The server's program; the one beside this program when absent.
+    /// Path of the server [default: beside this program]
     #[arg(long)]
     pub(crate) server: Option<PathBuf>,
-    /// Where data folders are made; the disk that is measured.
+    /// Folder for data folders, on the disk to measure
     #[arg(long)]
     pub(crate) data: Option<PathBuf>,
-    /// Only the states of events whose description holds this text, such as "random ids".
+    /// Only the states of events whose description contains this text, such as "random ids"
     #[arg(long)]
     pub(crate) state: Option<String>,
-    /// The folder with the peers' `node_modules`; `make bench-peers` fills and names it.
+    /// Folder with the peers' `node_modules`, which `make bench-peers` fills
     #[arg(long, env = "ATTACHE_BENCH_PEERS")]
     pub(crate) peers_folder: Option<PathBuf>,
-    /// Where the report goes; `-` for nowhere but the terminal.
+    /// Path of the report; `-` for the terminal only
     #[arg(long, default_value = "benches/results.md")]
     pub(crate) report: PathBuf,
 }
@@ -76,7 +76,7 @@ impl Options {
         }
     }
 
-    /// How many chains take turns in the states of the log.
+    /// Numbers of chains in the states of the log.
     pub(crate) fn chains(&self) -> [usize; 3] {
         let few = self.connections.min(64);
         if self.quick { [few, 640, 2_000] } else { [few, 10_000, 100_000] }

@@ -1,4 +1,4 @@
-//! What one run of the generator, or of the disk floor, came to.
+//! The outcome of a run of the generator or of the disk floor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,54 +8,54 @@ use serde::{Deserialize, Serialize};
 use crate::options::Result;
 use crate::usage::Usage;
 
-/// The result of one run, as it is printed by one process and read by another.
+/// The outcome of a run, passed between processes as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Time that was measured.
+    /// Measured time in seconds.
     pub seconds: f64,
-    /// Answers in that time, by status; rows of the disk floor count as status 0.
+    /// Responses within that time by status; records of the disk floor have status 0.
     pub statuses: BTreeMap<u16, Answers>,
-    /// All answers, those of the warm-up included: what the server's CPU time is divided by.
+    /// All responses including the warm-up, by which the server's CPU time is divided.
     pub answers_total: u64,
-    /// The same by status.
+    /// All responses by status.
     pub totals: BTreeMap<u16, u64>,
-    /// How many of them held the text that the plan looked for.
+    /// Responses that contain the expected text of the plan.
     pub holding: u64,
-    /// Per lane, how many requests were answered with anything but the status that is sent again.
+    /// Per lane, requests with a final status, which is any but the one that is retried.
     pub lanes_done: Vec<usize>,
-    /// Broken connections and unreadable answers, with the first of them in words.
+    /// Number of connection failures and invalid responses.
     pub failures: u64,
-    /// See `failures`.
+    /// Description of the first failure.
     pub first_failure: Option<String>,
-    /// Requests that a paced run sent more than a millisecond after their time.
+    /// Requests of an open loop that were sent more than a millisecond late.
     pub late: u64,
-    /// CPU time of the process that measured, while it measured.
+    /// CPU time of the measuring process within the measurement.
     pub own_cpu_seconds: f64,
-    /// The same as a part of one core.
+    /// The same as a fraction of one core.
     pub own_cpu_share: f64,
-    /// Its peak memory.
+    /// Peak memory of the measuring process.
     pub own_peak_bytes: u64,
 }
 
-/// The answers of one status.
+/// Responses with one status.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answers {
-    /// How many.
+    /// Number of responses.
     pub count: u64,
-    /// Time from sending to the last byte, in microseconds: median.
+    /// Median latency in microseconds, from sending to the last byte.
     pub p50_us: f64,
     /// 99th percentile.
     pub p99_us: f64,
     /// 99.9th percentile.
     pub p999_us: f64,
-    /// Longest.
+    /// Maximum latency.
     pub max_us: f64,
-    /// The beginning of the first body, for the reader of a surprise.
+    /// Start of the first body, for the report of unexpected statuses.
     pub sample: String,
 }
 
 impl Answers {
-    /// Sorts out the latencies of one status, in nanoseconds.
+    /// Computes the percentiles of latencies in nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 ns")]
     pub fn of(mut nanoseconds: Vec<u64>, sample: String) -> Self {
         nanoseconds.sort_unstable();
@@ -75,7 +75,7 @@ impl Answers {
 }
 
 impl Outcome {
-    /// A run in which every answer had one status.
+    /// An outcome whose responses have one status.
     pub fn of(status: u16, answers: Answers, seconds: f64, own: Usage) -> Self {
         Self {
             seconds,
@@ -93,24 +93,24 @@ impl Outcome {
         }
     }
 
-    /// For the process that reads it.
+    /// Prints the outcome for the reading process.
     pub fn print(&self) -> Result<()> {
         println!("{}", serde_json::to_string(self)?);
         Ok(())
     }
 
-    /// Answers of one status per second.
+    /// Responses of one status per second.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub fn rate(&self, status: u16) -> f64 {
         self.answers(status).map_or(0.0, |answers| answers.count as f64 / self.seconds.max(f64::MIN_POSITIVE))
     }
 
-    /// The answers of one status.
+    /// Responses of one status.
     pub fn answers(&self, status: u16) -> Option<&Answers> {
         self.statuses.get(&status)
     }
 
-    /// In words, what came that is none of the `expected` statuses.
+    /// Describes responses with other statuses than `expected`.
     pub fn surprises(&self, expected: &[u16]) -> Option<String> {
         let others = self.statuses.iter().filter(|(status, _)| !expected.contains(status));
         let mut words: Vec<String> =
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// Nanoseconds of a duration, as latencies are kept.
+/// Nanoseconds of a duration, as latencies are stored.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

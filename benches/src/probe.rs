@@ -1,4 +1,5 @@
-//! Figures that are no ratios: latency at half load, overload, start, lag, memory. A new one is a function and a line here.
+//! Figures that are not ratios: latency at half load, overload, start, lag, memory. To add one, write a function and
+//! add a line here.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -18,10 +19,10 @@ use crate::scenario::{claim_poll, plan_of_events};
 use crate::stock::Stocks;
 use crate::{client, population, process};
 
-/// A probe.
+/// Measures some figures.
 pub type Probe = fn(&Options, &mut Stocks) -> Result<Vec<Finding>>;
 
-/// All of them, in the order of the report.
+/// All probes in the order of the report.
 pub const ALL: [(&str, Probe); 8] = [
     ("one_connection", one_connection),
     ("added_latency", added_latency),
@@ -35,7 +36,7 @@ pub const ALL: [(&str, Probe); 8] = [
 
 const TEMPORARILY_UNAVAILABLE: u16 = 424;
 
-/// One connection, durable, embedded: what a lone sender waits for, in commits of the disk. Disk and product in turn.
+/// One connection, durable, embedded: latency of a single sender relative to a commit of the disk, in turn.
 fn one_connection(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let options = &Options { connections: 1, ..options.clone() };
     let product = Product::start(options, Upstream::Embedded)?;
@@ -63,7 +64,7 @@ fn one_connection(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     Ok(vec![Finding::of("event forwarded, one connection", found).should("p50 ≤ 2 commits", commits.at_most(2.0))])
 }
 
-/// What forwarding over HTTP adds to the upstream's own latency, at half of what the product can do.
+/// Latency that forwarding over HTTP adds to the upstream's, at half of the maximum rate.
 fn added_latency(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let product = Product::start(options, Upstream::External(Duration::ZERO))?;
     let upstream = product.upstream.ok_or("no external upstream")?;
@@ -83,7 +84,7 @@ fn added_latency(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>
     Ok(vec![Finding::of(what, found).should("p50 ≤ 0.6 ms, p99 ≤ 2.5 ms", p50 <= 0.6 && p99 <= 2.5)])
 }
 
-/// Five times what a slow upstream lets through. Senders behave: what was refused is sent again.
+/// Five times the rate of a slow upstream. Senders retry rejected requests.
 fn overload(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     const UPSTREAM_DELAY: Duration = Duration::from_millis(50);
     const SENDERS_AT_CAPACITY: usize = 256;
@@ -124,7 +125,7 @@ fn overload(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// How long after its receipt an event is in a signed checkpoint, at full load.
+/// Delay between the receipt of an event and its signed checkpoint, at full load.
 fn checkpoint_lag(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let product = Product::start(options, Upstream::Embedded)?;
     let machines = product.register(options.connections + 1, options)?;
@@ -144,7 +145,7 @@ fn checkpoint_lag(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     Ok(vec![Finding::of(what, found).should("≤ 0.6 s", worst <= Duration::from_millis(600))])
 }
 
-/// Sends one event and asks for its proof until it is included.
+/// Sends one event and requests its proof until it is included.
 fn lag_of(chain: &mut Chain, machine: &Machine, address: SocketAddr) -> Result<Duration> {
     const PATIENCE: Duration = Duration::from_secs(30);
     const ASK_EVERY: Duration = Duration::from_millis(10);
@@ -162,7 +163,7 @@ fn lag_of(chain: &mut Chain, machine: &Machine, address: SocketAddr) -> Result<D
     Ok(receipt.elapsed())
 }
 
-/// Start on a folder full of events: after kill −9 under load, and again.
+/// Start on a filled folder: after kill −9 under load, and again.
 fn start(options: &Options, stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for &log in &options.log {
@@ -188,11 +189,11 @@ fn start(options: &Options, stocks: &mut Stocks) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Memory must not grow with requests while `/metrics` is not read. Polls of one code are the cheapest requests that pass through
-/// everything that every request passes through.
+/// Memory must not grow with requests while `/metrics` is not read. Polls of one code are the cheapest requests that
+/// pass through all layers.
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
 fn request_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
-    /// What allocators and caches may still fill up with: 2 bytes a request.
+    /// Allowance for allocators and caches: 2 bytes per request.
     const GROWTH_BYTES_MAX: u64 = 2_000_000;
     const POLLED: usize = 64;
     let wanted: u64 = if options.quick { 5_000 } else { 1_000_000 };
@@ -215,7 +216,7 @@ fn request_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     Ok(vec![Finding::of(what, found).should("≤ 2 MB more", grown <= GROWTH_BYTES_MAX)])
 }
 
-/// What a live claim costs in memory: registered, confirmed by nobody, polled once.
+/// Memory per live claim: registered, unconfirmed, polled once.
 fn claim_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let polls = |product: &Product, count, _seed| {
         Ok(product.register_agents(count)?.iter().map(|token| claim_poll(token)).collect())
@@ -223,13 +224,13 @@ fn claim_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>>
     memory_each("live claim", 1.5, polls, options)
 }
 
-/// What a device code costs in memory that waits for a person: polled once.
+/// Memory per pending device code, polled once.
 fn device_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let polls = |product: &Product, count, seed| population::waiting(&product.database(), count, seed);
     memory_each("pending device code", 1.0, polls, options)
 }
 
-/// What each of many things costs in memory that are made by `make` and live once they are polled.
+/// Memory per object that `make` creates and a poll keeps alive.
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
 fn memory_each(
     what: &str,
@@ -243,7 +244,7 @@ fn memory_each(
     let mut findings = Vec::new();
     for &count in counts {
         let product = Product::start(options, Upstream::Embedded)?;
-        // Buffers and caches fill up with the first few; they are not what one costs.
+        // The first ones fill buffers and caches, and are not counted.
         client::send_all(product.address, &make(&product, WARM, options.seed)?, CONNECTIONS)?;
         let before = product.server.usage()?.resident_bytes;
         client::send_all(product.address, &make(&product, count - WARM, options.seed + 1)?, CONNECTIONS)?;
@@ -263,7 +264,7 @@ fn events(machines: &[Machine], round: u32, options: &Options) -> Plan {
     Plan { pace: Pace::of(options.seconds), lanes }
 }
 
-/// The pace of senders that send again what was refused.
+/// The pace of senders that retry rejected requests.
 fn again(options: &Options, rate: Option<f64>) -> Pace {
     Pace { again_after: Some(TEMPORARILY_UNAVAILABLE), rate, ..Pace::of(options.seconds) }
 }

@@ -12,18 +12,18 @@ use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::usage::{Usage, usage};
 
-/// A server that was started here, and ends with this value.
+/// A started server, killed on drop.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Its first line, which says that it serves, and perhaps where.
+    /// Its first line of output, which may contain the address.
     pub ready: String,
-    /// From start to that line.
+    /// Time from the start to that line.
     pub started_in: Duration,
 }
 
 impl Server {
-    /// Starts a server and waits for its first line. Its words on standard error go to `log`.
+    /// Starts a server and waits for its first line. Standard error is written to `log`.
     pub fn start(command: &mut Command, log: &Path, patience: Duration) -> Result<Self> {
         let started = Instant::now();
         let words = fs::File::options().create(true).append(true).open(log)?;
@@ -34,7 +34,7 @@ impl Server {
             let mut output = BufReader::new(output);
             let mut line = String::new();
             let read = output.read_line(&mut line);
-            // The receiver is gone when the wait was given up; the rest is read so that the server never blocks on it.
+            // The receiver is dropped after a timeout. The remaining output is read so that the server does not block.
             let _ = sender.send(read.map(|_| line));
             let _ = std::io::copy(&mut output, &mut std::io::sink());
         });
@@ -49,14 +49,14 @@ impl Server {
         Ok(server)
     }
 
-    /// What it has cost so far.
+    /// Resource usage of the server so far.
     pub fn usage(&self) -> Result<Usage> {
         usage(self.child.id())
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the server and waits until it has ended.
     pub fn end(&mut self) {
-        // It may be gone already; nothing else can go wrong with a child of ours.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -64,12 +64,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing is measured any more, and its folder is thrown away: no need to ask politely.
+        // The measurement is complete and the folder is removed, so no graceful shutdown is needed.
         self.end();
     }
 }
 
-/// Sends a plan with a generator of its own, and returns what came back.
+/// Sends a plan with a new generator process, and returns the outcome.
 pub fn send(plan: &Plan, address: std::net::SocketAddr) -> Result<Outcome> {
     let mut command = myself(&["load", &address.to_string()])?;
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -78,27 +78,27 @@ pub fn send(plan: &Plan, address: std::net::SocketAddr) -> Result<Outcome> {
     outcome(child)
 }
 
-/// Runs a part of this program that prints an outcome.
+/// Runs a subcommand that prints an outcome.
 pub fn measure(arguments: &[&str]) -> Result<Outcome> {
     outcome(myself(arguments)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
 }
 
-/// The same with something to read.
+/// Runs a subcommand with standard input.
 pub fn measure_with(arguments: &[&str], input: &[u8]) -> Result<Outcome> {
     let mut child = myself(arguments)?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     child.stdin.take().ok_or("no standard input")?.write_all(input)?;
     outcome(child)
 }
 
-/// This program, with another command.
+/// This program with other arguments.
 pub fn myself(arguments: &[&str]) -> Result<Command> {
     let mut command = roomy(&env::current_exe()?);
     command.args(arguments);
     Ok(command)
 }
 
-/// A program that may have as many files open as the system lets it: thousands of connections need them, and the usual
-/// limit is a thousand. The shell becomes the program, so the process stays the same.
+/// Runs a program with the maximum number of open files, because the usual limit of a thousand is too low for thousands
+/// of connections. The shell is replaced by the program, so the process id stays the same.
 pub fn roomy(program: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", r#"ulimit -n "$(ulimit -Hn)"; exec "$0" "$@""#]).arg(program);
@@ -115,8 +115,8 @@ fn outcome(mut child: Child) -> Result<Outcome> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Says something to the person who waits.
+/// Prints a message on standard error.
 pub fn say(words: &str) {
-    // A closed terminal is no reason to stop measuring.
+    // A closed terminal does not end the measurement.
     let _ = writeln!(std::io::stderr(), "{words}");
 }

@@ -1,4 +1,5 @@
-//! Floor and product in turn, A B A B …, so that whatever else the machine does hits both.
+//! Runs the selected measurements, with floor and product in turn (A B A B …), so that other load on the machine
+//! affects both.
 
 use domain::Rng;
 
@@ -15,7 +16,7 @@ use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;
 use crate::{events, knowledge_api, peers, probe};
 
-/// What the command line asked for.
+/// Runs everything that the options select.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
@@ -69,7 +70,7 @@ pub fn everything(options: &Options) -> Result<()> {
 const EVENT_TRIALS: [(&str, Trial); 2] =
     [("events_forwarded", events::in_states), ("event_connections", events::over_connections)];
 
-/// One scenario against its floors.
+/// Measures one scenario and its floors.
 fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) -> Result<Section> {
     let product = match scenario.log(options) {
         0 => {
@@ -96,7 +97,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         }
         let before = product.server.usage()?.cpu_seconds;
         let outcome = process::send(&plan, product.address)?;
-        // Whatever the product still owes for what it has answered belongs to the cost.
+        // Work that the product deferred after its responses is part of the cost.
         let after = if scenario.writes() {
             settled(&Debtor { tree: None, ..product.debtor(0) })?
         } else {
@@ -110,7 +111,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
     Ok(Section { name: scenario.name(), goals: scenario.goals(), floors, product: Some(ours) })
 }
 
-/// The floors alone, with events of computers that nobody has registered.
+/// Measures only the floors, with events of unregistered computers.
 fn floors(options: &Options) -> Result<Section> {
     let rng = Rng::seeded(options.seed);
     let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();

@@ -1,4 +1,4 @@
-//! The paths that are measured against floors. A new path is one `impl Scenario` and a line in [`all`].
+//! The measured paths. To add one, implement [`Scenario`] and add a line to [`all`].
 
 mod claims;
 mod definition;
@@ -11,7 +11,7 @@ pub use claims::claim_poll;
 pub use definition::Scenario;
 pub use events::plan_of_events;
 
-/// All of them, in the order of the report.
+/// All scenarios in the order of the report.
 pub fn all() -> Vec<Box<dyn Scenario>> {
     vec![
         Box::new(claims::ClaimPoll::default()),

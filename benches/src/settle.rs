@@ -1,12 +1,12 @@
-//! When a server owes nothing any more for what it has acknowledged, and what it cost until then.
+//! Waits until a server has completed its deferred work, and measures the cost of it.
 //!
-//! A server may answer first and do the rest behind: place events in the tree, sign, count usage, fold the write-ahead log
-//! into the database. CPU per event is counted until all of that is done, or a server that defers more would look faster:
+//! A server may respond before it has placed events in the tree, signed a checkpoint, counted usage, and checkpointed
+//! the write-ahead log. CPU time per event includes this work, since a server that defers more would otherwise look
+//! faster:
 //!
-//! 1. the signed checkpoint holds every event that was acknowledged;
-//! 2. the process has been quiet for a second, which means that no pass finds work any more;
-//! 3. what is left in the write-ahead logs of its databases is folded in by the harness, and the CPU time of that is
-//!    charged to the server.
+//! 1. the signed checkpoint contains every acknowledged event;
+//! 2. the process has been idle for a second, so that no periodic pass has work;
+//! 3. the harness checkpoints the remaining write-ahead logs, and adds the CPU time to that of the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,26 +21,26 @@ use crate::options::Result;
 use crate::plan;
 use crate::process::{self, Server};
 
-/// Longest wait for a server to settle: a log of millions of events has much to catch up with when it is started.
+/// Timeout of settling: a restarted server with a log of millions of events has much to process.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// A quiet window is this long; two in a row are needed.
+/// Length of an idle window; two in a row are required.
 const WINDOW: Duration = Duration::from_millis(500);
 const QUIET_WINDOWS: u32 = 2;
-/// Most CPU time of a quiet window, in seconds: what timers of an idle server take, in ticks of 10 ms.
+/// Maximum CPU time of an idle window, in seconds: timers of an idle server, in ticks of 10 ms.
 const QUIET_CPU_SECONDS: f64 = 0.02;
 
-/// A server that is waited for.
+/// A server with deferred work.
 #[derive(Debug, Clone)]
 pub struct Debtor<'a> {
-    /// The process.
+    /// The server process.
     pub server: &'a Server,
-    /// Where it tells its checkpoint, and the tree size to wait for; `None` for a server without a tree.
+    /// Address of the checkpoint, and the tree size to wait for; `None` for a server without a tree.
     pub tree: Option<(SocketAddr, u64)>,
-    /// The files of its databases.
+    /// Files of the databases.
     pub databases: Vec<PathBuf>,
 }
 
-/// CPU seconds of the server until it has settled, everything since its start included.
+/// CPU seconds of the server from its start until it has settled.
 pub fn settled(debtor: &Debtor) -> Result<f64> {
     let begin = Instant::now();
     let in_time = |what: &str| -> Result<()> {
@@ -60,7 +60,7 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
         in_time("it is never quiet")?;
         thread::sleep(WINDOW);
         let now = debtor.server.usage()?.cpu_seconds;
-        // Half a tick more, because sums of hundredths are not exact.
+        // Half a tick of tolerance, because sums of hundredths are not exact.
         quiet = if now - before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
         before = now;
     }
@@ -71,7 +71,7 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
     Ok(before + owed)
 }
 
-/// Leaves in the signed tree.
+/// Number of leaves in the signed tree.
 pub fn tree_size(client: &mut Client) -> Result<u64> {
     let answer = client.send(&plan::request("GET", "/api/v1/audit/checkpoint", &[], b""))?;
     let note = std::str::from_utf8(&answer.body)?;
@@ -79,7 +79,7 @@ pub fn tree_size(client: &mut Client) -> Result<u64> {
     size.ok_or_else(|| format!("no checkpoint: {} {note}", answer.status).into())
 }
 
-/// Folds the write-ahead log into the file of a living server; returns the CPU seconds that it took here.
+/// Checkpoints the write-ahead log of a running server's database; returns the CPU seconds that it took.
 fn fold(database: &PathBuf) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let before = crate::usage::usage(std::process::id())?.cpu_seconds;

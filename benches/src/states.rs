@@ -1,7 +1,7 @@
-//! The states in which events are measured, and the requests of a run in one of them.
+//! The states in which events are measured, and the requests of a run.
 //!
-//! A fast path for one state (an empty log, a few chains, canonical text, ids that grow) would show in one row of the table
-//! only; the worst row counts.
+//! A fast path for one state (empty log, few chains, canonical bodies, increasing ids) would show in only one row of
+//! the table; the worst row counts.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::plan::{Pace, Plan};
 
-/// A state.
+/// A state of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// Events in the log before.
+    /// Number of events in the log before the run.
     pub log: u64,
-    /// Chains that take turns.
+    /// Number of chains that take turns.
     pub chains: usize,
-    /// Where the ids of the events come from, those in the log included.
+    /// Kind of event ids, also of those in the log.
     pub ids: Ids,
-    /// Half of the bodies with shuffled members; 1 % resends, 1 % chain conflicts, 1 % events of a type that is held. Otherwise all
-    /// events are new, canonical, and continue their chain.
+    /// Whether half of the bodies have shuffled members, with 1 % resends, 1 % chain conflicts, and 1 % held events.
+    /// Otherwise all events are new, canonical, and continue their chain.
     pub mixed: bool,
 }
 
@@ -44,14 +44,14 @@ fn short(count: u64) -> String {
     }
 }
 
-/// The states of the table. Each number of chains and both kinds of ids are met on an empty log and on a filled one.
+/// The states of the table. Each number of chains and each kind of ids occurs on an empty and on a filled log.
 pub fn all(options: &Options) -> Vec<State> {
     let chains = options.chains();
     let [few, many] = [chains[0], chains[chains.len() - 1]];
     let mut states = vec![plain(options, few)];
     for log in std::iter::once(0).chain(options.log.iter().copied().filter(|&log| log > 0)) {
         let of = |ids| move |&chains: &usize| State { log, chains, ids, mixed: true };
-        // The folders with random ids are removed after these; later trials start on those with growing ids.
+        // Folders with random ids are removed after these states; later trials use those with increasing ids.
         states.extend([few, many].iter().map(of(Ids::Random)));
         states.extend(chains.iter().map(of(Ids::Growing)));
     }
@@ -59,30 +59,30 @@ pub fn all(options: &Options) -> Vec<State> {
     states.into_iter().filter(asked_for).collect()
 }
 
-/// The state of everything that is compared with something else: an empty log, ids that grow, all events new.
+/// The state for comparisons: an empty log, increasing ids, all events new.
 pub fn plain(options: &Options, connections: usize) -> State {
     State { log: 0, chains: options.chains()[0].max(connections), ids: Ids::Growing, mixed: false }
 }
 
-/// What a request of a run is.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Continues its chain: 202.
+    /// A new event: 202.
     New,
-    /// The event before it once more: 202, with the receipt of the first.
+    /// The previous event again: 202 with the same receipt.
     Resend,
-    /// Claims a place that is taken: 409.
+    /// An event at a taken position: 409.
     Conflict,
-    /// Of a type that is not registered: 202, held.
+    /// An unregistered type: 202, held.
     Held,
 }
 
-/// What one connection sends in turn.
+/// The requests of one connection.
 #[derive(Debug, Default)]
 struct Lane {
     requests: Vec<Bytes>,
     kinds: Vec<Kind>,
-    /// The id of each event and the place of its computer.
+    /// Id of each event, with the index of its computer.
     events: Vec<(Uuid, usize)>,
 }
 
@@ -92,32 +92,32 @@ pub struct Run {
     lanes: Vec<Lane>,
 }
 
-/// What became of a run.
+/// The acknowledged events of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Events that the log took, by id, each with the place of its computer.
+    /// Recorded events by id, with the index of their computer.
     pub forwarded: Vec<(Uuid, usize)>,
-    /// Events that are held.
+    /// Ids of the held events.
     pub held: Vec<Uuid>,
-    /// Resends that were answered.
+    /// Number of answered resends.
     pub resends: u64,
-    /// Conflicts that were answered.
+    /// Number of answered conflicts.
     pub conflicts: u64,
 }
 
 impl Taken {
-    /// Answers of 202.
+    /// Number of responses with status 202.
     pub fn acknowledged(&self) -> u64 {
         (self.forwarded.len() + self.held.len()) as u64 + self.resends
     }
 }
 
-/// One percent each.
+/// One percent of each kind.
 const PERCENT: u64 = 100;
 
 impl Run {
-    /// About `count` requests over `connections` lanes. Every run needs an `epoch` of its own, because a run ends in the middle of
-    /// its chains.
+    /// About `count` requests over `connections` lanes. Every run requires its own `epoch`, because runs end in the
+    /// middle of the chains.
     pub fn new(machines: &[Machine], connections: usize, count: usize, state: State, epoch: u64, seed: u64) -> Self {
         let machines = &machines[..state.chains.min(machines.len())];
         let connections = connections.min(machines.len()).max(1);
@@ -140,12 +140,12 @@ impl Run {
         Self { lanes: (0..connections).map(lane).collect() }
     }
 
-    /// The plan that the generator sends.
+    /// The plan for the generator.
     pub fn plan(&self, pace: Pace) -> Plan {
         Plan { pace, lanes: self.lanes.iter().map(|lane| lane.requests.clone()).collect() }
     }
 
-    /// What was answered, by how far each lane came.
+    /// The acknowledged events, from the number of completed requests per lane.
     pub fn taken(&self, outcome: &Outcome) -> Taken {
         let mut taken = Taken::default();
         for (lane, &done) in self.lanes.iter().zip(&outcome.lanes_done) {
@@ -173,7 +173,7 @@ impl Lane {
         state: State,
     ) {
         let rng = Rng::seeded(number_of(0) as u64);
-        // Held events never get into the log, so nothing may link to them: a chain of their own per computer.
+        // Held events never reach the log, so no event may link to them: they use a separate chain per computer.
         let mut held: Vec<Chain> = chains
             .iter()
             .map(|chain| Chain::new(chain.machine(), "memory.dreamt", u64::from(u32::MAX), rng.below(u64::MAX)))
@@ -208,7 +208,7 @@ impl Lane {
         self.events.push((event.id, place));
     }
 
-    /// The last event that was new, once more; nothing if there is none.
+    /// Sends the last new event again, if there is one.
     fn again(&mut self) {
         if let Some(last) = self.kinds.iter().rposition(|kind| *kind == Kind::New) {
             self.requests.push(self.requests[last].clone());

@@ -4,32 +4,32 @@ use std::fs;
 
 use crate::options::Result;
 
-/// `/proc` counts CPU time in hundredths of a second, whatever the kernel's own tick is.
+/// `/proc` counts CPU time in hundredths of a second, independent of the kernel's tick.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What a process has cost so far.
+/// Resource usage of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
-    /// User and system, children included that have ended.
+    /// User and system time, including ended children.
     pub cpu_seconds: f64,
-    /// Resident memory now.
+    /// Current resident memory.
     pub resident_bytes: u64,
-    /// Most resident memory ever.
+    /// Peak resident memory.
     pub peak_bytes: u64,
 }
 
 impl Usage {
-    /// What has been spent since `before`.
+    /// The usage since `before`; memory is not subtracted.
     pub fn since(self, before: Self) -> Self {
         Self { cpu_seconds: self.cpu_seconds - before.cpu_seconds, ..self }
     }
 }
 
-/// What the process with this number has cost so far.
+/// Reads the usage of the process with this id.
 pub fn usage(process: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name, in brackets, may itself hold brackets and spaces. User and system time are the 12th and 13th after it,
-    // those of ended children the 14th and 15th.
+    // The name, in brackets, may itself contain brackets and spaces. User and system time are the 12th and 13th fields
+    // after it, those of ended children the 14th and 15th.
     let after_name = stat.rsplit_once(')').ok_or("/proc/…/stat has no name")?.1;
     let ticks: f64 = after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum();
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;

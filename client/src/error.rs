@@ -39,7 +39,7 @@ pub enum Error {
         source: Option<Box<Error>>,
     },
     /// Not the URL of a server.
-    #[error("{0} is not the address of a server, such as https://attache.example.com")]
+    #[error("{0} is no address of a server: they look like https://attache.example.com")]
     Address(String),
     /// The HTTP client cannot be created.
     #[error("cannot create an HTTP client")]

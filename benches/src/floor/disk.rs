@@ -1,4 +1,4 @@
-//! F3r as a process: prints its outcome.
+//! F3r as a process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::options::Result;
 use crate::outcome::{Answers, Outcome};
 use crate::process;
 
-/// Appends from `senders` tasks at once, each waiting for its record to be durable.
+/// Appends from `senders` concurrent tasks, each waiting until its record is durable, and prints the outcome.
 pub async fn measure(folder: &Path, senders: usize, length: Duration) -> Result<()> {
     let disk = Disk::prepare(folder)?;
     let before = crate::usage::usage(std::process::id())?;

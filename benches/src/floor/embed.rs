@@ -1,4 +1,4 @@
-//! F4: the sentence model by itself, on the texts that the product is given.
+//! F4: the sentence model alone, on the same texts as the product.
 
 use std::io::stdin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::usage::usage;
 
-/// What one thread computes at once, as in the product.
+/// Tokens per computation of a thread, as in the product.
 const BATCH_TOKENS_MAX: usize = 256;
 
-/// Embeds items of several texts each, shared by so many threads; prints the outcome, whose answers are items.
+/// Embeds items of several texts on `threads` threads, and prints the outcome with items as responses.
 pub fn together(threads: usize) -> Result<()> {
     let items: Vec<Vec<String>> = serde_json::from_reader(stdin().lock())?;
     let texts: Vec<&String> = items.iter().flatten().collect();
@@ -50,7 +50,7 @@ pub fn together(threads: usize) -> Result<()> {
     Outcome::of(0, Answers::of(vec![0; items.len()], String::new()), seconds, cost).print()
 }
 
-/// Embeds one text after the other, again and again; prints the outcome, whose latencies are those of single texts.
+/// Embeds one text after the other repeatedly, and prints the outcome with the latencies of single texts.
 pub fn one_by_one(length: Duration) -> Result<()> {
     let texts: Vec<String> = serde_json::from_reader(stdin().lock())?;
     let model = Model::bundled()?;

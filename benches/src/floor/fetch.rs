@@ -1,4 +1,4 @@
-//! The fetch floor: the HTTP client of the fetcher, and nothing that is done with what it gets.
+//! The fetch floor: the HTTP client of the fetcher, without processing of the content.
 
 use std::collections::BTreeMap;
 use std::io::stdin;
@@ -13,10 +13,10 @@ use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::usage::usage;
 
-/// Fetches each address once, so many at a time; prints the outcome.
+/// Fetches each URL once with `at_once` concurrent requests, and prints the outcome.
 pub async fn measure(at_once: usize) -> Result<()> {
     let addresses: Arc<Vec<String>> = Arc::new(serde_json::from_reader(stdin().lock())?);
-    // The client asks the process for its TLS provider, though nothing here is encrypted; a second choice of the same one is as good.
+    // The client requires a TLS provider, though no request is encrypted. Fails if the process already has a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().http1_only().build()?;
     let next = Arc::new(AtomicUsize::new(0));

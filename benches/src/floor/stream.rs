@@ -1,4 +1,4 @@
-//! The floor of streams: a handler that tells messages which are there already.
+//! The floor of streams: a handler that sends prepared messages.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -12,12 +12,12 @@ use futures_util::stream;
 
 use crate::options::Result;
 
-/// The file in the floor's folder: a list of pairs, the id of a message and its data.
+/// The file in the floor's folder: a list of pairs of message id and data.
 pub const FILE: &str = "messages.json";
 
 type Messages = Arc<Vec<(String, String)>>;
 
-/// Tells the messages of a file on every path.
+/// Streams the messages of a file on every path.
 pub fn router(file: &Path) -> Result<Router> {
     let messages: Messages = Arc::new(serde_json::from_slice(&std::fs::read(file)?)?);
     Ok(Router::new().fallback(tell).with_state(messages))

@@ -1,4 +1,4 @@
-//! Batches: from the request to the last message of its stream.
+//! Batches, from the request to the last message of the stream.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,15 +22,15 @@ use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{client, measurement};
 
-/// Each takes as long as its embedding; more of them would say no more.
+/// Rounds take as long as embedding; more of them would not add information.
 const ROUNDS_MAX: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often the floor fetches each page.
+/// Number of fetches of each page by the floor.
 const FETCHES: usize = 10;
-/// The passages of each item of a batch, as they are embedded.
+/// The chunks of each item of a batch.
 type Passages = Vec<Vec<String>>;
 
-/// `batch-add` of notes that are a passage each: embedding is the work.
+/// `batch-add` of notes with one chunk each: the work is embedding.
 pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const NOTE_CHARS: usize = 800;
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Embed, 0.95)];
@@ -57,7 +57,7 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// `batch-add` of pages of a web server on this machine: fetched, read, cut, embedded, kept.
+/// `batch-add` of pages of a local web server: fetching, extracting, splitting, embedding, storing.
 pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Fetch, 0.7), Goal::Rate(Floor::Embed, 0.7)];
     let wanted = if options.quick { 16 } else { 220 };
@@ -79,7 +79,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         let host = number % usize::from(HOSTS) + 1;
         format!("http://127.0.0.{host}:{port}/{number}?round={round}")
     };
-    // Pages without text are errors for the product too, and no work for the floor.
+    // Pages without text are errors for the product and no work for the floor.
     let mut passages = Vec::new();
     let mut numbers = Vec::new();
     for (number, page) in all.iter().enumerate() {
@@ -101,20 +101,20 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// The first batch of a process reads the model.
+/// Loads the model with a first batch.
 fn warm(product: &Product, holder: &KeyHolder) -> Result<()> {
     let contents: Vec<Value> =
         (0..8).map(|number| json!({ "content": format!("a note to warm up, number {number}") })).collect();
     client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents }))).map(drop)
 }
 
-/// What the product makes of a text before it embeds it.
+/// The chunks that the product embeds for a text.
 fn passages_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
     let passages = chunks(content, &ChunkSettings::default())?;
     Ok(passages.iter().map(|passage| text_of(title.unwrap_or_default(), passage)).collect())
 }
 
-/// What the rounds of a batch have in common.
+/// State of the rounds of a batch.
 struct Trial {
     floors: Vec<Contestant>,
     ours: Contestant,
@@ -128,7 +128,7 @@ impl Trial {
         Self { floors, ours: Contestant::new("attache"), passages: 0, items: 0 }
     }
 
-    /// F4 on as many threads as the product has.
+    /// F4 with as many threads as the product uses.
     fn embed(&mut self, place: usize, passages: &Passages) -> Result<()> {
         (self.items, self.passages) = (passages.len(), passages.iter().map(Vec::len).sum());
         let threads = thread::available_parallelism()?.to_string();
@@ -137,11 +137,11 @@ impl Trial {
         self.keep(place, &outcome, Floor::Embed.status())
     }
 
-    /// The client of the fetcher, with as many fetches at once as a batch has items under way.
+    /// The client of the fetcher, with as many concurrent fetches as a batch has items in progress.
     fn fetch(&mut self, place: usize, urls: &[String]) -> Result<()> {
         let at_once = HOSTS.to_string();
         let arguments = ["floor", Floor::Fetch.command(), "--connections", &at_once];
-        // Once is over before its cost can be told.
+        // Fetching each page once is too short to measure its cost.
         let again: Vec<&String> = (0..FETCHES).flat_map(|_| urls).collect();
         let outcome = measure_with(&arguments, &serde_json::to_vec(&again)?)?;
         self.keep(place, &outcome, Floor::Fetch.status())
@@ -153,7 +153,7 @@ impl Trial {
         Ok(())
     }
 
-    /// The product: everything must be kept.
+    /// The product: every item must be stored.
     fn add(&mut self, product: &Product, holder: &KeyHolder, body: &Value, count: usize) -> Result<()> {
         let request = holder.post("/v1/batch-add", body);
         let before = product.server.usage()?;

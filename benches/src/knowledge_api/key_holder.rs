@@ -1,17 +1,17 @@
-//! A client of the knowledge API.
+//! A client of the knowledge API with a key.
 
 use crate::options::Result;
 use crate::plan;
 use crate::product::Product;
 
-/// Whoever has a key.
+/// Builds requests with the credential of an account.
 #[derive(Debug)]
 pub(super) struct KeyHolder {
     credential: String,
 }
 
 impl KeyHolder {
-    /// A key of a new account.
+    /// Creates an account and its API key.
     pub(super) fn new(product: &Product, email: &str) -> Result<Self> {
         Ok(Self { credential: format!("Authorization: Bearer {}", product.api_key(email)?) })
     }

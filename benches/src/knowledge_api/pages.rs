@@ -1,4 +1,4 @@
-//! Pages to fetch: of the test data, of the machine's own documentation, or made up; and the web server that has them.
+//! Pages to fetch (from the test data, from the machine's documentation, or generated) and their web server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use tokio::task::JoinSet;
 use super::words::Words;
 use crate::options::Result;
 
-/// Addresses of the server: a host is asked one thing at a time, whoever asks, and loopback has many.
+/// Number of loopback addresses to serve on, because each host is fetched sequentially.
 pub const HOSTS: u8 = 8;
-/// Pages of the machine's documentation that are larger are books.
+/// Larger pages of the machine's documentation are books.
 const PAGE_BYTES_MAX: u64 = 60_000;
 const PAGE_BYTES_MIN: u64 = 1_000;
 
-/// Writes `count` pages into a folder, named by their numbers; says where they are from.
+/// Writes `count` pages into a folder, named by their numbers; returns them and their source.
 pub fn gather(count: usize, folder: &Path, seed: u64) -> Result<(Vec<Vec<u8>>, String)> {
     let mut files: Vec<PathBuf> = Vec::new();
     let data = env::var_os("ATTACHE_TEST_DATA").map(PathBuf::from);
@@ -76,14 +76,14 @@ fn made_up(words: &Words) -> String {
     )
 }
 
-/// Serves the pages of a folder on one port of [`HOSTS`] addresses until killed; its first line says the first of them.
+/// Serves the pages of a folder on one port of [`HOSTS`] addresses until killed. Prints the first address.
 pub fn serve(folder: &Path) -> Result<()> {
     let mut pages = Vec::new();
     while let Ok(page) = fs::read(folder.join(pages.len().to_string())) {
         pages.push(Bytes::from(page));
     }
     let router = Router::new().route("/{number}", get(page)).with_state(Arc::new(pages));
-    // One thread: it shares the cores with what is measured.
+    // One thread, because it shares the cores with the measured server.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut servers = JoinSet::new();

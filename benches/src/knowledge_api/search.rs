@@ -1,4 +1,4 @@
-//! Searches of an account that keeps much.
+//! Searches of an account with many memories.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,15 @@ use crate::product::{Product, Upstream};
 use crate::report::{Contestant, Finding, Report, Section};
 use crate::{client, measurement};
 
-/// Passages of one memory, and how long they are: a page of usual length.
+/// Chunks per memory, and their length: a page of usual size.
 const CHUNKS_OF_A_MEMORY: usize = 10;
 const CHUNK_CHARS: usize = 500;
 const QUERIES: usize = 500;
-/// Queries of common words alone.
+/// Number of queries of common words.
 const COMMON_QUERIES: usize = 50;
-/// Among this number of memories, the first are in the old space, and one of each is in the scattered space.
+/// Of this many memories, the first ones are in the old space, and one each is in the scattered space.
 const SPACE_SHARE: usize = 10;
-/// Memories in the small space, the oldest of all.
+/// Number of memories in the small space, the oldest ones.
 const SMALL_SPACE: usize = 20;
 
 /// `search` by one client, one search after the other.
@@ -37,7 +37,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let (few, many) = (KeyHolder::new(&product, "few@example.com")?, KeyHolder::new(&product, "many@example.com")?);
     let words = Words::new(options.seed);
     let queries: Vec<String> = (0..QUERIES).map(|_| words.query()).collect();
-    // The model and the buffers are there before memory is looked at.
+    // Loads the model and fills buffers before memory is measured.
     let note = json!({ "contents": [{ "content": words.text(CHUNK_CHARS) }] });
     client::hear(product.address, &few.post("/v1/batch-add", &note))?;
     let search = |holder: &KeyHolder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
@@ -102,13 +102,13 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     Ok(())
 }
 
-/// The same searches confined to spaces, and searches for common words, whose costs are compared with those of all memories.
+/// Searches of spaces and of common words, whose costs are compared with searches of all memories.
 #[derive(Debug)]
 struct Filtered {
     cases: Vec<(Case, Vec<Bytes>, Contestant)>,
 }
 
-/// A kind of query, and where it is asked.
+/// A kind of query, and the searched space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Case {
     what: &'static str,
@@ -127,7 +127,7 @@ impl Filtered {
         ];
         let mut cases = Vec::new();
         for (is_common, queries) in [(false, queries), (true, &common)] {
-            // All memories are the measurement of the scenario itself.
+            // Searches of all memories are measured by the scenario itself.
             for (what, space) in places.iter().skip(usize::from(!is_common)) {
                 let body = |query: &String| match space {
                     Some(space) => json!({ "query": query, "spaces": [space] }),
@@ -151,7 +151,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// A filter must not cost more than none: `all` is the p99 of the queries of all memories.
+    /// A filter must not cost more than none: `all` is the p99 of the searches of all memories.
     fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
         let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
         let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));
@@ -178,7 +178,7 @@ fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     )
 }
 
-/// Spaces besides the default one, which has all memories.
+/// The spaces besides the default one, which contains all memories.
 #[derive(Debug, Clone, Copy)]
 struct Spaces {
     old: SpaceId,
@@ -197,7 +197,7 @@ impl Spaces {
         Ok(Self { old: made[0], scattered: made[1], small: made[2] })
     }
 
-    /// The spaces of the n-th memory among this number.
+    /// The spaces of the n-th memory.
     fn of(&self, default: SpaceId, nth: usize, memories: usize) -> Vec<SpaceId> {
         let mut spaces = vec![default];
         spaces.extend((nth < memories / SPACE_SHARE).then_some(self.old));
@@ -207,12 +207,12 @@ impl Spaces {
     }
 }
 
-/// Writes passages straight into the file of the living server, with vectors that nobody computed: embedding 100,000 texts takes half an
-/// hour, and is not what is measured.
+/// Writes chunks into the database of the running server, with generated vectors: embedding 100,000 texts takes half an
+/// hour and is not measured.
 fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
-        // The newest key is the one that searches.
+        // The newest key is that of the searching client.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
         let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };

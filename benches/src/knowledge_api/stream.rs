@@ -1,4 +1,4 @@
-//! Many who hear of one batch at once.
+//! Many streams of one batch.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::{client, measurement};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The stream of a batch that has ended, joined from its beginning by a thousand clients, each of which joins again at its end.
+/// Streams of an ended batch, joined from the beginning by a thousand clients, which join again at the end.
 pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;

@@ -1,8 +1,8 @@
-//! Texts that nobody wrote, with words as common and as rare as in those that somebody did.
+//! Generated texts with word frequencies of natural texts.
 
 use domain::Rng;
 
-/// The commonest words of English prose, roughly in their order, and some that programmers' texts have more of.
+/// The commonest words of English prose, in their approximate order, and words of texts about programming.
 const COMMON: &str = "the of and to a in is that for it as was with be by on not he are at this from or have an they which one you \
     were all her she there would their we him been has when who will no more if out so up said what its about than into them can \
     only other time new some could these two may first then do any like my now over such our man me even most made after also did \
@@ -16,10 +16,10 @@ const COMMON: &str = "the of and to a in is that for it as was with be by on not
     water light river stone garden window letter music market engine winter summer village harbour bridge forest mountain island \
     doctor teacher captain farmer painter writer council hospital station railway factory kitchen bread coffee cotton silver copper";
 
-/// How many different words there are.
+/// Number of distinct words.
 const WORDS: usize = 20_000;
 
-/// A source of texts.
+/// A generator of texts.
 #[derive(Debug)]
 pub struct Words {
     words: Vec<String>,
@@ -27,18 +27,18 @@ pub struct Words {
 }
 
 impl Words {
-    /// Always the same words; texts by the seed.
+    /// The words are constant; texts depend on the seed.
     pub fn new(seed: u64) -> Self {
         let common: Vec<&str> = COMMON.split_whitespace().collect();
         let mut words: Vec<String> = common.iter().map(|word| (*word).to_owned()).collect();
-        // Rare words are made of two longer ones.
+        // Rare words are composed of two longer ones.
         let long: Vec<&str> = common.iter().copied().filter(|word| word.len() > 3).collect();
         let pairs = long.iter().flat_map(|first| long.iter().map(move |second| format!("{first}{second}")));
         words.extend(pairs.take(WORDS.saturating_sub(words.len())));
         Self { words, rng: Rng::seeded(seed) }
     }
 
-    /// A text of so many characters, or a few more.
+    /// A text of at least `chars` characters.
     pub fn text(&self, chars: usize) -> String {
         const WORDS_OF_A_SENTENCE: u64 = 14;
         let mut text = String::with_capacity(chars + 16);
@@ -50,13 +50,13 @@ impl Words {
         text
     }
 
-    /// Some words to search for.
+    /// A query of a few words.
     pub fn query(&self) -> String {
         let count = 3 + self.rng.below(4);
         (0..count).map(|_| self.word()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Two or three words that most texts have.
+    /// A query of two or three words that most texts contain.
     pub fn common_query(&self) -> String {
         const MOST_COMMON: u64 = 12;
         let count = 2 + self.rng.below(2);
@@ -64,7 +64,7 @@ impl Words {
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// By Zipf's law: the n-th word comes with a probability of about 1/n.
+    /// Draws by Zipf's law: the n-th word has a probability proportional to 1/n.
     #[expect(clippy::cast_precision_loss, reason = "20,000 is exact")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 20,000")]
     fn word(&self) -> &str {

@@ -10,7 +10,7 @@ use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
 
-/// `agent-auth/token`, claim grant, pending: the poll of an agent that waits for its person.
+/// `agent-auth/token` with the claim grant while the claim is pending.
 #[derive(Debug, Default)]
 pub struct ClaimPoll {
     polls: Vec<Bytes>,

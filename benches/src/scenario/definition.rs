@@ -7,46 +7,46 @@ use crate::product::{Product, Upstream};
 use crate::report::Goal;
 use crate::stock::Stock;
 
-/// What the poll of a pending code or claim may cost.
+/// The goal of polls of pending codes and claims.
 pub const POLL: Goal = Goal::CpuOf(Floor::Bare, 1.4);
 
 /// One path through the product.
 pub trait Scenario {
-    /// The name on the command line and in reports.
+    /// Name on the command line and in reports.
     fn name(&self) -> &'static str;
 
     /// The floors that are measured in turn with it.
     fn floors(&self) -> &'static [Floor];
 
-    /// What it should reach.
+    /// The goals of the scenario.
     fn goals(&self) -> Vec<Goal>;
 
-    /// The status of a good answer. Anything else is reported, and is not counted.
+    /// The expected status. Other statuses are reported and not counted.
     fn status(&self) -> u16;
 
-    /// What the product forwards to.
+    /// The statistics service of the product.
     fn upstream(&self) -> Upstream {
         Upstream::Embedded
     }
 
-    /// Events in the log before.
+    /// Number of events in the log before the first round.
     fn log(&self, _options: &Options) -> u64 {
         0
     }
 
-    /// Whether the options ask for what it needs.
+    /// Whether the options provide what the scenario requires.
     fn runs(&self, _options: &Options) -> bool {
         true
     }
 
-    /// Whether requests write, so that the server owes something after its answers.
+    /// Whether requests write, so that the server has deferred work after its responses.
     fn writes(&self) -> bool {
         false
     }
 
-    /// Once, before the first round: registrations and the like. `stock` is the folder with the filled log.
+    /// Prepares the product before the first round, such as registrations. `stock` is the folder with the filled log.
     fn prepare(&mut self, product: &Product, stock: Option<&Stock>, options: &Options) -> Result<()>;
 
-    /// What is sent in one round, to the floors and then to the product.
+    /// The requests of one round, for the floors and the product.
     fn plan(&mut self, round: u32, options: &Options) -> Result<Plan>;
 }

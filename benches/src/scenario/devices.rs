@@ -1,4 +1,4 @@
-//! Polls of computers that wait to be attached.
+//! Polls of computers with pending codes.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::report::Goal;
 use crate::stock::Stock;
 use crate::{client, population};
 
-/// `device/token`, pending, while this many computers wait: answered by an actor that does not ask the store.
+/// `device/token` with a number of pending codes, answered by an actor without the store.
 #[derive(Debug)]
 pub struct DevicePoll {
     name: &'static str,
@@ -20,7 +20,7 @@ pub struct DevicePoll {
 }
 
 impl DevicePoll {
-    /// With this many codes that wait.
+    /// A scenario with this number of pending codes.
     pub fn of(name: &'static str, waiting: usize) -> Self {
         Self { name, waiting, polls: Vec::new() }
     }
@@ -39,7 +39,7 @@ impl Scenario for DevicePoll {
         vec![POLL]
     }
 
-    /// Both `authorization_pending` and, where there are too few codes for so many polls, `slow_down`: the actor does the same for either.
+    /// Includes `slow_down`, if there are too few codes for the rate of polls: the work is the same.
     fn status(&self) -> u16 {
         400
     }
@@ -47,7 +47,7 @@ impl Scenario for DevicePoll {
     fn prepare(&mut self, product: &Product, _stock: Option<&Stock>, options: &Options) -> Result<()> {
         const CONNECTIONS: usize = 32;
         self.polls = population::waiting(&product.database(), self.waiting, options.seed)?;
-        // From now on each has its actor.
+        // The first poll creates the actor of each code.
         client::send_all(product.address, &self.polls, CONNECTIONS).map(drop)
     }
 

@@ -1,4 +1,4 @@
-//! Durable writes of single requests: computers that register, and codes that they ask for.
+//! Durable writes of single requests: registrations of computers, and device codes.
 
 use domain::Rng;
 use serde_json::json;
@@ -13,10 +13,10 @@ use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
 
-/// At least so many durable writes a second.
+/// The goal of durable writes per second.
 const WRITES: Goal = Goal::PerSecond(10_000.0);
 
-/// `machines`: a new computer each time.
+/// `machines`: registers a new computer per request.
 #[derive(Debug)]
 pub struct Registrations;
 
@@ -57,7 +57,7 @@ impl Scenario for Registrations {
     }
 }
 
-/// `device/code`: each computer asks for one.
+/// `device/code`: requests one code per computer.
 #[derive(Debug, Default)]
 pub struct DeviceCodes {
     machines: Vec<Machine>,
@@ -101,7 +101,7 @@ impl Scenario for DeviceCodes {
     }
 }
 
-/// Each request once.
+/// Sends each request once.
 fn once(requests: &[bytes::Bytes], options: &Options) -> Plan {
     let dealt = Plan::dealt(requests, options.connections, options.seconds);
     Plan { pace: Pace::of(options.seconds), ..dealt }

@@ -73,7 +73,7 @@ impl Product<'_> {
                 RightOperand::Weights(matrix) => fill_from_weights(strip, matrix, column, width),
                 RightOperand::Rows(values, stride) => fill_from_rows(strip, values, stride, column, width),
                 RightOperand::Columns(values, stride) => {
-                    fill_from_columns(strip, values, stride, column..columns, width)
+                    fill_from_columns(strip, values, stride, column..columns, width);
                 }
             }
             let (strip, _) = S::as_simd_f32s(strip);
