@@ -20,7 +20,7 @@ use crate::process::{self, say};
 use crate::product::Product;
 use crate::report::{Contestant, Finding, Report, Sample, Spread, generator};
 use crate::settle::{settled, tree_size};
-use crate::states::{self, Run, State, Taken};
+use crate::states::{self, Acknowledged, Run, State};
 use crate::stock::Stocks;
 
 /// Fraction of the saturated rate at which latency is measured.
@@ -37,12 +37,12 @@ struct Row {
     state: State,
     floors: [Contestant; 2],
     ours: Contestant,
-    open: Open,
-    killed: Killed,
+    open: OpenLoop,
+    killed: KillResult,
 }
 
 /// Latency at a fixed rate.
-struct Open {
+struct OpenLoop {
     rate: f64,
     p50_us: f64,
     p99_us: f64,
@@ -51,7 +51,7 @@ struct Open {
 }
 
 /// Result of killing the server.
-struct Killed {
+struct KillResult {
     acknowledged: usize,
     found: usize,
     /// Whether requests were in progress.
@@ -60,7 +60,7 @@ struct Killed {
 }
 
 /// The server in one state, and the acknowledged events.
-struct Bench<'a> {
+struct StateBench<'a> {
     product: Product,
     machines: &'a [Machine],
     state: State,
@@ -96,7 +96,7 @@ pub fn in_states(name: &str, options: &Options, stocks: &mut Stocks, report: &mu
 
 fn row(state: State, options: &Options, stocks: &mut Stocks) -> Result<Row> {
     let stock = stocks.get(state.log, state.ids, options)?;
-    let mut bench = Bench::start(stock.start(options)?, &stock.machines, state, options, options.connections);
+    let mut bench = StateBench::start(stock.start(options)?, &stock.machines, state, options, options.connections);
     let floors = [Floor::Bare, Floor::Disk];
     let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
     let mut contestants = floors.map(|floor| Contestant::new(floor.name()));
@@ -116,7 +116,7 @@ fn row(state: State, options: &Options, stocks: &mut Stocks) -> Result<Row> {
     let run = bench.run(enough(rate, options));
     let (sample, outcome) = bench.measure(&run, Pace::open(options.seconds, rate))?;
     let p999_us = outcome.answers(202).map_or(f64::NAN, |answers| answers.p999_us);
-    let open = Open { rate, p50_us: sample.p50_us, p99_us: sample.p99_us, p999_us, generator: sample.generator };
+    let open = OpenLoop { rate, p50_us: sample.p50_us, p99_us: sample.p99_us, p999_us, generator: sample.generator };
     let killed = bench.kill(count)?;
     Ok(Row { state, floors: contestants, ours, open, killed })
 }
@@ -133,7 +133,7 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
         let options = &Options { connections, ..options.clone() };
         let state = states::plain(options, connections);
         let stock = stocks.get(state.log, state.ids, options)?;
-        let mut bench = Bench::start(stock.start(options)?, &stock.machines, state, options, connections);
+        let mut bench = StateBench::start(stock.start(options)?, &stock.machines, state, options, connections);
         let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
         let [mut bare, mut disk] = [Floor::Bare, Floor::Disk].map(|floor| Contestant::new(floor.name()));
         let mut ours = Contestant::new("attache");
@@ -189,7 +189,7 @@ fn enough(rate: f64, options: &Options) -> usize {
     ((rate * options.seconds * SPARE) as usize).clamp(options.connections * 16, options.requests_max)
 }
 
-impl<'a> Bench<'a> {
+impl<'a> StateBench<'a> {
     fn start(
         product: Product,
         machines: &'a [Machine],
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Checks that every response is the expected one.
-    fn checked(&self, run: &Run, outcome: &Outcome) -> Result<Taken> {
+    fn checked(&self, run: &Run, outcome: &Outcome) -> Result<Acknowledged> {
         let expected: &[u16] = if self.state.mixed { &[202, 409] } else { &[202] };
         if let Some(surprises) = outcome.surprises(expected) {
             return Err(surprises.into());
@@ -239,7 +239,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Kills the server during a run, restarts it, and checks that every acknowledged event is present.
-    fn kill(&mut self, count: usize) -> Result<Killed> {
+    fn kill(&mut self, count: usize) -> Result<KillResult> {
         const CONNECTIONS: usize = 16;
         const PATIENCE: Duration = Duration::from_mins(1);
         let run = self.run(count * 2);
@@ -272,7 +272,7 @@ impl<'a> Bench<'a> {
         let found = proved.iter().filter(|answer| answer.status == 200).count()
             + taken.held.iter().filter(|id| held.contains(id)).count();
         let acknowledged = taken.forwarded.len() + taken.held.len();
-        Ok(Killed { acknowledged, found, under_load: outcome.failures > 0, start })
+        Ok(KillResult { acknowledged, found, under_load: outcome.failures > 0, start })
     }
 }
 

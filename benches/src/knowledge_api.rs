@@ -46,5 +46,5 @@ pub const ALL: [Trial; 6] = [
             search::among(if options.quick { 20_000 } else { 1_000_000 }, name, options, report)
         },
     },
-    Trial { name: "sse_1000", named_only: false, run: stream::told },
+    Trial { name: "sse_1000", named_only: false, run: stream::many_streams },
 ];

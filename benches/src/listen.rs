@@ -28,7 +28,7 @@ pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration
 }
 
 /// State shared by the streams.
-struct Board {
+struct Shared {
     request: Vec<u8>,
     end: Instant,
     messages: Cell<u64>,
@@ -46,7 +46,7 @@ async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Dura
         connections.push(stream);
     }
     let begin = Instant::now();
-    let board = Rc::new(Board {
+    let board = Rc::new(Shared {
         request,
         end: begin + length,
         messages: Cell::new(0),
@@ -79,14 +79,14 @@ async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Dura
     Ok(Outcome { lanes_done, failures: board.failures.get(), first_failure, ..outcome })
 }
 
-impl Board {
+impl Shared {
     /// Reads a stream repeatedly until the time has passed; counts complete streams.
     async fn hear(&self, mut stream: TcpStream, whole: &mut usize) -> std::io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         loop {
             let joined = Instant::now();
             stream.write_all(&self.request).await?;
-            let mut mark = Mark::default();
+            let mut mark = StreamPosition::default();
             while !mark.ended {
                 let Ok(read) = timeout_at(self.end.into(), stream.read(&mut buffer)).await else { return Ok(()) };
                 let bytes = &buffer[..read?];
@@ -106,7 +106,7 @@ impl Board {
 
 /// Progress within a stream.
 #[derive(Debug, Default)]
-struct Mark {
+struct StreamPosition {
     begun: bool,
     /// Whether the last byte ended a line.
     at_line: bool,
@@ -115,7 +115,7 @@ struct Mark {
     ended: bool,
 }
 
-impl Mark {
+impl StreamPosition {
     /// Processes bytes, and returns the number of complete messages.
     fn count(&mut self, bytes: &[u8]) -> u64 {
         self.begun = true;
@@ -147,7 +147,7 @@ mod tests {
     fn messages_and_the_end_are_seen_wherever_the_bytes_are_cut() {
         let text = b"HTTP/1.1 200 OK\r\n\r\nd\r\nid: 1\ndata: a\n\n\r\nd\r\nid: 2\ndata: b\n\n\r\n0\r\n\r\n";
         for cut in 1..text.len() - 1 {
-            let mut mark = Mark::default();
+            let mut mark = StreamPosition::default();
             let first = mark.count(&text[..cut]);
             assert!(!mark.ended, "{cut}");
             assert_eq!(first + mark.count(&text[cut..]), 2, "{cut}");

@@ -24,7 +24,6 @@ use tokio::task::LocalSet;
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::plan::{Pace, Plan};
-use crate::process;
 
 /// Number of connection failures that aborts a run.
 const FAILURES_MAX: u64 = 100;
@@ -42,7 +41,7 @@ pub fn from_standard_input(address: SocketAddr) -> Result<()> {
 }
 
 /// State shared by the lanes.
-struct Board {
+struct Shared {
     address: SocketAddr,
     pace: Pace,
     lanes: usize,
@@ -74,7 +73,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     let cpu_before = crate::usage::usage(std::process::id())?.cpu_seconds;
     let begin = Instant::now();
     let measure_from = begin + Duration::from_secs_f64(pace.warm_up_seconds);
-    let board = Rc::new(Board {
+    let board = Rc::new(Shared {
         address,
         lanes: lanes.len(),
         begin,
@@ -113,7 +112,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
 
 /// Wakes the lanes of an open loop in turn, when their requests are due. The runtime's timers have a resolution of a
 /// millisecond, so a thread sleeps instead; its delay of about 50 µs counts as latency.
-async fn tick(board: Rc<Board>, rate: f64) {
+async fn tick(board: Rc<Shared>, rate: f64) {
     let (wake, over) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
     let ended = EndsThread(Arc::clone(&over));
     let step = Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 0.1)).as_nanos();
@@ -148,7 +147,7 @@ impl Drop for EndsThread {
 }
 
 /// Runs one connection; returns the number of completed requests.
-async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: TcpStream) -> usize {
+async fn lane(board: Rc<Shared>, place: usize, requests: Vec<Bytes>, mut stream: TcpStream) -> usize {
     let mut buffer = Vec::with_capacity(16 * 1024);
     let (mut sent, mut done) = (0, 0);
     while !board.over.get() && board.failures.get() < FAILURES_MAX {
@@ -191,7 +190,7 @@ async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: 
     done
 }
 
-impl Board {
+impl Shared {
     /// The time at which a request is due: lanes take turns, so that requests are evenly distributed.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn due_at(&self, rate: f64, number: usize) -> Instant {

@@ -15,7 +15,7 @@ use crate::stock::Stocks;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A trial that starts servers on filled folders.
-pub type Trial = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
+pub type TrialFn = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
 
 /// A started floor, which can be measured repeatedly.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::event::Machine;
-use crate::measurement::{Trial, sample};
+use crate::measurement::{TrialFn, sample};
 use crate::options::{Options, Result};
 use crate::outcome::Outcome;
 use crate::plan::{self, Pace, Plan};
@@ -30,7 +30,7 @@ use crate::stock::Stocks;
 use crate::{client, population};
 
 /// All comparisons in the order of the report. They run if named, or with `--peers`.
-pub const ALL: [(&str, Trial); 3] =
+pub const ALL: [(&str, TrialFn); 3] =
     [("peer_events", events), ("peer_one_connection", one_connection), ("peer_polls", polls)];
 
 const SCRIPTS: [(&str, &str); 3] = [
@@ -78,7 +78,7 @@ impl Peers {
 }
 
 /// A server that accepts events: the product or a peer.
-struct Taker {
+struct EventServer {
     name: &'static str,
     process: Process,
     machines: Vec<Machine>,
@@ -92,7 +92,7 @@ enum Process {
     Peer(Server, PathBuf),
 }
 
-impl Taker {
+impl EventServer {
     fn product(options: &Options) -> Result<Self> {
         let product = Product::start(options, Upstream::Embedded)?;
         let machines = product.register(options.connections, options)?;
@@ -182,9 +182,9 @@ fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repo
     const TREE: &str = "Fastify + better-sqlite3, group commit, Merkle tree";
     let peers = Peers::new(options)?;
     let mut takers = vec![
-        Taker::product(options)?,
-        Taker::peer(&peers, TREE, "tree", options)?,
-        Taker::peer(&peers, "Fastify + better-sqlite3, group commit", "turn", options)?,
+        EventServer::product(options)?,
+        EventServer::peer(&peers, TREE, "tree", options)?,
+        EventServer::peer(&peers, "Fastify + better-sqlite3, group commit", "turn", options)?,
     ];
     for round in 0..options.rounds {
         for taker in &mut takers {
@@ -230,7 +230,7 @@ fn one_connection(name: &str, options: &Options, _stocks: &mut Stocks, report: &
     const SINGLE: &str = "Fastify + better-sqlite3, a commit each";
     let options = &Options { connections: 1, ..options.clone() };
     let peers = Peers::new(options)?;
-    let mut takers = vec![Taker::product(options)?, Taker::peer(&peers, SINGLE, "single", options)?];
+    let mut takers = vec![EventServer::product(options)?, EventServer::peer(&peers, SINGLE, "single", options)?];
     for round in 0..options.rounds {
         for taker in &mut takers {
             taker.take(round, options)?;

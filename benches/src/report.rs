@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_replaces_what_it_measured_and_keeps_the_rest() {
+    fn a_run_replaces_its_own_sections_and_keeps_the_rest() {
         let before = "# Old head\n\nwords\n\n## one\n\nfirst\n\n## two\n\n| a |\n\nsecond\n";
         let after = merged(before, &[("one".into(), "new\n".into()), ("three".into(), "third\n".into())]);
         assert!(after.ends_with("\n## one\n\nnew\n\n## two\n\n| a |\n\nsecond\n\n## three\n\nthird\n"), "{after}");

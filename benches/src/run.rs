@@ -5,7 +5,7 @@ use domain::Rng;
 
 use crate::event::{Ids, Machine};
 use crate::floor::Floor;
-use crate::measurement::{StartedFloor, Trial, sample};
+use crate::measurement::{StartedFloor, TrialFn, sample};
 use crate::options::{Options, Result};
 use crate::plan::{Pace, Plan};
 use crate::process::{self, say};
@@ -67,7 +67,7 @@ pub fn everything(options: &Options) -> Result<()> {
     report.publish(&options.report)
 }
 
-const EVENT_TRIALS: [(&str, Trial); 2] =
+const EVENT_TRIALS: [(&str, TrialFn); 2] =
     [("events_forwarded", events::in_states), ("event_connections", events::over_connections)];
 
 /// Measures one scenario and its floors.

@@ -19,7 +19,7 @@ use sqlx::{Connection, Executor, SqliteConnection};
 use crate::client::Client;
 use crate::options::Result;
 use crate::plan;
-use crate::process::{self, Server};
+use crate::process::Server;
 
 /// Timeout of settling: a restarted server with a log of millions of events has much to process.
 const PATIENCE: Duration = Duration::from_mins(10);

@@ -94,7 +94,7 @@ pub struct Run {
 
 /// The acknowledged events of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct Acknowledged {
     /// Recorded events by id, with the index of their computer.
     pub forwarded: Vec<(Uuid, usize)>,
     /// Ids of the held events.
@@ -105,7 +105,7 @@ pub struct Taken {
     pub conflicts: u64,
 }
 
-impl Taken {
+impl Acknowledged {
     /// Number of responses with status 202.
     pub fn acknowledged(&self) -> u64 {
         (self.forwarded.len() + self.held.len()) as u64 + self.resends
@@ -146,8 +146,8 @@ impl Run {
     }
 
     /// The acknowledged events, from the number of completed requests per lane.
-    pub fn taken(&self, outcome: &Outcome) -> Taken {
-        let mut taken = Taken::default();
+    pub fn taken(&self, outcome: &Outcome) -> Acknowledged {
+        let mut taken = Acknowledged::default();
         for (lane, &done) in self.lanes.iter().zip(&outcome.lanes_done) {
             for (kind, &(id, place)) in lane.kinds.iter().zip(&lane.events).take(done) {
                 match kind {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixed_run_has_a_percent_of_each_kind_and_counts_only_what_was_answered() {
+    fn a_mixed_run_has_a_percent_of_each_kind_and_counts_only_answered_requests() {
         let state = State { log: 0, chains: 40, ids: Ids::Growing, mixed: true };
         let run = Run::new(&machines(50), 8, 8_000, state, 1, 1);
         let all = run.taken(&outcome(vec![1_000; 8]));
@@ -255,7 +255,7 @@ mod tests {
         }
         let places: HashSet<usize> = all.forwarded.iter().map(|(_, place)| *place).collect();
         assert_eq!(places, (0..40).collect());
-        assert_eq!(run.taken(&outcome(vec![0; 8])), Taken::default());
+        assert_eq!(run.taken(&outcome(vec![0; 8])), Acknowledged::default());
         let some = run.taken(&outcome(vec![10, 0, 0, 0, 0, 0, 0, 0]));
         assert_eq!(some.acknowledged() + some.conflicts, 10);
     }

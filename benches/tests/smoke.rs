@@ -1,6 +1,6 @@
 //! Runs every part of the harness with a few requests.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};

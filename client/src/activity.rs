@@ -6,7 +6,7 @@ use domain::lane::Lane;
 use serde::Serialize;
 use wire::activity::{ActivityPage, ConsistencyProof, LogKeys};
 
-use crate::exchange::{Ask, unreadable};
+use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
 
 /// Optional parameters of [`Client::activity`].
@@ -31,26 +31,26 @@ impl Client {
     pub async fn activity(&self, query: &ActivityQuery) -> Result<ActivityPage, Error> {
         let url = self.base("/api/v1/activity");
         let query = serde_urlencoded::to_string(query).map_err(|source| unreadable(&url, source))?;
-        self.ask(Ask::get(format!("{url}?{query}"))).await
+        self.ask(ApiRequest::get(format!("{url}?{query}"))).await
     }
 
     /// `GET /api/v1/audit/verify`: the unparsed proof, for storage and verification.
     pub async fn proof(&self, event: EventId) -> Result<Bytes, Error> {
-        self.ask_bytes(Ask::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
+        self.ask_bytes(ApiRequest::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
     }
 
     /// `GET /api/v1/audit/keys`
     pub async fn log_keys(&self) -> Result<LogKeys, Error> {
-        self.ask(Ask::get(self.base("/api/v1/audit/keys"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/audit/keys"))).await
     }
 
     /// `GET /api/v1/audit/consistency`
     pub async fn consistency(&self, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
-        self.ask(Ask::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
+        self.ask(ApiRequest::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
     }
 
     /// `GET /api/v1/audit/checkpoint`: a C2SP note.
     pub async fn checkpoint(&self) -> Result<Bytes, Error> {
-        self.ask_bytes(Ask::get(self.base("/api/v1/audit/checkpoint"))).await
+        self.ask_bytes(ApiRequest::get(self.base("/api/v1/audit/checkpoint"))).await
     }
 }

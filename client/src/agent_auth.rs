@@ -8,7 +8,7 @@ use wire::agent_auth::{
     RegistrationResult, RevokeRequest, Revoked, TokenRequest, TokenResult,
 };
 
-use crate::exchange::Ask;
+use crate::exchange::ApiRequest;
 use crate::{Client, Error};
 
 impl Client {
@@ -24,20 +24,20 @@ impl Client {
 
     /// `POST /api/v1/agent-auth/identity`
     pub async fn register(&self, request: &RegistrationRequest) -> Result<RegistrationResult, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/identity")).json(request)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/agent-auth/identity")).json(request)?).await
     }
 
     /// `POST /api/v1/agent-auth/claim`: returns a new link and code, and invalidates earlier ones.
     pub async fn claim(&self, claim_token: &Secret, email: Option<&str>) -> Result<AgentClaim, Error> {
         let body = ClaimRequest { claim_token: claim_token.clone(), email: email.map(str::to_owned) };
-        let ask = Ask::new(Method::POST, self.base("/api/v1/agent-auth/claim")).json(&body)?;
+        let ask = ApiRequest::new(Method::POST, self.base("/api/v1/agent-auth/claim")).json(&body)?;
         Ok(self.ask::<ClaimResult>(ask).await?.claim)
     }
 
     /// `POST /api/v1/agent-auth/claim/complete`. Requires a session or an account token.
     pub async fn complete(&self, claim_attempt_token: &Secret, user_code: &Secret) -> Result<Done, Error> {
         let body = CompleteRequest { claim_attempt_token: claim_attempt_token.clone(), user_code: user_code.clone() };
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/claim/complete")).json(&body)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/agent-auth/claim/complete")).json(&body)?).await
     }
 
     /// `POST /api/v1/agent-auth/token` with the claim grant, without polling; see [`Client::claimed`].
@@ -55,10 +55,10 @@ impl Client {
     /// `POST /api/v1/agent-auth/revoke` (RFC 7009)
     pub async fn revoke(&self, token: &Secret) -> Result<Revoked, Error> {
         let body = RevokeRequest { token: Some(token.clone()), token_type_hint: None };
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/revoke")).form(&body)?.freely()).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/agent-auth/revoke")).form(&body)?.freely()).await
     }
 
     async fn token(&self, body: &TokenRequest) -> Result<TokenResult, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/agent-auth/token")).form(body)?.freely()).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/agent-auth/token")).form(body)?.freely()).await
     }
 }

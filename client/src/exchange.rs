@@ -17,32 +17,32 @@ use crate::{Client, Credential};
 
 /// When a request may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
+pub(crate) enum RetryRule {
     /// Always: the request is idempotent.
-    Freely,
+    Always,
     /// Only if it cannot have reached the server.
     UnlessSent,
 }
 
 /// A request to send.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ApiRequest {
     pub url: String,
     pub method: Method,
-    pub repeat: Repeat,
+    pub repeat: RetryRule,
     body: Option<(&'static str, Bytes)>,
     headers: HeaderMap,
 }
 
-impl Ask {
+impl ApiRequest {
     /// A read, which may always be retried.
     pub fn get(url: String) -> Self {
-        Self { url, method: Method::GET, repeat: Repeat::Freely, body: None, headers: HeaderMap::new() }
+        Self { url, method: Method::GET, repeat: RetryRule::Always, body: None, headers: HeaderMap::new() }
     }
 
     /// A write, which is retried only if it was not sent.
     pub fn new(method: Method, url: String) -> Self {
-        Self { method, repeat: Repeat::UnlessSent, ..Self::get(url) }
+        Self { method, repeat: RetryRule::UnlessSent, ..Self::get(url) }
     }
 
     pub fn json(self, body: &impl Serialize) -> Result<Self, Error> {
@@ -60,16 +60,15 @@ impl Ask {
         Ok(Self { body: Some(("application/x-www-form-urlencoded", text.into())), ..self })
     }
 
-    pub fn header(mut self, name: &'static str, value: &str) -> Self {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            self.headers.insert(name, value);
-        }
-        self
+    pub fn header(mut self, name: &'static str, value: &str) -> Result<Self, Error> {
+        let value = HeaderValue::from_str(value).map_err(|source| unreadable(&self.url, source))?;
+        self.headers.insert(name, value);
+        Ok(self)
     }
 
     /// Marks the request as idempotent.
     pub fn freely(self) -> Self {
-        Self { repeat: Repeat::Freely, ..self }
+        Self { repeat: RetryRule::Always, ..self }
     }
 }
 
@@ -83,14 +82,14 @@ impl Client {
     }
 
     /// Sends the request and parses the JSON response.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: ApiRequest) -> Result<T, Error> {
         let url = ask.url.clone();
         let body = self.ask_bytes(ask).await?;
         serde_json::from_slice(&body).map_err(|source| unreadable(&url, source))
     }
 
     /// Sends the request and returns the body of the response.
-    pub(crate) async fn ask_bytes(&self, ask: Ask) -> Result<Bytes, Error> {
+    pub(crate) async fn ask_bytes(&self, ask: ApiRequest) -> Result<Bytes, Error> {
         let once = async || {
             let response = self.sent(&ask, Some(self.settings.timeout)).await?;
             response.bytes().await.map_err(|source| self.unreachable(&ask.url, source))
@@ -99,12 +98,12 @@ impl Client {
     }
 
     /// Sends the request and returns the response before its body.
-    pub(crate) async fn ask_stream(&self, ask: Ask) -> Result<Response, Error> {
+    pub(crate) async fn ask_stream(&self, ask: ApiRequest) -> Result<Response, Error> {
         self.repeated(ask.repeat, async || self.sent(&ask, None).await).await
     }
 
     /// Sends the request once; an error status is an error.
-    async fn sent(&self, ask: &Ask, timeout: Option<Duration>) -> Result<Response, Error> {
+    async fn sent(&self, ask: &ApiRequest, timeout: Option<Duration>) -> Result<Response, Error> {
         let sent = self.request(ask, timeout).send().await;
         let response = sent.map_err(|source| self.unreachable(&ask.url, source))?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
@@ -116,7 +115,7 @@ impl Client {
         Error::Unreachable { url: url.to_owned(), source }
     }
 
-    fn request(&self, ask: &Ask, timeout: Option<Duration>) -> RequestBuilder {
+    fn request(&self, ask: &ApiRequest, timeout: Option<Duration>) -> RequestBuilder {
         let mut request = self.http.request(ask.method.clone(), &ask.url).headers(ask.headers.clone());
         request = match &self.credential {
             Credential::None => request,
@@ -136,7 +135,11 @@ impl Client {
         }
     }
 
-    async fn repeated<T, F: AsyncFnMut() -> Result<T, Error>>(&self, repeat: Repeat, mut once: F) -> Result<T, Error> {
+    async fn repeated<T, F: AsyncFnMut() -> Result<T, Error>>(
+        &self,
+        repeat: RetryRule,
+        mut once: F,
+    ) -> Result<T, Error> {
         let retry = self.settings.retry;
         let mut delays = ExponentialBuilder::default()
             .with_jitter()
@@ -150,8 +153,8 @@ impl Client {
                 Err(error) => error,
             };
             let again = match repeat {
-                Repeat::Freely => error.is_temporary(),
-                Repeat::UnlessSent => error.never_sent(),
+                RetryRule::Always => error.is_temporary(),
+                RetryRule::UnlessSent => error.never_sent(),
             };
             let asked = error.refusal().and_then(|refusal| refusal.retry_after);
             let Some(delay) = delays.next().filter(|_| again) else { return Err(error) };
@@ -174,6 +177,7 @@ async fn refusal(response: Response) -> Error {
     let status = response.status().as_u16();
     let asked = response.headers().get(RETRY_AFTER);
     let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
+    // A body that breaks off has no code either: the status stands for both.
     let body = response.bytes().await.unwrap_or_default();
     let body = serde_json::from_slice(&body)
         .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });

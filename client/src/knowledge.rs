@@ -12,31 +12,31 @@ use wire::knowledge::{
     SpaceCreated, SpaceRequest, Spaces,
 };
 
-use crate::exchange::Ask;
+use crate::exchange::ApiRequest;
 use crate::stream::BatchStream;
 use crate::{Client, Error};
 
 impl Client {
     /// `POST /v1/search`
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResults, Error> {
-        self.ask(Ask::new(Method::POST, self.rag("/v1/search")).json(request)?.freely()).await
+        self.ask(ApiRequest::new(Method::POST, self.rag("/v1/search")).json(request)?.freely()).await
     }
 
     /// `POST /v1/spaces/create`
     pub async fn space_create(&self, name: &str, is_public: bool) -> Result<Space, Error> {
         let body = SpaceRequest { space_name: name.to_owned(), is_public: Some(is_public) };
-        let ask = Ask::new(Method::POST, self.rag("/v1/spaces/create")).json(&body)?;
+        let ask = ApiRequest::new(Method::POST, self.rag("/v1/spaces/create")).json(&body)?;
         Ok(self.ask::<SpaceCreated>(ask).await?.space)
     }
 
     /// `GET /v1/spaces`
     pub async fn spaces(&self) -> Result<Vec<Space>, Error> {
-        Ok(self.ask::<Spaces>(Ask::get(self.rag("/v1/spaces"))).await?.spaces)
+        Ok(self.ask::<Spaces>(ApiRequest::get(self.rag("/v1/spaces"))).await?.spaces)
     }
 
     /// `PATCH /v1/spaces/{id}`
     pub async fn space_change(&self, space: SpaceId, change: &SpaceChange) -> Result<Space, Error> {
-        let ask = Ask::new(Method::PATCH, self.rag(&format!("/v1/spaces/{space}"))).json(change)?;
+        let ask = ApiRequest::new(Method::PATCH, self.rag(&format!("/v1/spaces/{space}"))).json(change)?;
         Ok(self.ask::<SpaceChanged>(ask).await?.space)
     }
 
@@ -52,33 +52,33 @@ impl Client {
 
     /// `DELETE /v1/batch-add/{id}`
     pub async fn batch_cancel(&self, batch: BatchId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.rag(&format!("/v1/batch-add/{batch}"))).freely()).await
+        self.ask(ApiRequest::new(Method::DELETE, self.rag(&format!("/v1/batch-add/{batch}"))).freely()).await
     }
 
     /// `GET /v1/settings`
     pub async fn settings(&self) -> Result<Settings, Error> {
-        self.ask(Ask::get(self.rag("/v1/settings"))).await
+        self.ask(ApiRequest::get(self.rag("/v1/settings"))).await
     }
 
     /// `PUT /v1/settings`: replaces all settings.
     pub async fn settings_replace(&self, settings: &FilterSettings) -> Result<SettingsChanged, Error> {
-        self.ask(Ask::new(Method::PUT, self.rag("/v1/settings")).json(settings)?.freely()).await
+        self.ask(ApiRequest::new(Method::PUT, self.rag("/v1/settings")).json(settings)?.freely()).await
     }
 
     /// `GET /v1/memories/{id}`
     pub async fn memory(&self, memory: MemoryId) -> Result<Memory, Error> {
-        self.ask(Ask::get(self.rag(&format!("/v1/memories/{memory}")))).await
+        self.ask(ApiRequest::get(self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
     /// `DELETE /v1/memories/{id}`
     pub async fn memory_delete(&self, memory: MemoryId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.rag(&format!("/v1/memories/{memory}")))).await
+        self.ask(ApiRequest::new(Method::DELETE, self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
     /// `GET /v1/export`: the raw stream, one JSON object per line. An error at its end means that the export is
     /// incomplete.
     pub async fn export(&self) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
-        let response = self.ask_stream(Ask::get(self.rag("/v1/export"))).await?;
+        let response = self.ask_stream(ApiRequest::get(self.rag("/v1/export"))).await?;
         let url = self.rag_url().to_owned();
         let cut_off = move |source| Error::Unreachable { url: url.clone(), source };
         Ok(response.bytes_stream().map(move |chunk| chunk.map_err(&cut_off)))

@@ -13,10 +13,10 @@ use sse_stream::{Sse, SseByteStream};
 use tokio::time::Instant;
 use wire::knowledge::{BatchMessage, BatchRequest, X_BATCH_ID};
 
-use crate::exchange::{Ask, unreadable};
+use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
 
-type Bodies = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
+type ByteStream = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
 /// The messages of a batch. Dropping the stream does not stop the batch.
 pub struct BatchStream {
@@ -24,7 +24,7 @@ pub struct BatchStream {
     batch: BatchId,
     /// Id of the last received message.
     heard: Option<String>,
-    messages: SseByteStream<Bodies>,
+    messages: SseByteStream<ByteStream>,
     ended: bool,
     /// Successful attempts to resume since the last message.
     attempts: usize,
@@ -35,7 +35,7 @@ pub struct BatchStream {
 impl BatchStream {
     pub(crate) async fn begun(client: &Client, request: &BatchRequest) -> Result<Self, Error> {
         let url = client.rag("/v1/batch-add");
-        let response = client.ask_stream(Ask::new(Method::POST, url.clone()).json(request)?).await?;
+        let response = client.ask_stream(ApiRequest::new(Method::POST, url.clone()).json(request)?).await?;
         let named = response.headers().get(X_BATCH_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let batch = named.parse().map_err(|source: domain::ids::InvalidId| unreadable(&url, source))?;
         Ok(Self::of(client, batch, None, response))
@@ -128,14 +128,14 @@ impl fmt::Debug for BatchStream {
 }
 
 async fn join(client: &Client, batch: BatchId, after: Option<&str>) -> Result<Response, Error> {
-    let ask = Ask::get(client.rag(&format!("/v1/batch-add/{batch}")));
+    let ask = ApiRequest::get(client.rag(&format!("/v1/batch-add/{batch}")));
     let ask = match after {
-        Some(after) => ask.header("last-event-id", after),
+        Some(after) => ask.header("last-event-id", after)?,
         None => ask,
     };
     client.ask_stream(ask).await
 }
 
-fn messages(response: Response) -> SseByteStream<Bodies> {
-    SseByteStream::new(Box::pin(response.bytes_stream()) as Bodies)
+fn messages(response: Response) -> SseByteStream<ByteStream> {
+    SseByteStream::new(Box::pin(response.bytes_stream()) as ByteStream)
 }

@@ -36,7 +36,8 @@ pub struct Observed {
 }
 
 /// Why a checkpoint does not continue the observed log.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Violation {
     /// The log has fewer events than it has signed.
     #[error("{origin} was rolled back: it had signed {} events, and shows {now} now", .seen.size)]
@@ -87,13 +88,7 @@ pub enum Violation {
 impl Violation {
     /// Machine-readable name of the violation.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::RolledBack { .. } => "rolled_back",
-            Self::Forked { .. } => "forked",
-            Self::Unproven { .. } => "unproven",
-            Self::NewEpoch { .. } => "new_epoch",
-            Self::OtherKey { .. } => "other_key",
-        }
+        self.into()
     }
 
     /// The stored checkpoint, if the log was observed before.
@@ -130,7 +125,7 @@ impl Witness {
         Ok(Some(seen))
     }
 
-    /// The largest stored checkpoint of other epochs of the same log.
+    /// The largest stored checkpoint of other epochs of the same log. Ignores stored notes that cannot be read: the epoch is only reported.
     fn earlier_epoch(&self, key: &VerifierKey) -> Option<Checkpoint> {
         let others = self.logs.iter().filter_map(|(vkey, note)| Some((vkey.parse::<VerifierKey>().ok()?, note)));
         let epochs =

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ApiKeyId, SpaceId, UserAccountId};
-use crate::space::NAME_CHARS_MAX;
+use crate::space::{InvalidName, parse_name};
 use crate::{Timestamp, UnknownName};
 
 /// Maximum number of spaces that one key names.
@@ -35,7 +35,7 @@ impl ApiKeyScope {
     }
 }
 
-/// The owner's name for a key: 1 to [`NAME_CHARS_MAX`] characters without control characters, trimmed.
+/// The owner's name for a key: 1 to [`crate::space::NAME_CHARS_MAX`] characters without control characters, trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ApiKeyName(String);
@@ -47,18 +47,11 @@ impl ApiKeyName {
     }
 }
 
-/// A text that cannot name a key: empty, too long, or with a control character.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected 1 to {NAME_CHARS_MAX} characters without line breaks")]
-pub struct NotAName;
-
 impl FromStr for ApiKeyName {
-    type Err = NotAName;
+    type Err = InvalidName;
 
-    fn from_str(text: &str) -> Result<Self, NotAName> {
-        let text = text.trim();
-        let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text.to_owned())) } else { Err(NotAName) }
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        parse_name(text).map(Self)
     }
 }
 
@@ -106,7 +99,7 @@ mod tests {
         assert_eq!(" backup job ".parse::<ApiKeyName>().unwrap().as_str(), "backup job");
         assert!("é".repeat(100).parse::<ApiKeyName>().is_ok());
         for wrong in ["", "   ", "a\nb", "a\0", &"é".repeat(101)] {
-            assert_eq!(wrong.parse::<ApiKeyName>(), Err(NotAName), "{wrong:?}");
+            assert_eq!(wrong.parse::<ApiKeyName>(), Err(InvalidName), "{wrong:?}");
         }
     }
 

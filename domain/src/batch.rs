@@ -147,7 +147,7 @@ pub enum Message<'j> {
 /// The JSON object of a `data:` line. Messages of the specification have exactly these members.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line<'j> {
+enum StreamLine<'j> {
     Progress {
         processed: usize,
         total: usize,
@@ -170,23 +170,26 @@ enum Line<'j> {
     },
 }
 
+/// Ends the stream of a client whose message could not be serialised, so that the client joins again.
+const UNSERIALISABLE: &str = r#"{"type":"error","fatal":true,"error":"temporarily_unavailable","message":"a message of this stream cannot be sent"}"#;
+
 impl Message<'_> {
     /// The JSON object of the `data:` line, without line breaks.
     pub fn data(&self) -> String {
         let line = match self {
-            Self::Progress { processed, total } => Line::Progress { processed: *processed, total: *total },
-            Self::Item { outcome: ItemOutcome::Success { id, url }, .. } => Line::Success { id: *id, url },
-            Self::Item { index, outcome } => Line::Other { outcome, index: *index },
-            Self::Complete => Line::Complete,
-            Self::Fatal { message } => Line::Error { fatal: true, error: "temporarily_unavailable", message },
-            Self::Unauthorized => Line::Error {
+            Self::Progress { processed, total } => StreamLine::Progress { processed: *processed, total: *total },
+            Self::Item { outcome: ItemOutcome::Success { id, url }, .. } => StreamLine::Success { id: *id, url },
+            Self::Item { index, outcome } => StreamLine::Other { outcome, index: *index },
+            Self::Complete => StreamLine::Complete,
+            Self::Fatal { message } => StreamLine::Error { fatal: true, error: "temporarily_unavailable", message },
+            Self::Unauthorized => StreamLine::Error {
                 fatal: true,
                 error: "unauthorized",
-                message: "the credential of this stream was revoked or expired; the batch goes on: join it with another credential",
+                message: "the credential of this stream was revoked or expired; the batch continues: join it with another credential",
             },
         };
-        // Strings and numbers under fixed names: there is nothing that could not be written.
-        serde_json::to_string(&line).unwrap_or_default()
+        // Strings and numbers under fixed names always serialise. If they did not, the client must not miss a message.
+        serde_json::to_string(&line).unwrap_or_else(|_| UNSERIALISABLE.to_owned())
     }
 }
 
@@ -304,7 +307,7 @@ mod tests {
     use super::*;
     use crate::Rng;
 
-    fn told(journal: &Journal) -> Vec<Value> {
+    fn messages(journal: &Journal) -> Vec<Value> {
         let numbers = 0..1000;
         numbers
             .map_while(|seq| journal.message(seq))
@@ -313,16 +316,16 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_told_from_the_order_in_which_items_were_finished() {
+    fn a_stream_follows_the_order_in_which_items_finished() {
         let rng = Rng::seeded(1);
         let id: MemoryId = rng.uuid_v7(chrono::DateTime::UNIX_EPOCH).into();
         let mut journal = Journal::new(3, Vec::new(), None);
-        assert_eq!(told(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
+        assert_eq!(messages(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
         journal.finish(2, ItemOutcome::Success { id, url: "https://example.com/".into() });
         let note = Item::Note { content: "x".into(), title: Some("T".into()), kind: MemoryType::Note };
         journal.finish(0, ItemOutcome::error(&note, Fault::Http(404), "not there"));
         journal.finish(1, ItemOutcome::Skipped { url: Some("http://x/".into()), reason: "filtered".into() });
-        let open = told(&journal);
+        let open = messages(&journal);
         assert_eq!(
             open,
             [
@@ -336,9 +339,9 @@ mod tests {
             ]
         );
         journal.end(End::Complete);
-        assert_eq!(told(&journal)[open.len()..], [json!({"type": "complete"})]);
+        assert_eq!(messages(&journal)[open.len()..], [json!({"type": "complete"})]);
         journal.end(End::Failed("gone".into()));
-        assert_eq!(told(&journal).last().unwrap()["fatal"], true);
+        assert_eq!(messages(&journal).last().unwrap()["fatal"], true);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl<'t> Parser<'t> {
             match members.entry(key) {
                 Entry::Occupied(entry) => {
                     return Err(
-                        Malformed::new(MalformedReason::DuplicateKey, "the key stands twice").within(entry.key())
+                        Malformed::new(MalformedReason::DuplicateKey, "the key is repeated").within(entry.key())
                     );
                 }
                 Entry::Vacant(entry) => {
@@ -229,6 +229,7 @@ impl<'t> Parser<'t> {
             let whole = text.parse::<i64>().map_err(|_| beyond())?;
             return if whole.saturating_abs() <= SAFE_INTEGER_MAX { Ok(whole.into()) } else { Err(beyond()) };
         }
+        // Every JSON number parses; one beyond the range becomes infinite and is rejected below.
         let double: f64 = text.parse().unwrap_or(f64::INFINITY);
         if double.fract() == 0.0 && double.abs() < EXPONENT_FORM_MIN {
             #[expect(
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_out_of_range_in_whatever_notation() {
+    fn an_integer_is_out_of_range_in_any_notation() {
         for text in [
             "-9223372036854775808",
             "9007199254740992",
@@ -396,7 +397,7 @@ mod tests {
     #[test]
     fn a_fault_names_its_place() {
         let fault = parse_object(br#"{"a":[0,{"b/c":{"d":1,"d":2}}]}"#, BYTES_MAX).unwrap_err();
-        assert_eq!(fault.to_string(), "duplicate_key at /a/1/b~1c/d: the key stands twice");
+        assert_eq!(fault.to_string(), "duplicate_key at /a/1/b~1c/d: the key is repeated");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -438,7 +439,7 @@ mod tests {
         }
 
         #[test]
-        fn we_take_only_what_a_common_parser_takes_too(text in r#"[\[\]{}":,0-9eE.+\-\\u tfalsrn]{0,24}"#) {
+        fn accepted_text_means_the_same_to_a_common_parser(text in r#"[\[\]{}":,0-9eE.+\-\\u tfalsrn]{0,24}"#) {
             if let Ok(parsed) = parse_object(text.as_bytes(), BYTES_MAX) {
                 let common: Value = serde_json::from_str(&text).unwrap();
                 prop_assert_eq!(canonical_bytes(&parsed), serde_json_canonicalizer::to_vec(&common).unwrap());

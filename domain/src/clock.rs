@@ -104,6 +104,7 @@ impl Clock {
     /// The current time, truncated to milliseconds.
     pub fn now(&self) -> Timestamp {
         let now = (self.0)();
+        // Fails only beyond the year 2262, where nanoseconds exceed 64 bits.
         now.duration_trunc(TimeDelta::milliseconds(1)).unwrap_or(now)
     }
 }

@@ -47,6 +47,7 @@ impl UserCode {
     /// A random code.
     pub fn draw(rng: &Rng) -> Self {
         let mail = |_| {
+            // Below 20, so the conversion succeeds.
             let place = usize::try_from(rng.below(LETTERS.len() as u64)).unwrap_or_default();
             char::from(LETTERS[place % LETTERS.len()])
         };
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_eight_letters_whatever_stands_between_them() {
+    fn codes_are_eight_letters_with_any_separator() {
         for seed in 0..200 {
             let drawn = UserCode::draw(&Rng::seeded(seed));
             assert_eq!(drawn.expose().len(), 8);

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn required_members_must_stand_and_no_other_may() {
+    fn required_members_must_be_present_and_no_others() {
         let good = vectors("chain.json")["chain"][0]["event"].clone();
         for name in good.as_object().unwrap().keys() {
             let mut event = good.clone();

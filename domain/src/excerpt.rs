@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_passage_is_shown_around_what_was_looked_for() {
+    fn a_long_passage_is_shown_around_the_match() {
         let passage = format!("{}the needle {}", "hay ".repeat(200), "straw ".repeat(200));
         let shown = text(&excerpt(&asked("needles", 9), &passage));
         assert!(

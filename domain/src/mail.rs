@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_stands_in_the_text_and_not_in_the_subject() {
+    fn the_code_is_in_the_text_and_not_in_the_subject() {
         let code = "12345678".parse().unwrap();
         let mail = sign_in_code(to(), &code, BASE);
         assert!(mail.text.contains("1234 5678") && mail.text.contains("10 minutes"), "{}", mail.text);

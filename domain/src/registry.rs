@@ -28,17 +28,17 @@ struct EventType {
 /// Content of a registry file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RegistryFile {
     #[serde(default)]
-    mode: Mode,
+    mode: RegistryMode,
     #[serde(default, rename = "event")]
-    events: Vec<Entry>,
+    events: Vec<RegistryEntry>,
 }
 
 /// How a file combines with the built-in types.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Mode {
+enum RegistryMode {
     /// Adds types, or replaces those with the same name.
     #[default]
     Extend,
@@ -48,7 +48,7 @@ enum Mode {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct RegistryEntry {
     event_type: String,
     lane: Lane,
     #[serde(default)]
@@ -112,11 +112,11 @@ impl Registry {
     }
 
     fn with(mut self, text: &str) -> Result<Self, RegistryError> {
-        let file: File = toml::from_str(text)?;
-        if file.mode == Mode::Replace {
+        let file: RegistryFile = toml::from_str(text)?;
+        if file.mode == RegistryMode::Replace {
             self.types.clear();
         }
-        for Entry { event_type, lane, content_fields, payload_schema } in file.events {
+        for RegistryEntry { event_type, lane, content_fields, payload_schema } in file.events {
             let payload_schema = Value::Object(payload_schema);
             let validator = jsonschema::validator_for(&payload_schema)
                 .map_err(|error| RegistryError::Schema { event_type: event_type.clone(), detail: error.to_string() })?;

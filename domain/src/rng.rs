@@ -44,7 +44,7 @@ impl Rng {
         self.with(RngExt::random)
     }
 
-    /// A UUIDv7 with the timestamp `now`.
+    /// A UUIDv7 with the timestamp `now`; 0 for a time before 1970, which the format cannot represent.
     pub fn uuid_v7(&self, now: Timestamp) -> Uuid {
         let millis = u64::try_from(now.timestamp_millis()).unwrap_or(0);
         uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes()).into_uuid()

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_of_a_ticket_is_told_apart() {
+    fn each_end_of_a_ticket_is_distinguished() {
         let live = ticket(&CodeKey::new([1; 32]), "12345678");
         assert_eq!(live.may_try(now()), Ok(()));
         assert_eq!(live.may_try(live.expires_at), Err(SignInRefusal::Expired));

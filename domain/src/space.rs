@@ -25,19 +25,24 @@ impl SpaceName {
     }
 }
 
-/// A text that cannot name a space: empty, too long, or with a control character.
+/// A text that cannot name a space or an API key: empty, too long, or with a control character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected 1 to {NAME_CHARS_MAX} characters without line breaks")]
-pub struct NotAName;
+pub struct InvalidName;
 
 impl FromStr for SpaceName {
-    type Err = NotAName;
+    type Err = InvalidName;
 
-    fn from_str(text: &str) -> Result<Self, NotAName> {
-        let text = text.trim();
-        let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text.to_owned())) } else { Err(NotAName) }
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        parse_name(text).map(Self)
     }
+}
+
+/// Trims and checks the name of a space or an API key.
+pub(crate) fn parse_name(text: &str) -> Result<String, InvalidName> {
+    let text = text.trim();
+    let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits { Ok(text.to_owned()) } else { Err(InvalidName) }
 }
 
 /// What an account may do in a space: `accessType` of responses.
@@ -105,7 +110,7 @@ mod tests {
         assert_eq!(" Trips ".parse::<SpaceName>().unwrap().as_str(), "Trips");
         assert!("é".repeat(NAME_CHARS_MAX).parse::<SpaceName>().is_ok());
         for wrong in ["", " \t ", "a\nb", &"é".repeat(NAME_CHARS_MAX + 1)] {
-            assert_eq!(wrong.parse::<SpaceName>(), Err(NotAName), "{wrong:?}");
+            assert_eq!(wrong.parse::<SpaceName>(), Err(InvalidName), "{wrong:?}");
         }
     }
 

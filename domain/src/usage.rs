@@ -117,7 +117,7 @@ impl Day {
         self.0
     }
 
-    /// Midnight UTC at the start of the day.
+    /// Midnight UTC at the start of the day; 1970-01-01 for a day beyond the range of [`Timestamp`], which no clock reaches.
     pub fn begin(self) -> Timestamp {
         let millis = self.0.checked_mul(Self::MILLISECONDS);
         millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
@@ -174,6 +174,7 @@ impl PercentLeft {
             return Self::ALL;
         }
         let tenths = u128::from(limit.saturating_sub(used)) * 1000 / u128::from(limit);
+        // At most 1000, so the conversion succeeds.
         Self(u16::try_from(tenths).unwrap_or(1000))
     }
 

@@ -84,6 +84,7 @@ impl WebUrl {
 
     /// The host: a name in lower case and Punycode, or a literal address.
     pub fn host_str(&self) -> &str {
+        // The constructor rejects a URL without a host.
         self.0.host_str().unwrap_or_default()
     }
 
@@ -94,6 +95,7 @@ impl WebUrl {
 
     /// The port, also if it is the default of the scheme.
     pub fn port(&self) -> u16 {
+        // Both schemes that the constructor accepts have a default port.
         self.0.port_or_known_default().unwrap_or_default()
     }
 

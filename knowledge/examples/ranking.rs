@@ -6,11 +6,7 @@
 //! A folder is a set: `docs.jsonl` (`id`, `title`, `text`, optional `chunks`), `queries.jsonl` (`id`, `text`),
 //! `qrels.tsv` (query, document, grade) and `vectors.bin`: for every embedded text (a query, or a chunk under its title
 //! and a line feed) its SHA-256 and 384 32-bit floats, little-endian.
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_precision_loss,
-    reason = "a tool: what is wrong with its input is said at once"
-)]
+#![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a tool: a fault in its input ends it at once")]
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;

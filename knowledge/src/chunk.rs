@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_without_blanks_is_cut_all_the_same() {
+    fn a_long_line_without_blanks_is_cut_too() {
         let line = "x".repeat(10 * 1024 * 1024);
         let settings = ChunkSettings { chunks_max: 200, ..ChunkSettings::default() };
         assert_eq!(chunks(&line, &settings), Err(TooManyChunks(200)));

@@ -63,7 +63,10 @@ impl Embedder {
                 Self { model: Some(model), way: EmbedBackend::Bundled(Bundled::new(settings)?) }
             }
             Provider::Http => {
-                let http = Http::new(&settings.http, rng)?;
+                let endpoint = settings.http.endpoint().ok_or_else(|| {
+                    InvalidEmbedder::Settings("http".to_owned(), "must name an endpoint and a model".to_owned())
+                })?;
+                let http = Http::new(endpoint, &settings.http, rng)?;
                 Self { model: Some(http.model().clone()), way: EmbedBackend::Http(http) }
             }
         })

@@ -21,6 +21,8 @@ use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
+use crate::blocking;
+
 use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;
 use self::shelf::AccountIndex;
@@ -110,14 +112,13 @@ impl Index {
         self.catch_up(on, model).await?;
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;
-        let found = tokio::task::spawn_blocking(move || {
+        let found = blocking::compute(move || {
             // Evicted in the meantime, or replaced by an index of another model: no candidates, and the lexical leg
             // remains.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
             index.map_or_else(Vec::new, |index| index.nearest(&query, wanted, spaces.as_deref(), &settings))
         });
-        // The scan cannot fail; the task is cancelled only when the runtime shuts down.
-        Ok(found.await.unwrap_or_default())
+        Ok(found.await)
     }
 
     /// Applies the commits of an account up to `on.changes`, unless the database compares.

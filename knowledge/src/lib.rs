@@ -16,7 +16,9 @@
 //! | [`search`] | finds chunks by meaning and by words |
 
 pub mod backfill;
+mod blocking;
 pub mod chunk;
+mod content_type;
 pub mod embed;
 pub mod extract;
 pub mod fetch;

@@ -278,6 +278,7 @@ fn note(content: &str, title: Option<&str>, kind: MemoryType) -> Result<RawItem,
     if !content.chars().any(char::is_alphanumeric) {
         return Err(ItemFailure::Fault(Fault::EmptyContent, "there is no text in it".to_owned()));
     }
+    // A note with a word has a title.
     let title = title.and_then(short_title).or_else(|| note_title(&content)).unwrap_or_default();
     Ok(RawItem { kind, title, url: None, dedupe: note_digest(&content), content })
 }

@@ -35,6 +35,7 @@ use self::meaning::SemanticLeg;
 pub use self::query::SearchQuery;
 use self::score::ScoredChunk;
 pub use self::settings::Settings;
+use crate::blocking;
 use crate::index::Index;
 
 /// Result of a search.
@@ -119,12 +120,11 @@ impl<E: Embed> Search<E> {
         let SemanticLeg { vector, missing, .. } = meaning;
         let (weight, text) = (self.settings.meaning_weight, query.text.clone());
         let words_max = self.settings.words_max;
-        let scoring = tokio::task::spawn_blocking(move || {
+        let scored = blocking::compute(move || {
             let stems = domain::words::asked(&text, words_max);
             score::scored(passages, &stems, &lexical, vector.as_deref(), weight)
         });
-        // The computation cannot fail; the task is cancelled only when the runtime shuts down.
-        let scored = scoring.await.unwrap_or_default();
+        let scored = scored.await;
         let found = self.documents(scored, query).await?;
         Ok(SearchResults { found, by_words_alone: missing })
     }

@@ -121,8 +121,8 @@ async fn a_silent_endpoint_is_left_and_an_absent_one_is_named() {
     assert_eq!(silent.unwrap_err(), EmbedError::Http(HttpFailure::Timeout));
     assert!(asked.load(Ordering::SeqCst) > 1, "it was tried again");
 
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    settings.http.base_url = Some(format!("http://{nobody}/v1"));
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    settings.http.base_url = Some(format!("http://{unused}/v1"));
     let absent = embedder(&settings).embed(texts(1)).await;
     assert!(matches!(absent, Err(EmbedError::Http(HttpFailure::Connection(_)))), "{absent:?}");
 }

@@ -1,6 +1,6 @@
 //! Forbidden operations, attempted in a real extraction process; each attempt succeeds outside of the sandbox.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+#![expect(clippy::unwrap_used, reason = "any unexpected value fails the test")]
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;

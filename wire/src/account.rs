@@ -238,3 +238,16 @@ pub struct Keys {
     /// The keys, revoked ones last.
     pub keys: Vec<Key>,
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::api_key::SPACES_MAX;
+
+    use super::*;
+
+    #[test]
+    fn the_described_limit_of_a_keys_spaces_is_the_enforced_one() {
+        let schema = serde_json::to_value(<KeyRequest as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["properties"]["spaces"]["maxItems"], SPACES_MAX);
+    }
+}

@@ -10,6 +10,9 @@ use utoipa::ToSchema;
 pub use crate::grant::DEVICE_GRANT;
 use crate::{form, schema};
 
+/// Maximum length of a computer's name, in characters. Attributes require literals; a test compares them with this constant.
+pub const MACHINE_NAME_CHARS_MAX: usize = 100;
+
 /// The body of `POST /api/v1/machines`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineRequest {
@@ -107,4 +110,15 @@ pub struct DeviceTokenResult {
     /// Always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_described_limit_of_a_name_is_the_enforced_one() {
+        let schema = serde_json::to_value(<MachineRequest as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["properties"]["name"]["maxLength"], MACHINE_NAME_CHARS_MAX);
+    }
 }

@@ -1,9 +1,9 @@
 //! Request and response bodies of both HTTP surfaces. Handlers, clients and the OpenAPI description share these types.
 //! No IO and no behaviour.
 //!
-//! Clients ignore unknown members (`docs/protocol/conventions.md#versioning`). Servers write exactly what the protocol
-//! says: an absent value is left out or `null`. Credentials are [`Secret`](domain::secret::Secret)s, which `Debug`
-//! hides.
+//! Clients ignore unknown members (`docs/protocol/conventions.md#versioning`). Servers write exactly the members that the
+//! protocol defines: an absent value is left out or `null`. Credentials are [`Secret`](domain::secret::Secret)s, which
+//! `Debug` hides.
 //!
 //! | module | specification |
 //! |---|---|

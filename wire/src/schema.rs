@@ -85,11 +85,11 @@ named! {
     MemoryType = names::<Kind>();
     /// Content filter settings of an account.
     FilterSettings = ObjectBuilder::new()
-        .property("categories", list(CATEGORY_CHARS_MAX, "What kept content is sorted into."))
+        .property("categories", list(CATEGORY_CHARS_MAX, "The categories of kept content."))
         .property("filterPrompt", ObjectBuilder::new()
             .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
             .max_length(Some(PROMPT_CHARS_MAX))
-            .description(Some("What a language model is told about the content that is wanted.")))
+            .description(Some("The instruction to the language model that selects content.")))
         .property("includeItems", list(ITEM_CHARS_MAX, "Words and phrases of which content has to have one."))
         .property("excludeItems", list(ITEM_CHARS_MAX, "Words and phrases that content must not have."))
         .property("shouldLLMFilter", ObjectBuilder::new()

@@ -7,7 +7,6 @@ use floors::disk::{Disk, Measured};
 
 use crate::options::Result;
 use crate::outcome::{Answers, Outcome};
-use crate::process;
 
 /// Appends from `senders` concurrent tasks, each waiting until its record is durable, and prints the outcome.
 pub async fn measure(folder: &Path, senders: usize, length: Duration) -> Result<()> {

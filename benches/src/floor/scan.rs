@@ -1,6 +1,6 @@
 //! F5: the exact cosine with every vector.
 
-#![expect(clippy::inline_always, reason = "what is not inlined is compiled without the instructions that were chosen")]
+#![expect(clippy::inline_always, reason = "a function that is not inlined is compiled without the chosen instructions")]
 
 use std::time::{Duration, Instant};
 

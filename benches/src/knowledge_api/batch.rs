@@ -38,7 +38,7 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
     let product = Product::start(options, Upstream::Embedded)?;
     let holder = KeyHolder::new(&product, "adds@example.com")?;
     warm(&product, &holder)?;
-    let mut trial = Trial::new(&[Floor::Embed]);
+    let mut trial = BatchRounds::new(&[Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let words = Words::new(options.seed + u64::from(round));
         let notes: Vec<String> = (0..count).map(|_| words.text(NOTE_CHARS)).collect();
@@ -88,7 +88,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         passages.push(passages_of(extracted.title.as_deref(), &extracted.markdown)?);
         numbers.push(number);
     }
-    let mut trial = Trial::new(&[Floor::Fetch, Floor::Embed]);
+    let mut trial = BatchRounds::new(&[Floor::Fetch, Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let urls: Vec<String> = numbers.iter().map(|number| address_of(*number, round)).collect();
         trial.fetch(0, &urls)?;
@@ -115,14 +115,14 @@ fn passages_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
 }
 
 /// State of the rounds of a batch.
-struct Trial {
+struct BatchRounds {
     floors: Vec<Contestant>,
     ours: Contestant,
     passages: usize,
     items: usize,
 }
 
-impl Trial {
+impl BatchRounds {
     fn new(floors: &[Floor]) -> Self {
         let floors = floors.iter().map(|floor| Contestant::new(floor.name())).collect();
         Self { floors, ours: Contestant::new("attache"), passages: 0, items: 0 }

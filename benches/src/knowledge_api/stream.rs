@@ -17,7 +17,7 @@ use crate::{client, measurement};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Streams of an ended batch, joined from the beginning by a thousand clients, which join again at the end.
-pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
+pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;
     let (streams, items) = if options.quick { (100, 40) } else { (1_000, 600) };

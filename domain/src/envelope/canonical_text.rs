@@ -3,7 +3,7 @@
 //! Senders that follow the protocol send RFC 8785. The canonical bytes of such a body are the body without the member
 //! `hash_chain.self`, and only the payload has to become a value. [`open`] accepts only texts without escapes or
 //! fractions and with ASCII keys in strict order. Every other text, valid or not, is left to [`super::Sealed::open`],
-//! which also reports what is wrong.
+//! which also reports the fault.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Option<(Envel
     if body.len() > bytes_max {
         return None;
     }
-    let mut reader = Reader { text: std::str::from_utf8(body).ok()?, at: 0 };
+    let mut reader = TextReader { text: std::str::from_utf8(body).ok()?, at: 0 };
     let (envelope, seal_member) = reader.envelope(agents)?;
     if reader.at < body.len() {
         return None;
@@ -33,12 +33,12 @@ pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Option<(Envel
 }
 
 /// A position in the text. Every method returns `None` if the text is not canonical or does not continue as expected.
-struct Reader<'t> {
+struct TextReader<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> TextReader<'t> {
     /// The envelope, and the range of `,"self":"…"`.
     fn envelope(&mut self, agents: &AgentKinds) -> Option<(Envelope, Range<usize>)> {
         self.eat("{\"chain_epoch\":")?;
@@ -284,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_in_one_pass_is_what_the_long_way_reads(
+        fn one_pass_reads_the_same_as_the_tree_parser(
             payload in any_json(), optional in 0_u8..4, spoil in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
         ) {
             let payload = json!({ "v": payload });

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_say_what_is_stored_without_effect() {
+    fn warnings_name_settings_without_effect() {
         let stored = settings(json!({"filterPrompt": "boats", "categories": ["news"]})).unwrap();
         assert!(!stored.is_active());
         assert_eq!(stored.warnings(true).len(), 1);

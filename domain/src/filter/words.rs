@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_words_are_found_whatever_their_case() {
+    fn whole_words_match_in_any_case() {
         for (phrase, text) in [
             ("sail", "Sail-boats"),
             ("sail boat", "a SAIL\n  boat!"),

@@ -21,6 +21,7 @@ pub fn may_keep(
     if registry.forbidden_content(envelope).is_some() {
         return false;
     }
+    // An unregistered type has only the lane that the event declares.
     let of_type = registry.lane_of(&envelope.event_type).unwrap_or(envelope.lane);
     let has_no_content = || envelope.payload.is_empty() || registry.judge(envelope).is_ok();
     lowest(&[envelope.lane, of_type]).is_none_or(|level| {
@@ -48,7 +49,7 @@ mod tests {
         let vectors: Value = serde_json::from_slice(include_bytes!("../../../tests/vectors/chain.json")).unwrap();
         let mut event = vectors["chain"][0]["event"].clone();
         event["consent_level"] = json!("full");
-        event["payload"] = json!({ "memory_id": "m1", "content": "what was learned" });
+        event["payload"] = json!({ "memory_id": "m1", "content": "a learned fact" });
         change(&mut event);
         let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
         let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };

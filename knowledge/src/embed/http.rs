@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::settings::HttpEmbeddingSettings;
+use super::settings::{EndpointAddress, HttpEmbeddingSettings};
 use super::urgency::Urgency;
 
 /// Client of the endpoint. Clones share connections.
@@ -94,8 +94,8 @@ struct EmbeddingEntry {
 }
 
 impl Http {
-    /// Creates a client from settings without [`super::EmbeddingSettings::problems`].
-    pub(super) fn new(settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
+    /// Creates a client of `endpoint`, which is that of the settings.
+    pub(super) fn new(endpoint: EndpointAddress, settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
         // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -104,12 +104,12 @@ impl Http {
             .no_proxy()
             .tcp_nodelay(true)
             .build()?;
-        let name = settings.model.clone().unwrap_or_default();
+        let EndpointAddress { url, model, authorization } = endpoint;
         Ok(Self(Arc::new(Endpoint {
             client,
-            url: settings.url().unwrap_or_default(),
-            authorization: settings.authorization().flatten(),
-            model: ModelId { name, dimensions: settings.dimensions },
+            url,
+            authorization,
+            model: ModelId { name: model, dimensions: settings.dimensions },
             content: Semaphore::new(settings.requests_max),
             settings: settings.clone(),
             rng: rng.clone(),
@@ -204,6 +204,7 @@ fn vectors(body: &[u8], count: usize, dimensions: usize) -> Result<Vec<Vec<f32>>
     }
     let mut vectors = vec![Vec::new(); count];
     for (place, entry) in answer.data.into_iter().enumerate() {
+        // Some endpoints omit the index, and keep the order of the texts.
         let index = entry.index.unwrap_or(place);
         match vectors.get_mut(index) {
             Some(vector) if vector.is_empty() => *vector = unit(entry.embedding, dimensions)?,

@@ -71,6 +71,14 @@ pub struct HttpEmbeddingSettings {
     pub body_bytes_max: usize,
 }
 
+/// A valid endpoint.
+#[derive(Debug)]
+pub(super) struct EndpointAddress {
+    pub(super) url: String,
+    pub(super) model: String,
+    pub(super) authorization: Option<HeaderValue>,
+}
+
 impl Default for EmbeddingSettings {
     fn default() -> Self {
         Self {
@@ -157,6 +165,12 @@ impl HttpEmbeddingSettings {
             }
         }
         found
+    }
+
+    /// The endpoint that these settings name; `None` if they name none or are invalid.
+    pub(super) fn endpoint(&self) -> Option<EndpointAddress> {
+        let model = self.model.clone().filter(|model| !model.is_empty())?;
+        Some(EndpointAddress { url: self.url()?, model, authorization: self.authorization()? })
     }
 
     /// URL of the requests; `None` if the base URL is invalid.

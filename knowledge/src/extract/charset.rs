@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_names_is_guessed() {
+    fn an_undeclared_charset_is_guessed() {
         assert_eq!(decoded(&latin(GREETING), None), GREETING);
         assert_eq!(decoded(&WINDOWS_1251.encode(RUSSIAN).0, None), RUSSIAN);
         let chinese = "這是一個關於船隻的網頁,介紹各種帆船的歷史與構造。";

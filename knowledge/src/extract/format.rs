@@ -1,5 +1,7 @@
 //! The supported formats of content.
 
+use crate::content_type::essence;
+
 /// A format of content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -20,8 +22,7 @@ pub enum Format {
 impl Format {
     /// The format of a media type, ignoring case and parameters; `None` if it is not supported.
     pub fn of(media_type: &str) -> Option<Self> {
-        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match essence.as_str() {
+        match essence(media_type).as_str() {
             "text/html" | "application/xhtml+xml" => Some(Self::Html),
             "text/plain" => Some(Self::Text),
             "text/markdown" | "text/x-markdown" => Some(Self::Markdown),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_pages_end_and_leave_what_stands_before() {
+    fn hostile_pages_end_and_keep_the_text_before() {
         let words = "<p>Some words that stand before everything else in here</p>";
         for (name, unit, count) in [
             ("nested elements", "<div>", 100_000),

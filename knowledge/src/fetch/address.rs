@@ -300,7 +300,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_outside_of_what_was_given_out_is_public(bits in any::<u128>()) {
+        fn only_allocated_addresses_are_public(bits in any::<u128>()) {
             let address = Ipv6Addr::from_bits(bits);
             let given_out = address.segments()[0] >> 13 == 1 || address.to_ipv4_mapped().is_some()
                 || address.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0];

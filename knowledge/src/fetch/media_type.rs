@@ -1,38 +1,38 @@
 //! Media type of a response, from its header or from its first bytes.
 
 use super::FetchError;
+use crate::content_type;
 
 /// The supported media types (`docs/decisions/0042-fetching-rules.md`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 pub enum MediaType {
     /// `text/html`.
+    #[strum(serialize = "text/html")]
     Html,
     /// `application/xhtml+xml`.
+    #[strum(serialize = "application/xhtml+xml")]
     Xhtml,
     /// `text/plain`.
+    #[strum(serialize = "text/plain")]
     Plain,
     /// `text/markdown`.
+    #[strum(serialize = "text/markdown")]
     Markdown,
     /// `application/json`, and every `application/…+json`.
+    #[strum(serialize = "application/json")]
     Json,
     /// `application/xml`, and every `application/…+xml`, such as feeds.
+    #[strum(serialize = "application/xml")]
     Xml,
     /// `application/pdf`.
+    #[strum(serialize = "application/pdf")]
     Pdf,
 }
 
 impl MediaType {
     /// The essence of the type, without parameters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Html => "text/html",
-            Self::Xhtml => "application/xhtml+xml",
-            Self::Plain => "text/plain",
-            Self::Markdown => "text/markdown",
-            Self::Json => "application/json",
-            Self::Xml => "application/xml",
-            Self::Pdf => "application/pdf",
-        }
+        self.into()
     }
 
     /// Detects the type from the first bytes of a body; `None` if it is not supported.
@@ -73,13 +73,9 @@ pub(super) struct ContentType {
 impl ContentType {
     /// Parses the header. Rejects an unsupported type before the body is read.
     pub(super) fn parse(header: Option<&str>) -> Result<Self, FetchError> {
-        let mut parts = header.unwrap_or_default().split(';');
-        let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-        let charset = parts.filter_map(|part| part.split_once('=')).find_map(|(name, value)| {
-            let value = value.trim().trim_matches('"');
-            let is_label = !value.is_empty() && value.len() <= 40 && value.bytes().all(|byte| byte.is_ascii_graphic());
-            (name.trim().eq_ignore_ascii_case("charset") && is_label).then(|| value.to_ascii_lowercase())
-        });
+        // Without a header, the type is detected.
+        let header = header.unwrap_or_default();
+        let essence = content_type::essence(header);
         let media_type = match essence.as_str() {
             "" | "application/octet-stream" | "binary/octet-stream" | "application/x-unknown" | "unknown/unknown" => {
                 None
@@ -95,7 +91,7 @@ impl ContentType {
             other if other.starts_with("application/") && other.ends_with("+xml") => Some(MediaType::Xml),
             other => return Err(unsupported(other)),
         };
-        Ok(Self { media_type, charset })
+        Ok(Self { media_type, charset: content_type::charset(header) })
     }
 }
 
@@ -130,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn first_bytes_tell_what_no_header_tells() {
+    fn the_first_bytes_decide_without_a_header() {
         let cut = "é".repeat(600);
         for (body, expected) in [
             (b"%PDF-1.7\n\xff\xfe".as_slice(), Some(MediaType::Pdf)),

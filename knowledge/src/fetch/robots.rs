@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_read_for_us_or_for_everybody() {
+    fn rules_for_our_agent_or_for_all_agents_apply() {
         let text = b"User-agent: *\nDisallow: /\n\nUser-agent: Attache\nDisallow: /private\nAllow: /private/open$\nCrawl-delay: 2.5\n";
         for (path, is_allowed) in
             [("/", true), ("/private/x", false), ("/private/open", true), ("/private/open/x", false)]
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_site_is_asked_once_until_its_time_is_over() {
+    async fn a_site_is_requested_once_until_its_entry_expires() {
         let settings = FetchSettings::default();
         let robots = robots(&settings);
         let asked = AtomicUsize::new(0);

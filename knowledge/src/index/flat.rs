@@ -89,8 +89,7 @@ impl Flat {
                 let others: Vec<_> = others.iter().map(|range| scope.spawn(move || scan(range))).collect();
                 best = scan(first);
                 for other in others {
-                    // The scan cannot fail; if a thread panicked, its rows would be missing.
-                    for Reverse(near) in other.join().map(|best| best.heap).unwrap_or_default() {
+                    for Reverse(near) in other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).heap {
                         best.offer(near);
                     }
                 }

@@ -1,5 +1,5 @@
 //! The innermost loops. pulp compiles them for each instruction set, and selects one at run time.
-#![expect(clippy::inline_always, reason = "only what is inlined is compiled for the processor that was found")]
+#![expect(clippy::inline_always, reason = "only inlined functions are compiled for the detected processor")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

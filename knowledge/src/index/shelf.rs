@@ -85,6 +85,7 @@ impl AccountIndex {
     fn take_in(&mut self, followed: &Followed) -> Result<(), Corrupt> {
         let mut rows = Vec::with_capacity(followed.vectors.len());
         for (chunk, vector) in &followed.vectors {
+            // An account has fewer than 2^32 chunks; a vector of another length cannot be compared.
             if let Ok(row) = u32::try_from(self.rows.len())
                 && self.vectors.push(&unpacked(vector)?)
             {
@@ -199,7 +200,7 @@ mod tests {
     proptest! {
         /// After any sequence of changes, the index reflects the last change of each memory.
         #[test]
-        fn the_index_is_what_was_last_said_of_each_memory(
+        fn the_index_holds_the_latest_version_of_each_memory(
             steps in proptest::collection::vec((0_usize..12, 0_usize..5, 0_usize..3), 1..80)
         ) {
             let rng = Rng::seeded(3);

@@ -12,6 +12,7 @@ use store::{Store, StoreError};
 use super::counts::Counts;
 use super::query::SearchQuery;
 use super::settings::Settings;
+use crate::blocking;
 
 /// Minimum number of candidates per account.
 const EACH_MIN: usize = 20;
@@ -141,7 +142,7 @@ impl LexicalLeg {
     /// Ranks the chunks with any of the stems, best first; equal similarities newest first.
     async fn ranked(&self, stems: &[String], texts: Vec<ChunkText>) -> Vec<(ChunkId, MemoryId)> {
         let (stems, lexical) = (stems.to_vec(), self.clone());
-        let ranking = tokio::task::spawn_blocking(move || {
+        let ranking = blocking::compute(move || {
             let mut ranked: Vec<(f64, ChunkId, MemoryId)> = texts
                 .into_iter()
                 .map(|text| {
@@ -153,8 +154,7 @@ impl LexicalLeg {
             ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
             ranked.into_iter().map(|(_, chunk, memory)| (chunk, memory)).collect()
         });
-        // The computation cannot fail; the task is cancelled only when the runtime shuts down.
-        ranking.await.unwrap_or_default()
+        ranking.await
     }
 
     /// BM25 of a chunk, divided by the highest BM25 that any chunk could reach: 0 to 1. `counts` and `words` are those
@@ -271,7 +271,7 @@ mod tests {
         let lexical = LexicalLeg { weights, length_average: 100.0, ..LexicalLeg::default() };
         let of = |counts: &[u32], words| lexical.similarity(counts, words);
         assert!(of(&[0, 0], 100) == 0.0);
-        assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word tells more");
+        assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word weighs more");
         assert!(of(&[2, 0], 100) > of(&[1, 0], 100));
         assert!(of(&[1, 0], 100) > of(&[1, 0], 400), "a long text says less");
         assert!(of(&[u32::MAX, u32::MAX], 1) <= 1.0);

@@ -1,6 +1,6 @@
 //! Fetching over real sockets: misbehaving web servers, malicious names, and traps that must not be connected to.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod bodies;
 mod hostile;

@@ -49,7 +49,7 @@ async fn many_pages_of_a_site_ask_for_its_robots_txt_once() {
 }
 
 #[tokio::test]
-async fn robots_txt_is_asked_for_again_when_its_time_is_over() {
+async fn robots_txt_is_requested_again_after_it_expires() {
     let site = site(
         |_, before| {
             if before == 0 { answer(404, &[], "") } else { answer(200, &[], "User-agent: *\nDisallow: /") }

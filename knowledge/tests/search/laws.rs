@@ -12,7 +12,7 @@ use store::memory::MemoryScope;
 use crate::world::{Letters, World, query, titles};
 
 laws_of_vectors! {
-    async fn what_was_kept_is_found_at_once_and_what_was_forgotten_is_not(world: &World) {
+    async fn kept_entries_are_found_at_once_and_forgotten_ones_are_not(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = MemoryScope::Account(ada.clone());
         let (here, there) = (world.search().await, world.second().await);
@@ -128,7 +128,7 @@ laws_of_vectors! {
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
     }
 
-    async fn a_new_model_embeds_everything_anew_step_by_step(world: &World) {
+    async fn a_new_model_embeds_everything_again_step_by_step(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = MemoryScope::Account(ada.clone());
         for word in ["heat", "hills", "wings"] {

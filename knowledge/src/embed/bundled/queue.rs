@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_answered_by_its_last_text_and_told_when_one_is_lost() {
+    async fn a_call_returns_its_last_text_and_reports_a_lost_one() {
         let lines = TextQueues::default();
         let whole = lines.put(texts(&["a", "b"]), Urgency::Content);
         let (a, b) = (lines.take().unwrap().0, lines.take().unwrap().0);
