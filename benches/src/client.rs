@@ -1,4 +1,4 @@
-//! A plain blocking HTTP client for setup and for the steps between measurements.
+//! A blocking client for everything that is not measured.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,27 +10,27 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::Result;
 use crate::load::parse_head;
+use crate::options::Result;
 
-/// One keep-alive connection.
+/// A keep-alive connection.
 #[derive(Debug)]
 pub struct Client {
     address: SocketAddr,
     stream: TcpStream,
 }
 
-/// A response, read to its end.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// HTTP status code.
+    /// HTTP status.
     pub status: u16,
-    /// Response body, without the transfer encoding.
+    /// Response body.
     pub body: Bytes,
 }
 
 impl Client {
-    /// Connects to a server on this machine.
+    /// Connects to a server.
     pub fn new(address: SocketAddr) -> Result<Self> {
         Ok(Self { address, stream: connect(address)? })
     }
@@ -59,7 +59,7 @@ impl Client {
 }
 
 impl Answer {
-    /// The body as JSON, if the status is the expected one.
+    /// The body as JSON; an error if the status differs.
     pub fn json(&self, status: u16) -> Result<Value> {
         if self.status != status {
             return Err(
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// Sends a request whose response is a stream of server-sent events, and reads it to its end: returns id and data of each message.
+/// Sends a request for a stream of server-sent events, and reads it to its end: the messages with their ids.
 pub fn hear(address: SocketAddr, request: &[u8]) -> Result<Vec<(String, String)>> {
     let mut stream = connect(address)?;
     stream.write_all(request)?;
@@ -85,17 +85,17 @@ pub fn hear(address: SocketAddr, request: &[u8]) -> Result<Vec<(String, String)>
             return Err(format!("no stream: {}", String::from_utf8_lossy(&bytes)).into());
         }
     }
-    // Messages are short lines, so each chunk of the transfer holds whole ones.
+    // Messages are short lines, so each chunk contains complete ones.
     let text = String::from_utf8(bytes)?;
     let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
     Ok(ids.map(str::to_owned).zip(data.map(str::to_owned)).collect())
 }
 
-/// The last bytes of a response with chunked transfer encoding.
+/// End of a chunked response.
 pub const STREAM_END: &[u8] = b"\r\n0\r\n\r\n";
 
-/// Sends many requests over several connections concurrently; responses are returned in the order of the requests.
+/// Sends requests over several connections at once; returns the responses in the order of the requests.
 pub fn send_all(address: SocketAddr, requests: &[Bytes], connections: usize) -> Result<Vec<Answer>> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(vec![None; requests.len()]);

@@ -1,4 +1,4 @@
-//! Events with valid seals, rendered before the measurement starts.
+//! Events with valid seals, rendered before the measurement.
 
 use bytes::Bytes;
 use domain::envelope::AgentKinds;
@@ -8,48 +8,48 @@ use uuid::Uuid;
 
 use crate::plan;
 
-/// Bytes of generated content that make an envelope 1.1 KB long, the size that the floors are defined with.
+/// Padding for an envelope of 1.1 KB, the size that the floors are defined with.
 const CONTENT_BYTES: usize = 464;
-/// Constant `sent_at` of every event: nothing depends on it, and runs with one seed send equal bytes.
+/// A constant timestamp, so that runs with one seed are identical.
 const SENT_AT_MS: i64 = 1_767_225_600_000;
-/// The server's path for events.
+/// Path of event submission.
 pub const TARGET: &str = "/api/v1/events";
 
-/// A computer, as an event's scope and a request's credential name it.
+/// A computer, with the ids for an event's scope and the credential.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// User CUID of the local identity.
+    /// Identity of the computer.
     pub user_cuid: String,
-    /// Computer UUID, a UUIDv7 in text form.
+    /// Id of the computer.
     pub uuid: String,
-    /// Machine secret (`msk_…`), the bearer credential.
+    /// Machine secret.
     pub secret: String,
 }
 
 impl Machine {
-    /// An unregistered computer: sufficient for the floors, and the first step of a registration.
+    /// An unregistered computer, for the floors and for registrations.
     pub fn invent(rng: &Rng) -> Self {
         let uuid = rng.uuid_v7(Timestamp::UNIX_EPOCH).to_string();
         Self { user_cuid: rng.cuid2(), uuid, secret: format!("msk_{}", "0".repeat(43)) }
     }
 
-    /// Renders a request with this computer's credential; `body` is JSON.
+    /// A request of this computer, with its credential and `headers`.
     pub fn request(&self, method: &str, target: &str, body: &[u8]) -> Bytes {
         let credential = format!("Authorization: Bearer {}", self.secret);
         plan::request(method, target, &[&credential, "Content-Type: application/json"], body)
     }
 }
 
-/// How event ids are generated.
+/// Kind of event ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ids {
-    /// UUIDv7 of the sender's clock, as clients make them: each is greater than nearly all before.
+    /// UUIDv7 of the sender's clock, as clients create them: nearly increasing.
     Growing,
-    /// UUIDv7 far from the clock: each falls anywhere between those before.
+    /// UUIDv7 with random timestamps: each is inserted between earlier ones.
     Random,
 }
 
-/// Event ids of many chains in the order in which the events will be sent.
+/// Event ids of many chains, in the order of sending.
 #[derive(Debug, Clone)]
 pub struct IdSource {
     ids: Ids,
@@ -58,21 +58,21 @@ pub struct IdSource {
 }
 
 impl IdSource {
-    /// Events per millisecond of the senders' clock, roughly the measured rate.
+    /// Events per millisecond of the senders' clock.
     const PER_MILLISECOND: u64 = 20;
 
-    /// Ids of `count` events, the last with the time `end`: clients send events that are a few seconds old.
+    /// Ids of `count` events up to the time `end`: clients send events that are a few seconds old.
     pub fn until(end: Timestamp, count: u64, ids: Ids, seed: u64) -> Self {
         let begin_ms = end.timestamp_millis() - Self::milliseconds(count);
         Self { ids, rng: Rng::seeded(seed), begin_ms }
     }
 
-    /// Milliseconds of the senders' clock that `count` ids span.
+    /// The range of time of `count` ids.
     fn milliseconds(count: u64) -> i64 {
         i64::try_from(count / Self::PER_MILLISECOND).unwrap_or(i64::MAX)
     }
 
-    /// The id of the event that is sent after about `number` others.
+    /// The id of the event with this approximate number.
     pub fn draw(&self, number: u64) -> Uuid {
         let moment = match self.ids {
             Ids::Growing => self.moment(number),
@@ -81,37 +81,37 @@ impl IdSource {
         self.rng.uuid_v7(moment)
     }
 
-    /// The receipt id of that event, which always carries the time of the clock.
+    /// The receipt of that event, with the timestamp of the clock.
     pub fn receipt(&self, number: u64) -> Uuid {
         self.rng.uuid_v7(self.moment(number))
     }
 
-    /// The time at which event `number` is sent, by the senders' clock.
+    /// The senders' time of that event.
     pub fn moment(&self, number: u64) -> Timestamp {
         let moment = Timestamp::from_timestamp_millis(self.begin_ms + Self::milliseconds(number));
         moment.unwrap_or(Timestamp::UNIX_EPOCH)
     }
 }
 
-/// Order of the members of a JSON body.
+/// Order of the members in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Members {
-    /// As RFC 8785 orders them, so that the body is its own canonical form.
+    /// The order of RFC 8785, so that the body is its canonical form.
     Canonical,
-    /// In random order, on every level.
+    /// Random, on every level.
     Shuffled,
 }
 
-/// One event of a chain.
+/// An event of a chain.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Event id, a UUIDv7.
+    /// Event id.
     pub id: Uuid,
-    /// The envelope as JSON, about 1.1 KB.
+    /// Request body.
     pub body: Vec<u8>,
 }
 
-/// A chain of one computer that grows by one event at a time.
+/// A growing chain of events.
 #[derive(Debug)]
 pub struct Chain {
     machine: Machine,
@@ -119,36 +119,36 @@ pub struct Chain {
     epoch: u64,
     seq: u64,
     prev: Option<Digest>,
-    /// The `prev` of the last event: the seal of the event before it.
+    /// `prev` of the last event.
     before: Option<Digest>,
     rng: Rng,
 }
 
 impl Chain {
-    /// An empty chain; `seed` determines the generated content.
+    /// A chain without events.
     pub fn new(machine: &Machine, event_type: &'static str, epoch: u64, seed: u64) -> Self {
         let rng = Rng::seeded(seed);
         Self { machine: machine.clone(), event_type, epoch, seq: 0, prev: None, before: None, rng }
     }
 
-    /// The computer that sends the events of the chain.
+    /// The computer of the chain.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Whether the chain has no event yet.
+    /// Whether the chain has no events.
     pub fn is_empty(&self) -> bool {
         self.seq == 0
     }
 
-    /// The next event with an id of the clock, and the request that posts it.
+    /// The next event with an increasing id, and its request.
     pub fn next(&mut self) -> (String, Bytes) {
         let id = self.rng.uuid_v7(Clock::system().now());
         let event = self.grow(id, Members::Canonical);
         (id.to_string(), self.machine.request("POST", TARGET, &event.body))
     }
 
-    /// Appends the next event to the chain.
+    /// Appends the next event.
     pub fn grow(&mut self, id: Uuid, members: Members) -> Event {
         let (body, seal) = self.seal(id, self.seq, self.prev, members);
         self.before = self.prev.replace(seal);
@@ -156,7 +156,7 @@ impl Chain {
         Event { id, body }
     }
 
-    /// An event that claims the position of the last one, which a log refuses. The chain is unchanged.
+    /// An event at the position of the last one, which the log rejects. Does not change the chain.
     pub fn conflict(&self, id: Uuid, members: Members) -> Event {
         let (body, _) = self.seal(id, self.seq.saturating_sub(1), self.before, members);
         Event { id, body }
@@ -169,7 +169,7 @@ impl Chain {
         event.insert("hash_chain".to_owned(), json!({"prev": prev, "self": seal.to_string()}));
         let event = Value::Object(event);
         let body = match members {
-            // The members of a `Map` are in alphabetical order, and all texts are plain ASCII.
+            // A `Map` has its members in alphabetical order, and all texts are plain ASCII.
             Members::Canonical => event.to_string(),
             Members::Shuffled => {
                 let mut text = String::with_capacity(CONTENT_BYTES * 3);
@@ -180,7 +180,7 @@ impl Chain {
         (body.into_bytes(), seal)
     }
 
-    /// The envelope without its seal.
+    /// The members without the seal.
     fn describe(&self, event_id: &str, seq: u64, prev: &str) -> Map<String, Value> {
         let content = format!("{:016x}", self.rng.below(u64::MAX)).repeat(CONTENT_BYTES / 16);
         let event = json!({
@@ -209,7 +209,7 @@ impl Chain {
     }
 }
 
-/// Writes a value with the members of every object in random order.
+/// Writes a value with randomly ordered members.
 fn shuffled(value: &Value, rng: &Rng, text: &mut String) {
     let Value::Object(members) = value else {
         text.push_str(&value.to_string());

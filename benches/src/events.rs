@@ -1,7 +1,8 @@
 //! Events forwarded to the embedded log: in every state, and over a few and over many connections.
 //!
-//! In each state: rounds of floors and product in turn, with CPU counted until everything acknowledged has settled; then an open
-//! loop at 70 % of the rate; then a run that kill −9 ends, after which every event that was acknowledged has to be found.
+//! In each state: rounds of floors and product in turn, with CPU time counted until the server has settled; then an
+//! open loop at 70 % of the rate; then a run that is ended with kill −9, after which every acknowledged event must be
+//! present.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -10,37 +11,38 @@ use std::time::{Duration, Instant};
 use crate::client::{self, Client};
 use crate::event::Machine;
 use crate::floor::Floor;
+use crate::measurement::{StartedFloor, sample};
+use crate::options::{Options, Result};
 use crate::outcome::Outcome;
 use crate::plan::{Pace, Plan};
+use crate::population;
 use crate::process::{self, say};
 use crate::product::Product;
 use crate::report::{Contestant, Finding, Report, Sample, Spread, generator};
-use crate::run::{Standing, sample};
 use crate::settle::{settled, tree_size};
-use crate::states::{self, Run, State, Taken};
+use crate::states::{self, Acknowledged, Run, State};
 use crate::stock::Stocks;
-use crate::{Options, Result, population};
 
-/// The fraction of the saturated rate at which latency is measured.
+/// Fraction of the saturated rate at which latency is measured.
 const LOAD: f64 = 0.7;
-/// Goals, in microseconds of CPU for each event.
+/// Goals, in microseconds of CPU per event.
 const GROWING_CPU_US: f64 = 40.0;
 const WORST_CPU_US: f64 = 50.0;
 const SIXTEEN_CPU_US: f64 = 60.0;
 const OPEN_P99_US: f64 = 5_000.0;
 const COMMITS: f64 = 2.0;
 
-/// One row of the table of states.
+/// A row of the table of states.
 struct Row {
     state: State,
     floors: [Contestant; 2],
     ours: Contestant,
-    open: Open,
-    killed: Killed,
+    open: OpenLoop,
+    killed: KillResult,
 }
 
-/// Latency at a given rate.
-struct Open {
+/// Latency at a fixed rate.
+struct OpenLoop {
     rate: f64,
     p50_us: f64,
     p99_us: f64,
@@ -48,23 +50,23 @@ struct Open {
     generator: f64,
 }
 
-/// How many acknowledged events the log still contains after a `kill -9`.
-struct Killed {
+/// Result of killing the server.
+struct KillResult {
     acknowledged: usize,
     found: usize,
-    /// Whether requests were in flight when the server was killed.
+    /// Whether requests were in progress.
     under_load: bool,
     start: Duration,
 }
 
-/// The server of one state, and the computers and chains of its runs.
-struct Bench<'a> {
+/// The server in one state, and the acknowledged events.
+struct StateBench<'a> {
     product: Product,
     machines: &'a [Machine],
     state: State,
     options: &'a Options,
     connections: usize,
-    /// Each run has an epoch of its own; epoch 0 is that of the filled log.
+    /// Epoch of the next run; the filled log uses epoch 0.
     epoch: u64,
 }
 
@@ -94,9 +96,9 @@ pub fn in_states(name: &str, options: &Options, stocks: &mut Stocks, report: &mu
 
 fn row(state: State, options: &Options, stocks: &mut Stocks) -> Result<Row> {
     let stock = stocks.get(state.log, state.ids, options)?;
-    let mut bench = Bench::start(stock.start(options)?, &stock.machines, state, options, options.connections);
+    let mut bench = StateBench::start(stock.start(options)?, &stock.machines, state, options, options.connections);
     let floors = [Floor::Bare, Floor::Disk];
-    let standing = [Standing::start(Floor::Bare, options)?, Standing::start(Floor::Disk, options)?];
+    let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
     let mut contestants = floors.map(|floor| Contestant::new(floor.name()));
     let mut ours = Contestant::new("attache");
     let mut count = options.requests_max;
@@ -114,12 +116,12 @@ fn row(state: State, options: &Options, stocks: &mut Stocks) -> Result<Row> {
     let run = bench.run(enough(rate, options));
     let (sample, outcome) = bench.measure(&run, Pace::open(options.seconds, rate))?;
     let p999_us = outcome.answers(202).map_or(f64::NAN, |answers| answers.p999_us);
-    let open = Open { rate, p50_us: sample.p50_us, p99_us: sample.p99_us, p999_us, generator: sample.generator };
+    let open = OpenLoop { rate, p50_us: sample.p50_us, p99_us: sample.p99_us, p999_us, generator: sample.generator };
     let killed = bench.kill(count)?;
     Ok(Row { state, floors: contestants, ours, open, killed })
 }
 
-/// `event_connections`: one state, few and many connections.
+/// `event_connections`: one state with few and many connections.
 pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const CONNECTIONS: [usize; 4] = [1, 16, 64, 256];
     let mut text = String::from(
@@ -131,8 +133,8 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
         let options = &Options { connections, ..options.clone() };
         let state = states::plain(options, connections);
         let stock = stocks.get(state.log, state.ids, options)?;
-        let mut bench = Bench::start(stock.start(options)?, &stock.machines, state, options, connections);
-        let standing = [Standing::start(Floor::Bare, options)?, Standing::start(Floor::Disk, options)?];
+        let mut bench = StateBench::start(stock.start(options)?, &stock.machines, state, options, connections);
+        let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
         let [mut bare, mut disk] = [Floor::Bare, Floor::Disk].map(|floor| Contestant::new(floor.name()));
         let mut ours = Contestant::new("attache");
         let mut count = options.requests_max;
@@ -147,7 +149,7 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
         }
         let commits = ours.against(&disk, |sample| sample.p50_us);
         let cpu = ours.spread(|sample| sample.cpu_us);
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "| {connections} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -175,19 +177,19 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
     Ok(())
 }
 
-/// The floors accept any request any number of times.
+/// The floors accept repeated requests.
 fn cycling(run: &Run, options: &Options) -> Plan {
     run.plan(Pace { cycle: true, ..Pace::of(options.seconds) })
 }
 
-/// Enough requests that no lane runs out of them; not more, because rendering them takes time.
+/// Enough requests for every lane, but no more, because rendering takes time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number far below 2^52")]
 fn enough(rate: f64, options: &Options) -> usize {
     const SPARE: f64 = 1.6;
     ((rate * options.seconds * SPARE) as usize).clamp(options.connections * 16, options.requests_max)
 }
 
-impl<'a> Bench<'a> {
+impl<'a> StateBench<'a> {
     fn start(
         product: Product,
         machines: &'a [Machine],
@@ -215,8 +217,8 @@ impl<'a> Bench<'a> {
         Ok((Sample { cpu_us: cpu * 1e6 / taken.acknowledged().max(1) as f64, ..sample }, outcome))
     }
 
-    /// Checks that every response follows the rules of chains.
-    fn checked(&self, run: &Run, outcome: &Outcome) -> Result<Taken> {
+    /// Checks that every response is the expected one.
+    fn checked(&self, run: &Run, outcome: &Outcome) -> Result<Acknowledged> {
         let expected: &[u16] = if self.state.mixed { &[202, 409] } else { &[202] };
         if let Some(surprises) = outcome.surprises(expected) {
             return Err(surprises.into());
@@ -236,8 +238,8 @@ impl<'a> Bench<'a> {
         Ok(taken)
     }
 
-    /// Kills the server in the middle of a run, starts it again, and looks up every event that it had acknowledged.
-    fn kill(&mut self, count: usize) -> Result<Killed> {
+    /// Kills the server during a run, restarts it, and checks that every acknowledged event is present.
+    fn kill(&mut self, count: usize) -> Result<KillResult> {
         const CONNECTIONS: usize = 16;
         const PATIENCE: Duration = Duration::from_mins(1);
         let run = self.run(count * 2);
@@ -245,7 +247,7 @@ impl<'a> Bench<'a> {
         let mut client = Client::new(address)?;
         let size = tree_size(&mut client)?;
         let load = thread::spawn(move || process::send(&plan, address));
-        // The generator has started when the first events are in the tree.
+        // The generator has started once events appear in the tree.
         let begin = Instant::now();
         while tree_size(&mut client)? == size && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(20));
@@ -270,7 +272,7 @@ impl<'a> Bench<'a> {
         let found = proved.iter().filter(|answer| answer.status == 200).count()
             + taken.held.iter().filter(|id| held.contains(id)).count();
         let acknowledged = taken.forwarded.len() + taken.held.len();
-        Ok(Killed { acknowledged, found, under_load: outcome.failures > 0, start })
+        Ok(KillResult { acknowledged, found, under_load: outcome.failures > 0, start })
     }
 }
 
@@ -280,7 +282,7 @@ fn table(rows: &[Row]) -> String {
          p99.9 ms | after kill −9 | start ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for Row { state, floors: [bare, disk], ours, open, killed } in rows {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "| {state} | {} | {} | {} | {} | {} | {:.0} | {:.2} | {:.2} | {:.2} | {} of {}{} | {} |",
@@ -302,7 +304,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The goals, each checked against the worst row.
+/// Compares the goals with the worst row.
 fn verdicts(rows: &[Row]) -> Vec<Finding> {
     let cpu = |row: &Row| row.ours.spread(|sample| sample.cpu_us);
     let worst = |rows: &mut dyn Iterator<Item = &Row>| -> Option<(State, Spread)> {

@@ -1,4 +1,4 @@
-//! The floors as processes of their own. Those for requests and for the disk are frozen in the crate `attache-floors`.
+//! The floors as processes. Those of requests and of the disk are frozen in the crate `attache-floors`.
 
 mod disk;
 mod embed;
@@ -15,39 +15,39 @@ use axum::serve::ListenerExt;
 use clap::{Args, ValueEnum};
 use tokio::net::TcpListener;
 
-use crate::Result;
+use crate::options::Result;
 
-/// A floor: a minimal program with which a path of the server is compared.
+/// A floor to compare with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Floor {
-    /// F1b: a handler that reads the body and answers a fixed small JSON body.
+    /// F1b: a handler that reads the body and responds with a fixed small JSON body.
     Bare,
     /// F2r: F1b, plus a JSON value of the body and the SHA-256 of its text.
     Hash,
-    /// F3r: groups of 1.1 KB records in a plain file, one `fdatasync` a group, without HTTP.
+    /// F3r: groups of 1.1 KB records in a plain file, with one `fdatasync` per group, without HTTP.
     Disk,
-    /// F4: the sentence model alone, on as many threads as there are connections, on texts from standard input.
+    /// F4: the sentence model alone on texts from standard input, with one thread per connection.
     Embed,
-    /// F4 as a search needs it: one text after the other, on one thread.
+    /// F4 as a search uses it: one text at a time on one thread.
     Query,
-    /// F5: the exact cosine with every vector, 32-bit floats in one tight loop on one thread.
+    /// F5: the exact cosine with every vector, 32-bit floats in a tight loop on one thread.
     Scan,
-    /// The HTTP client of the fetcher alone, on addresses from standard input.
+    /// The HTTP client of the fetcher alone, on URLs from standard input.
     Fetch,
-    /// A bare handler that sends a stream of messages from a file in its folder.
+    /// A bare handler that streams messages from a file.
     Stream,
 }
 
-/// The amount of work for a floor; each floor uses the options that apply to it.
+/// Size of the work; each floor uses some of the values.
 #[derive(Debug, Clone, Args)]
 pub struct Size {
-    /// Folder for the file of the disk floor, and of the messages of the stream floor.
+    /// Folder of the disk floor and of the stream's messages.
     #[arg(long)]
     pub folder: Option<PathBuf>,
-    /// Number of concurrent senders, threads or fetches.
+    /// Number of senders, threads, or concurrent fetches.
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
-    /// Duration of the measurement in seconds.
+    /// Length of the measurement in seconds.
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
     /// Number of vectors to scan.
@@ -69,7 +69,7 @@ impl Size {
 }
 
 impl Floor {
-    /// The name that reports print.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bare => "F1b bare",
@@ -83,7 +83,7 @@ impl Floor {
         }
     }
 
-    /// The subcommand of `attache-bench floor` that starts it.
+    /// Subcommand that runs the floor.
     pub fn command(self) -> &'static str {
         match self {
             Self::Bare => "bare",
@@ -97,7 +97,7 @@ impl Floor {
         }
     }
 
-    /// The status of a successful response; 0 for floors without HTTP.
+    /// Status of its responses; 0 for floors without HTTP.
     pub fn status(self) -> u16 {
         match self {
             Self::Fetch | Self::Stream => 200,
@@ -106,7 +106,7 @@ impl Floor {
         }
     }
 
-    /// Serves until killed (F1b, F2r, the stream), or measures and prints.
+    /// Serves until killed (F1b, F2r, the stream), or measures and prints the outcome.
     pub fn run(self, size: &Size) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -124,11 +124,11 @@ impl Floor {
     }
 }
 
-/// Serves on a free port of the loopback address, and prints the address as its first line.
+/// Serves on a free port and prints the address.
 pub async fn serve(router: Router) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("{}", listener.local_addr()?);
-    // `TCP_NODELAY`, as in the product: no response waits for a fuller packet.
+    // Disables Nagle's algorithm, as the product does.
     let listener = listener.tap_io(|stream| _ = stream.set_nodelay(true));
     Ok(axum::serve(listener, router).await?)
 }

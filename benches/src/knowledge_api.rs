@@ -1,30 +1,31 @@
-//! Adding, searching and streaming: the cost of the knowledge API's paths beside their floors.
+//! Trials of the knowledge API: batches, searches and streams, compared with their floors.
 //!
-//! A batch is one request with a long answer and a search is compared with a sum of floors, so these are no scenarios: each
-//! trial measures as its path needs it, product and floors in turn. A new one is a function and a line here.
+//! A batch is one request with a long response, and a search is compared with a sum of floors, so these are not
+//! scenarios: each trial measures product and floors in turn in its own way. To add one, write a function and add a
+//! line here.
 
 mod batch;
+mod key_holder;
 pub mod pages;
 mod search;
 mod stream;
 mod words;
 
-use crate::product::Product;
+use crate::options::{Options, Result};
 use crate::report::Report;
-use crate::{Options, Result, plan};
 
-/// A measurement of one path of the knowledge API.
+/// A trial of the knowledge API.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
     /// Name on the command line and in reports.
     pub name: &'static str,
-    /// Whether it runs only when the command line names it, because it takes long.
+    /// Whether the trial runs only if it is named, because it takes long.
     pub named_only: bool,
-    /// Measures the path, and adds the findings to the report under the trial's name.
+    /// Runs the trial, and reports the results under its name.
     pub run: fn(&'static str, &Options, &mut Report) -> Result<()>,
 }
 
-/// All trials, in the order of the report.
+/// All trials in the order of the report.
 pub const ALL: [Trial; 6] = [
     Trial { name: "batch_notes", named_only: false, run: batch::notes },
     Trial { name: "batch_pages", named_only: false, run: batch::pages },
@@ -45,27 +46,5 @@ pub const ALL: [Trial; 6] = [
             search::among(if options.quick { 20_000 } else { 1_000_000 }, name, options, report)
         },
     },
-    Trial { name: "sse_1000", named_only: false, run: stream::told },
+    Trial { name: "sse_1000", named_only: false, run: stream::many_streams },
 ];
-
-/// An account's API key, with which the trial sends its requests.
-#[derive(Debug)]
-struct Holder {
-    credential: String,
-}
-
-impl Holder {
-    /// Creates an account with an API key.
-    fn new(product: &Product, email: &str) -> Result<Self> {
-        Ok(Self { credential: format!("Authorization: Bearer {}", product.api_key(email)?) })
-    }
-
-    fn post(&self, target: &str, body: &serde_json::Value) -> bytes::Bytes {
-        let headers = [self.credential.as_str(), "Content-Type: application/json"];
-        plan::request("POST", target, &headers, body.to_string().as_bytes())
-    }
-
-    fn get(&self, target: &str) -> bytes::Bytes {
-        plan::request("GET", target, &[&self.credential], b"")
-    }
-}

@@ -1,7 +1,6 @@
-//! The listener: one thread, many streams of server-sent events, each requested again when it ends.
+//! The listener: one thread with many streams of server-sent events, each joined again at its end.
 //!
-//! Messages are counted at the empty line that ends them and not parsed further, because the listener shares the cores with the
-//! server.
+//! Counts messages at empty lines and parses nothing else, because the listener shares the cores with the server.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
@@ -14,12 +13,13 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::timeout_at;
 
-use crate::Result;
 use crate::client::STREAM_END;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
-/// Reads the request, opens the streams with it, prints the outcome: messages by status 200, with the latencies of whole streams.
+/// Reads the request, opens the streams, and prints the outcome: messages under status 200, with the latencies of whole
+/// streams.
 pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration) -> Result<()> {
     let mut request = Vec::new();
     std::io::stdin().lock().read_to_end(&mut request)?;
@@ -27,8 +27,8 @@ pub fn from_standard_input(address: SocketAddr, streams: usize, length: Duration
     LocalSet::new().block_on(&runtime, run(address, request, streams, length))?.print()
 }
 
-/// State that the streams share.
-struct Board {
+/// State shared by the streams.
+struct Shared {
     request: Vec<u8>,
     end: Instant,
     messages: Cell<u64>,
@@ -38,7 +38,7 @@ struct Board {
 }
 
 async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Duration) -> Result<Outcome> {
-    // Connections are opened before the measurement starts.
+    // Connections are opened before the measurement.
     let mut connections = Vec::with_capacity(streams);
     for _ in 0..streams {
         let stream = TcpStream::connect(address).await?;
@@ -46,7 +46,7 @@ async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Dura
         connections.push(stream);
     }
     let begin = Instant::now();
-    let board = Rc::new(Board {
+    let board = Rc::new(Shared {
         request,
         end: begin + length,
         messages: Cell::new(0),
@@ -79,14 +79,14 @@ async fn run(address: SocketAddr, request: Vec<u8>, streams: usize, length: Dura
     Ok(Outcome { lanes_done, failures: board.failures.get(), first_failure, ..outcome })
 }
 
-impl Board {
-    /// Reads a stream repeatedly until the end of the measurement; `whole` counts the streams that were read to their end.
+impl Shared {
+    /// Reads a stream repeatedly until the time has passed; counts complete streams.
     async fn hear(&self, mut stream: TcpStream, whole: &mut usize) -> std::io::Result<()> {
         let mut buffer = vec![0; 16 * 1024];
         loop {
             let joined = Instant::now();
             stream.write_all(&self.request).await?;
-            let mut mark = Mark::default();
+            let mut mark = StreamPosition::default();
             while !mark.ended {
                 let Ok(read) = timeout_at(self.end.into(), stream.read(&mut buffer)).await else { return Ok(()) };
                 let bytes = &buffer[..read?];
@@ -104,19 +104,19 @@ impl Board {
     }
 }
 
-/// State of the parser of one stream.
+/// Progress within a stream.
 #[derive(Debug, Default)]
-struct Mark {
+struct StreamPosition {
     begun: bool,
     /// Whether the last byte ended a line.
     at_line: bool,
-    /// Number of bytes of `STREAM_END` that the last bytes match.
+    /// Number of last bytes that match the beginning of the stream's end.
     of_end: usize,
     ended: bool,
 }
 
-impl Mark {
-    /// Parses the next bytes of a stream; returns the number of messages that ended in them.
+impl StreamPosition {
+    /// Processes bytes, and returns the number of complete messages.
     fn count(&mut self, bytes: &[u8]) -> u64 {
         self.begun = true;
         let mut messages = 0;
@@ -131,7 +131,7 @@ impl Mark {
                     self.of_end = 0;
                 }
             } else {
-                // The first byte of `STREAM_END` is a line end, which may also be the byte that broke the match.
+                // The end begins with a line break that can also be the one in its middle.
                 self.of_end = usize::from(byte == STREAM_END[0]);
             }
         }
@@ -147,7 +147,7 @@ mod tests {
     fn messages_and_the_end_are_seen_wherever_the_bytes_are_cut() {
         let text = b"HTTP/1.1 200 OK\r\n\r\nd\r\nid: 1\ndata: a\n\n\r\nd\r\nid: 2\ndata: b\n\n\r\n0\r\n\r\n";
         for cut in 1..text.len() - 1 {
-            let mut mark = Mark::default();
+            let mut mark = StreamPosition::default();
             let first = mark.count(&text[..cut]);
             assert!(!mark.ended, "{cut}");
             assert_eq!(first + mark.count(&text[cut..]), 2, "{cut}");

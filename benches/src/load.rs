@@ -1,10 +1,10 @@
-//! The load generator: one thread, one task per connection, requests rendered in advance.
+//! The load generator: one thread, one task per connection, prerendered requests.
 //!
-//! It has to be lean because it shares the cores with the measured server: no request is built, no header map is filled, a
-//! response costs one pass of `httparse` over its head.
+//! It must be lean because it shares the cores with the measured server: it builds no requests and no header maps, and
+//! parses the head of a response once with `httparse`.
 //!
-//! An open loop sends at a given rate, regardless of the responses. A latency then begins when the request was due, not
-//! when its connection was free to send it, so that a stall of the server counts for every request that had to wait.
+//! An open loop sends at a fixed rate, independent of the responses. Latency is counted from the time at which a
+//! request was due, so that a stall of the server is charged for every delayed request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -21,18 +21,17 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
 use crate::plan::{Pace, Plan};
-use crate::process;
 
-/// Number of broken connections after which the run ends, because its figures are no longer a measurement.
+/// Number of connection failures that aborts a run.
 const FAILURES_MAX: u64 = 100;
-/// Maximum time that a run waits after its end for outstanding responses.
+/// How long a run waits for pending responses after its end.
 const GRACE: Duration = Duration::from_secs(15);
 const SAMPLE_BYTES_MAX: usize = 200;
 
-/// Reads the plan, runs it, prints the outcome.
+/// Reads the plan, runs it, and prints the outcome.
 pub fn from_standard_input(address: SocketAddr) -> Result<()> {
     let plan = Plan::read(std::io::BufReader::new(std::io::stdin().lock()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -41,8 +40,8 @@ pub fn from_standard_input(address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// State that the lanes share.
-struct Board {
+/// State shared by the lanes.
+struct Shared {
     address: SocketAddr,
     pace: Pace,
     lanes: usize,
@@ -51,30 +50,30 @@ struct Board {
     end: Instant,
     over: Cell<bool>,
     totals: RefCell<BTreeMap<u16, u64>>,
-    /// Responses whose body contains the text of `Pace::holding`.
+    /// Responses that contain the expected text.
     holding: Cell<u64>,
-    /// One per lane of an open loop: the lane's next request is due.
+    /// One per lane of an open loop, notified when the lane's next request is due.
     due: Vec<Notify>,
     cpu_before: f64,
     failures: Cell<u64>,
     first_failure: RefCell<Option<String>>,
     late: Cell<u64>,
-    /// Latencies in nanoseconds and the first body, by status; a handful of statuses, so a list is fastest.
+    /// Latencies in nanoseconds and the first body by status. A list, because there are few statuses.
     statuses: RefCell<Vec<(u16, Vec<u64>, String)>>,
 }
 
 async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     let Plan { pace, lanes } = plan;
-    // Connections are opened before the measurement starts.
+    // Connections are opened before the measurement.
     let mut streams = Vec::with_capacity(lanes.len());
     for _ in &lanes {
         streams.push(connect(address).await?);
     }
     let due: Vec<Notify> = if pace.open { lanes.iter().map(|_| Notify::new()).collect() } else { Vec::new() };
-    let cpu_before = process::usage(std::process::id())?.cpu_seconds;
+    let cpu_before = crate::usage::usage(std::process::id())?.cpu_seconds;
     let begin = Instant::now();
     let measure_from = begin + Duration::from_secs_f64(pace.warm_up_seconds);
-    let board = Rc::new(Board {
+    let board = Rc::new(Shared {
         address,
         lanes: lanes.len(),
         begin,
@@ -111,16 +110,16 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
     board.outcome(lanes_done)
 }
 
-/// Wakes the lanes of an open loop in turn, each when its request is due. The runtime's own timers are a millisecond coarse, so
-/// a thread sleeps instead; it wakes some 50 µs late, which counts as latency.
-async fn tick(board: Rc<Board>, rate: f64) {
+/// Wakes the lanes of an open loop in turn, when their requests are due. The runtime's timers have a resolution of a
+/// millisecond, so a thread sleeps instead; its delay of about 50 µs counts as latency.
+async fn tick(board: Rc<Shared>, rate: f64) {
     let (wake, over) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
     let ended = EndsThread(Arc::clone(&over));
     let step = Duration::from_secs_f64((1.0 / rate).clamp(1e-6, 0.1)).as_nanos();
     let (begin, waker) = (board.begin, Arc::clone(&wake));
     thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {
-            // Turns that are already past need no separate wake-up.
+            // Turns in the past need no wake-up.
             let left = step - begin.elapsed().as_nanos() % step;
             thread::sleep(Duration::from_nanos_u128(left));
             waker.notify_one();
@@ -138,7 +137,7 @@ async fn tick(board: Rc<Board>, rate: f64) {
     drop(ended);
 }
 
-/// Ends the ticker's thread when its task is dropped.
+/// Ends the sleeping thread when the task ends.
 struct EndsThread(Arc<AtomicBool>);
 
 impl Drop for EndsThread {
@@ -147,8 +146,8 @@ impl Drop for EndsThread {
     }
 }
 
-/// One connection; returns how many of its requests were answered.
-async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: TcpStream) -> usize {
+/// Runs one connection; returns the number of completed requests.
+async fn lane(board: Rc<Shared>, place: usize, requests: Vec<Bytes>, mut stream: TcpStream) -> usize {
     let mut buffer = Vec::with_capacity(16 * 1024);
     let (mut sent, mut done) = (0, 0);
     while !board.over.get() && board.failures.get() < FAILURES_MAX {
@@ -186,19 +185,19 @@ async fn lane(board: Rc<Board>, place: usize, requests: Vec<Bytes>, mut stream: 
         }
     }
     board.over.set(true);
-    // Lanes that wait for their turn end too.
+    // Wakes lanes that wait for their turn, so that they end.
     board.due.iter().for_each(Notify::notify_one);
     done
 }
 
-impl Board {
-    /// The time at which a request of the run is due: lanes take turns, so that requests are spread evenly over time.
+impl Shared {
+    /// The time at which a request is due: lanes take turns, so that requests are evenly distributed.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn due_at(&self, rate: f64, number: usize) -> Instant {
         self.begin + Duration::from_secs_f64(number as f64 / rate)
     }
 
-    /// Waits until the next request of a lane is due, and returns the due time.
+    /// Waits until the next request of a lane is due, and returns that time.
     async fn wait_for_turn(&self, rate: f64, place: usize, sent: usize) -> Instant {
         let due = self.due_at(rate, sent * self.lanes + place);
         let now = Instant::now();
@@ -249,7 +248,7 @@ impl Board {
             .map(|(status, took, sample)| (status, Answers::of(took, sample)))
             .collect();
         let until = Instant::now().min(self.end);
-        let usage = process::usage(std::process::id())?;
+        let usage = crate::usage::usage(std::process::id())?;
         let totals = self.totals.take();
         Ok(Outcome {
             seconds: until.saturating_duration_since(self.measure_from).as_secs_f64(),
@@ -274,7 +273,7 @@ async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends a request and reads its whole response into `buffer`, which then contains nothing else.
+/// Sends a request and reads the whole response into `buffer`, replacing its content.
 async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) -> std::io::Result<Head> {
     stream.write_all(request).await?;
     buffer.clear();
@@ -293,21 +292,21 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
     }
 }
 
-/// The fields of a response head that are needed to read the whole response.
+/// The framing of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// HTTP status code.
+    /// HTTP status.
     pub status: u16,
-    /// Length of the head in bytes.
+    /// Length of the head, in bytes.
     pub length: usize,
-    /// Length of the body in bytes; `None` with chunked transfer encoding.
+    /// Length of the body; `None` for a chunked one.
     pub body_bytes: Option<usize>,
-    /// Whether the server closes the connection after the response.
+    /// Whether the server closes the connection afterwards.
     pub close: bool,
 }
 
 impl Head {
-    /// End of the response in `bytes`, once it is complete.
+    /// The end of the response; `None` if it is incomplete.
     pub fn end(&self, bytes: &[u8]) -> std::io::Result<Option<usize>> {
         match self.body_bytes {
             Some(count) => Ok(Some(self.length + count).filter(|&end| bytes.len() >= end)),
@@ -316,7 +315,7 @@ impl Head {
     }
 }
 
-/// End of a chunked body that begins at `at`, once it is complete. No peer sends trailers.
+/// The end of a chunked body that begins at `at`; `None` if it is incomplete. No peer sends trailers.
 fn chunks_end(bytes: &[u8], mut at: usize) -> std::io::Result<Option<usize>> {
     while let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") {
         let size = std::str::from_utf8(&bytes[at..at + line]).unwrap_or_default();
@@ -337,7 +336,7 @@ fn memmem(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len().max(1)).any(|window| window == text)
 }
 
-/// Parses the head of a response, once it is complete.
+/// Parses the head of a response; `None` if it is incomplete.
 pub fn parse_head(bytes: &[u8]) -> std::io::Result<Option<Head>> {
     let mut fields = [httparse::EMPTY_HEADER; 48];
     let mut answer = httparse::Response::new(&mut fields);

@@ -1,21 +1,21 @@
 //! `attache-bench`: speed and cost of the server, as ratios to floors measured in the same run.
 //!
-//! `make bench` builds everything with the release profile, and starts this program. Every part is a separate process of the
-//! same program, started with another subcommand:
+//! `make bench` builds all binaries with the distribution profile and starts this program. Every part is a separate
+//! process, and all parts are subcommands of this program:
 //!
 //! ```text
 //! attache-bench ──starts──▶ attache serve            the product, own folder, own configuration   ─┐ in turn,
-//!      │       ──starts──▶ attache-bench floor …     the minimum that the same machine needs      ─┘ A B A B …
-//!      │       ──starts──▶ attache-bench upstream    a statistics service that answers immediately
-//!      │       ──starts──▶ attache-bench pages       a web server whose pages are fetched
-//!      │       ──starts──▶ node events.mjs           packages of npm for the same paths, only with `--peers`
-//!      ├──pipes a plan──▶ attache-bench load         the only client: sends the plan, prints the outcome
-//!      └──pipes a request──▶ attache-bench listen    the same for streams: opens many concurrently
+//!      │       ──starts──▶ attache-bench floor …     the least work on the same machine           ─┘ A B A B …
+//!      │       ──starts──▶ attache-bench upstream    a statistics service that responds at once
+//!      │       ──starts──▶ attache-bench pages       a web server with the pages to fetch
+//!      │       ──starts──▶ node events.mjs           the same paths with other packages, only with `--peers`
+//!      ├──pipes a plan──▶ attache-bench load         the only client: sends it, prints the responses
+//!      └──pipes a request──▶ attache-bench listen    the same for streams: joins one many times at once
 //! ```
 //!
-//! With two cores the generator competes with the server, so CPU per request is the steadier figure beside the rate.
-//! A new path is one `impl Scenario` (see [`scenario`]); a measurement that does not consist of requests and responses is a
-//! trial (see [`knowledge_api`]).
+//! With two cores the generator competes with the server, so CPU per request is a steadier figure than the rate. To add
+//! a path, implement `Scenario` (see [`scenario`]), or write a trial if it is not an exchange of requests and responses
+//! (see [`knowledge_api`]).
 
 mod client;
 mod event;
@@ -24,6 +24,8 @@ mod floor;
 mod knowledge_api;
 mod listen;
 mod load;
+mod measurement;
+mod options;
 mod outcome;
 mod peers;
 mod plan;
@@ -38,18 +40,16 @@ mod settle;
 mod states;
 mod stock;
 mod upstream;
+mod usage;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-/// Ends the run; the message is for the person who started it.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// The result of every part of the harness.
-pub type Result<T> = std::result::Result<T, Failure>;
+use options::Options;
 
 /// Speed and cost of the server, as ratios to floors measured in the same run.
 #[derive(Debug, Parser)]
@@ -60,75 +60,22 @@ struct Arguments {
     options: Options,
 }
 
-/// What to measure, for how long, and where the report is written.
-#[derive(Debug, Clone, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
-struct Options {
-    /// Scenarios and probes to run, by name; all of them when none is named.
-    names: Vec<String>,
-    /// List the names and exit.
-    #[arg(long)]
-    list: bool,
-    /// Measure only the floors, which need no server.
-    #[arg(long)]
-    floors_only: bool,
-    /// Measure briefly, for a first impression: one second, two rounds, small counts.
-    #[arg(long)]
-    quick: bool,
-    /// Measure only the peers beside the server.
-    #[arg(long)]
-    peers: bool,
-    /// Events in the filled log of the states; may be given several times. Filling 10,000,000 takes half an hour.
-    #[arg(long, default_values_t = [1_000_000])]
-    log: Vec<u64>,
-    /// Connections, each with one request in flight.
-    #[arg(long, default_value_t = 64)]
-    connections: usize,
-    /// Seconds of one measurement, after a short warm-up.
-    #[arg(long, default_value_t = 4.0)]
-    seconds: f64,
-    /// Number of rounds, each of which measures floors and product once.
-    #[arg(long, default_value_t = 5)]
-    rounds: u32,
-    /// Maximum number of requests of one measurement.
-    #[arg(long, default_value_t = 160_000)]
-    requests_max: usize,
-    /// Seed of all random data.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Program file of the server; by default the one beside this program.
-    #[arg(long)]
-    server: Option<PathBuf>,
-    /// Folder for data folders, on the disk that is measured.
-    #[arg(long)]
-    data: Option<PathBuf>,
-    /// Only the states of events whose description contains this text, such as "random ids".
-    #[arg(long)]
-    state: Option<String>,
-    /// The folder with the peers' `node_modules`; `make bench-peers` fills and names it.
-    #[arg(long, env = "ATTACHE_BENCH_PEERS")]
-    peers_folder: Option<PathBuf>,
-    /// File of the report; `-` for the terminal only.
-    #[arg(long, default_value = "benches/results.md")]
-    report: PathBuf,
-}
-
-/// The parts that run as processes of their own.
+/// Subcommands that run as separate processes.
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Serve or run one of the floors.
+    /// Runs one of the floors.
     #[command(hide = true)]
     Floor {
-        /// The floor.
+        /// The floor to run.
         #[arg(value_enum)]
         floor: floor::Floor,
         #[command(flatten)]
         size: floor::Size,
     },
-    /// Serve the pages of a folder, to be fetched.
+    /// Serves the pages of a folder.
     #[command(hide = true)]
     Pages {
-        /// Folder of files whose names are numbers.
+        /// Folder of pages, named by numbers.
         folder: PathBuf,
     },
     /// Read a request from standard input, open its stream many times concurrently, print the outcome.
@@ -139,7 +86,7 @@ enum Part {
         /// Number of concurrent streams.
         #[arg(long)]
         streams: usize,
-        /// Duration of the measurement in seconds.
+        /// Length of the measurement in seconds.
         #[arg(long)]
         seconds: f64,
     },
@@ -149,13 +96,13 @@ enum Part {
         /// Address of the server.
         address: SocketAddr,
     },
-    /// Print the lines about the peers that the README shows, from the report.
+    /// Print the table of peers for the README, from the report.
     Readme {
-        /// File of the report.
+        /// Path of the report.
         #[arg(long, default_value = "benches/results.md")]
         report: PathBuf,
     },
-    /// Serve as a statistics service that accepts every event.
+    /// Runs a statistics service that accepts everything.
     #[command(hide = true)]
     Upstream {
         /// Delay of each response in milliseconds.
@@ -183,31 +130,5 @@ fn main() -> ExitCode {
             eprintln!("attache-bench: {error}");
             ExitCode::FAILURE
         }
-    }
-}
-
-impl Options {
-    fn quickened(self) -> Self {
-        if !self.quick {
-            return self;
-        }
-        Self {
-            seconds: self.seconds.min(1.0),
-            rounds: self.rounds.min(2),
-            requests_max: self.requests_max.min(40_000),
-            log: self.log.into_iter().map(|log| log.min(20_000)).collect(),
-            ..self
-        }
-    }
-
-    /// Numbers of chains, which take turns, in the states of the log.
-    fn chains(&self) -> [usize; 3] {
-        let few = self.connections.min(64);
-        if self.quick { [few, 640, 2_000] } else { [few, 10_000, 100_000] }
-    }
-
-    #[cfg(test)]
-    fn of(arguments: &[&str]) -> Self {
-        Arguments::parse_from(arguments).options
     }
 }

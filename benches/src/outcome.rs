@@ -1,61 +1,61 @@
-//! The outcome of one run of the generator, the listener, or a floor that measures itself.
+//! The outcome of a run of the generator or of the disk floor.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
-use crate::process::Usage;
+use crate::options::Result;
+use crate::usage::Usage;
 
-/// The result of one run, as it is printed by one process and read by another.
+/// The outcome of a run, passed between processes as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Measured time in seconds.
     pub seconds: f64,
-    /// Responses in that time, by status; records of the disk floor count as status 0.
+    /// Responses within that time by status; records of the disk floor have status 0.
     pub statuses: BTreeMap<u16, Answers>,
-    /// All responses, including those of the warm-up: the divisor of the server's CPU time.
+    /// All responses including the warm-up, by which the server's CPU time is divided.
     pub answers_total: u64,
-    /// All responses by status, including those of the warm-up.
+    /// All responses by status.
     pub totals: BTreeMap<u16, u64>,
-    /// Number of responses that contained the text of `Pace::holding`.
+    /// Responses that contain the expected text of the plan.
     pub holding: u64,
-    /// Per lane, the number of requests that were answered with another status than `Pace::again_after`.
+    /// Per lane, requests with a final status, which is any but the one that is retried.
     pub lanes_done: Vec<usize>,
-    /// Number of broken connections and malformed responses.
+    /// Number of connection failures and invalid responses.
     pub failures: u64,
-    /// Text of the first of these failures.
+    /// Description of the first failure.
     pub first_failure: Option<String>,
-    /// Requests that a run with a rate sent more than a millisecond after they were due.
+    /// Requests of an open loop that were sent more than a millisecond late.
     pub late: u64,
-    /// CPU time in seconds of the measuring process during the measurement.
+    /// CPU time of the measuring process within the measurement.
     pub own_cpu_seconds: f64,
     /// The same as a fraction of one core.
     pub own_cpu_share: f64,
-    /// Peak resident memory of the measuring process in bytes.
+    /// Peak memory of the measuring process.
     pub own_peak_bytes: u64,
 }
 
-/// Count and latencies of the responses of one status.
+/// Responses with one status.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Answers {
     /// Number of responses.
     pub count: u64,
-    /// Median time from sending to the last byte, in microseconds.
+    /// Median latency in microseconds, from sending to the last byte.
     pub p50_us: f64,
     /// 99th percentile of the same, in microseconds.
     pub p99_us: f64,
     /// 99.9th percentile of the same, in microseconds.
     pub p999_us: f64,
-    /// Maximum of the same, in microseconds.
+    /// Maximum latency.
     pub max_us: f64,
-    /// The beginning of the first body, for reports of unexpected statuses.
+    /// Start of the first body, for the report of unexpected statuses.
     pub sample: String,
 }
 
 impl Answers {
-    /// Computes the percentiles of the latencies of one status, in nanoseconds.
+    /// Computes the percentiles of latencies in nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^52 ns")]
     pub fn of(mut nanoseconds: Vec<u64>, sample: String) -> Self {
         nanoseconds.sort_unstable();
@@ -75,7 +75,7 @@ impl Answers {
 }
 
 impl Outcome {
-    /// A run in which every response had the same status.
+    /// An outcome whose responses have one status.
     pub fn of(status: u16, answers: Answers, seconds: f64, own: Usage) -> Self {
         Self {
             seconds,
@@ -93,7 +93,7 @@ impl Outcome {
         }
     }
 
-    /// Prints one line of JSON for the process that started this one.
+    /// Prints the outcome for the reading process.
     pub fn print(&self) -> Result<()> {
         println!("{}", serde_json::to_string(self)?);
         Ok(())
@@ -105,12 +105,12 @@ impl Outcome {
         self.answers(status).map_or(0.0, |answers| answers.count as f64 / self.seconds.max(f64::MIN_POSITIVE))
     }
 
-    /// The responses of one status; `None` if there were none.
+    /// Responses of one status.
     pub fn answers(&self, status: u16) -> Option<&Answers> {
         self.statuses.get(&status)
     }
 
-    /// Describes the responses whose status is none of `expected`; `None` if there are none.
+    /// Describes responses with other statuses than `expected`.
     pub fn surprises(&self, expected: &[u16]) -> Option<String> {
         let others = self.statuses.iter().filter(|(status, _)| !expected.contains(status));
         let mut words: Vec<String> =
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// A duration in nanoseconds, the unit in which latencies are collected.
+/// Nanoseconds of a duration, as latencies are stored.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,6 @@
-//! Packages of npm that users would pick instead of the server, measured in turn with it; pinned by `peers/package-lock.json`.
+//! Comparison with packages of npm that users could choose instead, pinned by `peers/package-lock.json`.
 //!
-//! Each peer is a script in `peers/`, whose comment lists its features and its omissions.
+//! Each peer is a script in `peers/`, which documents its scope.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,19 +17,20 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::event::Machine;
+use crate::measurement::{TrialFn, sample};
+use crate::options::{Options, Result};
 use crate::outcome::Outcome;
 use crate::plan::{self, Pace, Plan};
 use crate::process::{self, Server, say};
 use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Report, Sample, Section, Spread};
-use crate::run::{Trial, sample};
 use crate::settle::{Debtor, settled, tree_size};
 use crate::states::{self, Run};
 use crate::stock::Stocks;
-use crate::{Options, Result, client, population};
+use crate::{client, population};
 
-/// All trials with peers, in the order of the report. They run when they are named, or with `--peers`.
-pub const ALL: [(&str, Trial); 3] =
+/// All comparisons in the order of the report. They run if named, or with `--peers`.
+pub const ALL: [(&str, TrialFn); 3] =
     [("peer_events", events), ("peer_one_connection", one_connection), ("peer_polls", polls)];
 
 const SCRIPTS: [(&str, &str); 3] = [
@@ -37,13 +38,13 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("better-auth.mjs", include_str!("../peers/better-auth.mjs")),
     ("oidc-provider.mjs", include_str!("../peers/oidc-provider.mjs")),
 ];
-/// Prefix of the section lines that the README shows.
+/// Marks lines of a section that the README shows.
 const README_MARK: &str = "<!-- readme ";
 const README_HEAD: &str = "| | attache | what its users would pick instead | |\n|---|---|---|---|\n";
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A folder in which Node finds the packages.
+/// A folder in which Node resolves the packages.
 struct Peers {
     folder: TempDir,
 }
@@ -60,7 +61,7 @@ impl Peers {
         for (name, text) in SCRIPTS {
             fs::write(folder.path().join(name), text)?;
         }
-        // Node resolves packages beside the script.
+        // Node looks for packages beside the script.
         symlink(fs::canonicalize(packages)?, folder.path().join("node_modules"))?;
         Ok(Self { folder })
     }
@@ -77,12 +78,12 @@ impl Peers {
 }
 
 /// A server that accepts events: the product or a peer.
-struct Taker {
+struct EventServer {
     name: &'static str,
     process: Process,
     machines: Vec<Machine>,
     samples: Contestant,
-    /// Events of the last run with the places of their computers, for the proofs.
+    /// Events of the last run.
     forwarded: Vec<(Uuid, usize)>,
 }
 
@@ -91,7 +92,7 @@ enum Process {
     Peer(Server, PathBuf),
 }
 
-impl Taker {
+impl EventServer {
     fn product(options: &Options) -> Result<Self> {
         let product = Product::start(options, Upstream::Embedded)?;
         let machines = product.register(options.connections, options)?;
@@ -136,7 +137,7 @@ impl Taker {
         })
     }
 
-    /// One run of events; CPU is counted until the server has settled.
+    /// One run of events, with CPU time counted until the server has settled.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn take(&mut self, round: u32, options: &Options) -> Result<()> {
         let state = states::plain(options, options.connections);
@@ -166,7 +167,7 @@ impl Taker {
         Ok(())
     }
 
-    /// Requests for the proofs of the events of the last run, each for another event.
+    /// Requests for proofs of the last run's events, in random order.
     fn proofs(&self, options: &Options) -> Plan {
         let proof = |(id, place): &(Uuid, usize)| {
             self.machines[*place].request("GET", &format!("/api/v1/audit/verify?event_id={id}"), b"")
@@ -176,14 +177,14 @@ impl Taker {
     }
 }
 
-/// Durable events over all connections, then the proofs of the logged events.
+/// Durable events over all connections, and then proofs of the recorded events.
 fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const TREE: &str = "Fastify + better-sqlite3, group commit, Merkle tree";
     let peers = Peers::new(options)?;
     let mut takers = vec![
-        Taker::product(options)?,
-        Taker::peer(&peers, TREE, "tree", options)?,
-        Taker::peer(&peers, "Fastify + better-sqlite3, group commit", "turn", options)?,
+        EventServer::product(options)?,
+        EventServer::peer(&peers, TREE, "tree", options)?,
+        EventServer::peer(&peers, "Fastify + better-sqlite3, group commit", "turn", options)?,
     ];
     for round in 0..options.rounds {
         for taker in &mut takers {
@@ -224,12 +225,12 @@ fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repo
     Ok(())
 }
 
-/// One sender, against a commit for each event.
+/// A single sender, compared with one commit per event.
 fn one_connection(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const SINGLE: &str = "Fastify + better-sqlite3, a commit each";
     let options = &Options { connections: 1, ..options.clone() };
     let peers = Peers::new(options)?;
-    let mut takers = vec![Taker::product(options)?, Taker::peer(&peers, SINGLE, "single", options)?];
+    let mut takers = vec![EventServer::product(options)?, EventServer::peer(&peers, SINGLE, "single", options)?];
     for round in 0..options.rounds {
         for taker in &mut takers {
             taker.take(round, options)?;
@@ -247,21 +248,22 @@ fn one_connection(name: &str, options: &Options, _stocks: &mut Stocks, report: &
     Ok(())
 }
 
-/// Polls of codes that wait for a person. No code of attache or better-auth is polled twice in five seconds, so that all answers
-/// are `authorization_pending`; oidc-provider keeps no pace.
+/// Polls of pending codes. No code of attache or better-auth is polled twice within five seconds, so that every
+/// response is `authorization_pending`; oidc-provider does not limit the pace.
 fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Report) -> Result<()> {
     const BETTER_AUTH: &str = "better-auth";
     let [ours_count, theirs_count, oidc_count] = if options.quick { [2_000, 500, 64] } else { [200_000, 8_000, 640] };
     let peers = Peers::new(options)?;
     let product = Product::start(options, Upstream::Embedded)?;
     let (database, codes) = (peers.path("better-auth.db"), peers.path("codes"));
-    let file = |path: &Path| Ok::<_, crate::Failure>(path.to_str().ok_or("the folder's name is no text")?.to_owned());
+    let file =
+        |path: &Path| Ok::<_, crate::options::Failure>(path.to_str().ok_or("the folder's name is no text")?.to_owned());
     let better_auth =
         peers.start("better-auth.mjs", &[&file(&database)?, &theirs_count.to_string(), &file(&codes)?])?;
     let oidc = peers.start("oidc-provider.mjs", &[])?;
 
     let ours = population::waiting(&product.database(), ours_count, options.seed)?;
-    // These polls make each code known to the server as one that is polled.
+    // The first poll creates the server's state of the code.
     client::send_all(product.address, &ours, 32)?;
     let theirs: Vec<Bytes> = fs::read_to_string(&codes)?.lines().map(better_auth_poll).collect();
     let requests: Vec<Bytes> = (0..oidc_count).map(|_| form("/device/auth", "client_id=bench")).collect();
@@ -289,7 +291,7 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
             }
             let dealt = Plan::dealt(polls, options.connections, options.seconds);
             let holding = Some("authorization_pending".to_owned());
-            // A run may end early, when each code was polled once, so no part of it is spent on a warm-up.
+            // A run may end early, once each code was polled, so there is no warm-up.
             let pace = Pace { cycle: *cycle, holding, warm_up_seconds: 0.0, ..Pace::of(options.seconds) };
             let before = server.usage()?.cpu_seconds;
             let outcome = process::send(&Plan { pace, ..dealt }, *address)?;
@@ -312,7 +314,7 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
     Ok(())
 }
 
-/// Checks that every response of a run contained the expected text.
+/// Checks that every response contains the expected text.
 fn all_hold(outcome: &Outcome, name: &str) -> Result<()> {
     let others = outcome.answers_total - outcome.holding;
     if others > 0 {
@@ -361,7 +363,7 @@ fn readme_line(
     )
 }
 
-/// Prints the README's table, from the lines that are hidden in the report.
+/// Prints the README's table from the hidden lines of the report.
 pub fn readme(report: &Path) -> Result<()> {
     let text = fs::read_to_string(report)?;
     let table = readme_table(&text);
@@ -377,7 +379,7 @@ fn readme_table(report: &str) -> String {
     let lines: Vec<String> = report.lines().filter_map(hidden).collect();
     let mut table = String::new();
     if !lines.is_empty() {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(table, "{README_HEAD}{}", lines.join("\n"));
     }
     table

@@ -1,4 +1,4 @@
-//! The input of the load generator: a line of JSON, then the requests as the bytes that are sent.
+//! The input of the load generator: a line of JSON with the pace, followed by the requests as sent.
 //!
 //! Requests are rendered in advance, so that the generator only copies bytes.
 
@@ -7,44 +7,44 @@ use std::io::{Read, Write};
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
+use crate::options::Result;
 
-/// The length of a measurement divided by the length of its warm-up.
+/// The warm-up is the measured time divided by this.
 const WARM_UP_PART: f64 = 16.0;
 
 /// A run of the generator: what to send, and how.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Duration, rate and repetition of the requests.
+    /// How the requests are sent.
     pub pace: Pace,
-    /// One list of requests per connection, sent in order, each after the response to the one before.
+    /// The requests: one list per connection, each sent after the previous response.
     pub lanes: Vec<Vec<Bytes>>,
 }
 
-/// Duration, rate and repetition of a run.
+/// How the requests of a plan are sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Pace {
     /// Measured time in seconds.
     pub seconds: f64,
-    /// Time before it in seconds, in which requests are sent but not measured.
+    /// Warm-up in seconds, which is not measured.
     pub warm_up_seconds: f64,
-    /// Start again at the end of a lane's list. Otherwise the first lane to reach its end ends the run, so that every
-    /// connection was busy for all of it.
+    /// Whether a lane restarts at the end of its list. Otherwise the first finished lane ends the run, so that all
+    /// connections are busy until then.
     pub cycle: bool,
-    /// Requests per second over all lanes, regardless of the responses; as fast as responses arrive when absent.
+    /// Requests per second over all lanes, independent of the responses; `None` for as many as possible.
     pub rate: Option<f64>,
-    /// A status after which the same request is sent again, as a correct sender of a chain must.
+    /// A status after which the same request is sent again, as a correct sender of a chain does.
     pub again_after: Option<u16>,
-    /// With a rate: a latency begins when the request was due, not when it was sent.
+    /// With a rate: count latency from the time at which a request was due.
     #[serde(default)]
     pub open: bool,
-    /// Count the responses whose body contains this text.
+    /// A text; responses that contain it are counted.
     #[serde(default)]
     pub holding: Option<String>,
 }
 
 impl Pace {
-    /// As fast as responses arrive, each request once.
+    /// As fast as possible, each request once.
     pub fn of(seconds: f64) -> Self {
         Self {
             seconds,
@@ -57,7 +57,7 @@ impl Pace {
         }
     }
 
-    /// At a rate, regardless of the responses, with latencies from the time at which each request was due.
+    /// At a fixed rate, with latencies from the time at which each request was due.
     pub fn open(seconds: f64, rate: f64) -> Self {
         Self { rate: Some(rate), open: true, ..Self::of(seconds) }
     }
@@ -70,7 +70,7 @@ struct Head {
 }
 
 impl Plan {
-    /// The same requests repeatedly, on each of `connections` lanes from another start.
+    /// Repeats the same requests, distributed over `connections` lanes.
     pub fn cycling(requests: &[Bytes], connections: usize, seconds: f64) -> Self {
         let lane =
             |first: usize| requests.iter().cycle().skip(first % requests.len().max(1)).take(requests.len()).cloned();
@@ -78,7 +78,7 @@ impl Plan {
         Self { pace: Pace { cycle: true, ..Pace::of(seconds) }, lanes }
     }
 
-    /// The same requests repeatedly, each on one lane only.
+    /// Repeats the same requests, each on only one lane.
     pub fn dealt(requests: &[Bytes], connections: usize, seconds: f64) -> Self {
         let lane = |first: usize| requests.iter().skip(first).step_by(connections).cloned().collect();
         let lanes = (0..connections.min(requests.len())).map(lane).collect();
@@ -99,7 +99,7 @@ impl Plan {
         Ok(to.flush()?)
     }
 
-    /// Reads a plan that another process wrote.
+    /// Reads a plan from another process.
     pub fn read(mut from: impl Read) -> Result<Self> {
         let mut head = Vec::new();
         let mut byte = [0];
@@ -129,7 +129,7 @@ fn read_number(from: &mut impl Read) -> Result<usize> {
     Ok(usize::try_from(u32::from_le_bytes(bytes))?)
 }
 
-/// Renders an HTTP/1.1 request. `headers` are whole lines without their line ends.
+/// Renders an HTTP/1.1 request. `headers` are lines without line ends.
 pub fn request(method: &str, target: &str, headers: &[&str], body: &[u8]) -> Bytes {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
     for header in headers {

@@ -1,5 +1,5 @@
-//! Computers and codes, written directly into the database of a running server: registering each over HTTP takes a commit, and
-//! 100,000 commits are not part of the measurement.
+//! Writes computers and codes into the database of a running server, because registering 100,000 of them over HTTP,
+//! with a commit each, is not measured.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, QueryBuilder, Sqlite, SqliteConnection};
 use uuid::Uuid;
 
-use crate::Result;
 use crate::event::Machine;
+use crate::options::Result;
 use crate::plan;
 
-/// Rows of one statement: far below the limit on its parameters.
+/// Rows per statement, far below the maximum number of parameters.
 const CHUNK: usize = 1000;
 
-/// A computer that is written into the database.
+/// A computer to insert.
 struct Computer {
     uuid: Uuid,
     user_cuid: String,
     secret: Secret,
 }
 
-/// Registers `count` computers.
+/// Inserts registered computers.
 pub fn machines(database: &Path, count: usize, seed: u64) -> Result<Vec<Machine>> {
     let computers = draw(count, seed);
     run(async {
@@ -42,7 +42,7 @@ pub fn machines(database: &Path, count: usize, seed: u64) -> Result<Vec<Machine>
     Ok(computers.iter().map(Computer::known).collect())
 }
 
-/// Registers computers with device codes that wait for a person, and returns the poll request of each.
+/// Inserts computers with pending codes, and returns the poll of each.
 pub fn waiting(database: &Path, count: usize, seed: u64) -> Result<Vec<Bytes>> {
     let rng = Rng::seeded(seed ^ 0x6465_7669_6365);
     let now = Clock::system().now();
@@ -72,7 +72,7 @@ pub fn waiting(database: &Path, count: usize, seed: u64) -> Result<Vec<Bytes>> {
     Ok(codes.iter().map(|(device_code, _)| device_poll(device_code.expose())).collect())
 }
 
-/// The ids of all held events.
+/// The ids of the held events.
 pub fn held(database: &Path) -> Result<std::collections::HashSet<Uuid>> {
     run(async {
         let mut connection = connect(database).await?;
@@ -132,7 +132,7 @@ async fn add_machines(connection: &mut SqliteConnection, computers: &[Computer])
     Ok(())
 }
 
-/// The poll request of one computer.
+/// The poll of a device code.
 fn device_poll(device_code: &str) -> Bytes {
     let body = json!({"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": device_code});
     plan::request("POST", "/api/v1/device/token", &["Content-Type: application/json"], body.to_string().as_bytes())

@@ -1,4 +1,5 @@
-//! Figures that are not ratios: latency at half load, overload, start, lag, memory. A new one is a function and a line here.
+//! Figures that are not ratios: latency at half load, overload, start, lag, memory. To add one, write a function and
+//! add a line here.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -8,19 +9,20 @@ use bytes::Bytes;
 
 use crate::event::{Chain, Ids, Machine};
 use crate::floor::Floor;
+use crate::measurement::StartedFloor;
+use crate::options::{Options, Result};
 use crate::outcome::{Answers, Outcome};
 use crate::plan::{Pace, Plan};
 use crate::product::{Product, Upstream};
 use crate::report::{Finding, Spread};
-use crate::run::Standing;
 use crate::scenario::{claim_poll, plan_of_events};
 use crate::stock::Stocks;
-use crate::{Options, Result, client, population, process};
+use crate::{client, population, process};
 
-/// A measurement that returns single figures.
+/// Measures some figures.
 pub type Probe = fn(&Options, &mut Stocks) -> Result<Vec<Finding>>;
 
-/// All probes, in the order of the report.
+/// All probes in the order of the report.
 pub const ALL: [(&str, Probe); 8] = [
     ("one_connection", one_connection),
     ("added_latency", added_latency),
@@ -34,11 +36,11 @@ pub const ALL: [(&str, Probe); 8] = [
 
 const TEMPORARILY_UNAVAILABLE: u16 = 424;
 
-/// One connection, durable, embedded: latency of a single sender, in commits of the disk. Disk and product in turn.
+/// One connection, durable, embedded: latency of a single sender relative to a commit of the disk, in turn.
 fn one_connection(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let options = &Options { connections: 1, ..options.clone() };
     let product = Product::start(options, Upstream::Embedded)?;
-    let disk = Standing::start(Floor::Disk, options)?;
+    let disk = StartedFloor::start(Floor::Disk, options)?;
     let machines = product.register(1, options)?;
     let (mut commits, mut ours, mut theirs, mut p99) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..options.rounds {
@@ -62,7 +64,7 @@ fn one_connection(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     Ok(vec![Finding::of("event forwarded, one connection", found).should("p50 ≤ 2 commits", commits.at_most(2.0))])
 }
 
-/// Latency that forwarding over HTTP adds to the upstream's own, at half of the product's maximum rate.
+/// Latency that forwarding over HTTP adds to the upstream's, at half of the maximum rate.
 fn added_latency(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let product = Product::start(options, Upstream::External(Duration::ZERO))?;
     let upstream = product.upstream.ok_or("no external upstream")?;
@@ -82,7 +84,7 @@ fn added_latency(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>
     Ok(vec![Finding::of(what, found).should("p50 ≤ 0.6 ms, p99 ≤ 2.5 ms", p50 <= 0.6 && p99 <= 2.5)])
 }
 
-/// Five times the rate that a slow upstream accepts. Senders follow the protocol: they send a rejected event again.
+/// Five times the rate of a slow upstream. Senders retry rejected requests.
 fn overload(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     const UPSTREAM_DELAY: Duration = Duration::from_millis(50);
     const SENDERS_AT_CAPACITY: usize = 256;
@@ -123,7 +125,7 @@ fn overload(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Time from the receipt of an event to a signed checkpoint that includes it, at full load.
+/// Delay between the receipt of an event and its signed checkpoint, at full load.
 fn checkpoint_lag(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let product = Product::start(options, Upstream::Embedded)?;
     let machines = product.register(options.connections + 1, options)?;
@@ -161,7 +163,7 @@ fn lag_of(chain: &mut Chain, machine: &Machine, address: SocketAddr) -> Result<D
     Ok(receipt.elapsed())
 }
 
-/// Start on a folder full of events: after kill −9 under load, and again.
+/// Start on a filled folder: after kill −9 under load, and again.
 fn start(options: &Options, stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for &log in &options.log {
@@ -187,11 +189,11 @@ fn start(options: &Options, stocks: &mut Stocks) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Memory must not grow with the number of requests while `/metrics` is not read. Polls of one code are the cheapest requests that
-/// pass through all layers that every request passes through.
+/// Memory must not grow with requests while `/metrics` is not read. Polls of one code are the cheapest requests that
+/// pass through all layers.
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
 fn request_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
-    /// Allowance for allocators and caches: 2 bytes a request.
+    /// Allowance for allocators and caches: 2 bytes per request.
     const GROWTH_BYTES_MAX: u64 = 2_000_000;
     const POLLED: usize = 64;
     let wanted: u64 = if options.quick { 5_000 } else { 1_000_000 };
@@ -214,7 +216,7 @@ fn request_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     Ok(vec![Finding::of(what, found).should("≤ 2 MB more", grown <= GROWTH_BYTES_MAX)])
 }
 
-/// Memory of a pending claim: registered, not confirmed, polled once.
+/// Memory per live claim: registered, unconfirmed, polled once.
 fn claim_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let polls = |product: &Product, count, _seed| {
         Ok(product.register_agents(count)?.iter().map(|token| claim_poll(token)).collect())
@@ -222,13 +224,13 @@ fn claim_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>>
     memory_each("live claim", 1.5, polls, options)
 }
 
-/// Memory of a device code that waits for a person: polled once.
+/// Memory per pending device code, polled once.
 fn device_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let polls = |product: &Product, count, seed| population::waiting(&product.database(), count, seed);
     memory_each("pending device code", 1.0, polls, options)
 }
 
-/// Memory of each of many things that `make` creates and whose poll starts their actors.
+/// Memory per object that `make` creates and a poll keeps alive.
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^52 bytes")]
 fn memory_each(
     what: &str,
@@ -242,7 +244,7 @@ fn memory_each(
     let mut findings = Vec::new();
     for &count in counts {
         let product = Product::start(options, Upstream::Embedded)?;
-        // The first few fill buffers and caches, which must not count.
+        // The first ones fill buffers and caches, and are not counted.
         client::send_all(product.address, &make(&product, WARM, options.seed)?, CONNECTIONS)?;
         let before = product.server.usage()?.resident_bytes;
         client::send_all(product.address, &make(&product, count - WARM, options.seed + 1)?, CONNECTIONS)?;
@@ -262,7 +264,7 @@ fn events(machines: &[Machine], round: u32, options: &Options) -> Plan {
     Plan { pace: Pace::of(options.seconds), lanes }
 }
 
-/// The pace of senders that send a rejected event again.
+/// The pace of senders that retry rejected requests.
 fn again(options: &Options, rate: Option<f64>) -> Pace {
     Pace { again_after: Some(TEMPORARILY_UNAVAILABLE), rate, ..Pace::of(options.seconds) }
 }

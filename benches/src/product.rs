@@ -1,4 +1,4 @@
-//! The product, as a separate process with its own data folder and configuration.
+//! The product as a process with its own data folder and configuration.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -13,37 +13,38 @@ use tempfile::TempDir;
 
 use crate::client::{self, Answer};
 use crate::event::Machine;
+use crate::options::{Options, Result};
+use crate::plan;
 use crate::process::{Server, myself, roomy};
 use crate::settle::Debtor;
-use crate::{Options, Result, plan};
 
-/// Maximum time of a start: long enough to measure one that misses its goal tenfold.
+/// Long enough for a start that is ten times slower than its goal.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The bearer token between product and upstream; the upstream of the harness does not check it.
+/// Bearer token between product and upstream; the harness's upstream ignores it.
 const UPSTREAM_TOKEN: &str = "benches";
 
-/// Path of the main database in a server's folder.
+/// Path of the main database in the folder.
 pub const FACTS: &str = "data/attache.db";
-/// Path of the log's database in a server's folder.
+/// Path of the log's database in the folder.
 pub const LOG: &str = "data/statistics.db";
 
-/// Which statistics service the product forwards to.
+/// The statistics service of the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upstream {
     /// The embedded one.
     Embedded,
-    /// Another process that answers after this delay.
+    /// Another process, with this delay.
     External(Duration),
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Product {
-    /// The server's process.
+    /// The server process.
     pub server: Server,
-    /// Address of its HTTP surface.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// Address of the external statistics service; `None` with the embedded one.
+    /// Address of the external statistics service.
     pub upstream: Option<SocketAddr>,
     program: PathBuf,
     folder: TempDir,
@@ -51,17 +52,17 @@ pub struct Product {
 }
 
 impl Product {
-    /// Starts the server on an empty folder.
+    /// Starts the product on a new folder.
     pub fn start(options: &Options, upstream: Upstream) -> Result<Self> {
         Self::start_with(options, upstream, "")
     }
 
-    /// Starts the server with additional sections of configuration.
+    /// Starts the product with additional configuration.
     pub fn start_with(options: &Options, upstream: Upstream, more: &str) -> Result<Self> {
         Self::start_on(make_folder(options)?, options, upstream, more)
     }
 
-    /// Starts the server on a folder that may contain data.
+    /// Starts the product on a folder that may contain data.
     pub fn start_on(folder: TempDir, options: &Options, upstream: Upstream, more: &str) -> Result<Self> {
         let program = program(options)?;
         let (service, upstream) = match upstream {
@@ -79,25 +80,25 @@ impl Product {
         Ok(Self { server, address, upstream, program, folder, _upstream: service })
     }
 
-    /// Kills the server with SIGKILL and starts it again on the same folder; returns the time that the start took.
+    /// Kills and restarts the product on the same folder; returns the time until it serves.
     pub fn kill_and_start(&mut self) -> Result<Duration> {
         self.server.end();
         self.server = serve(&self.program, self.folder.path())?;
         Ok(self.server.started_in)
     }
 
-    /// Kills the server with SIGKILL; returns its folder.
+    /// Kills the product and returns its folder.
     pub fn kill(mut self) -> TempDir {
         self.server.end();
         self.folder
     }
 
-    /// Path of the main database's file.
+    /// Path of the main database.
     pub fn database(&self) -> PathBuf {
         self.folder.path().join(FACTS)
     }
 
-    /// The server as `settle::settled` waits for it: with the embedded service, for `tree_size` leaves.
+    /// The conditions to wait for: `tree_size` leaves with the embedded service.
     pub fn debtor(&self, tree_size: u64) -> Debtor<'_> {
         let files = [FACTS, LOG].map(|file| self.folder.path().join(file));
         Debtor {
@@ -107,7 +108,7 @@ impl Product {
         }
     }
 
-    /// Registers `count` computers over HTTP.
+    /// Registers computers over HTTP.
     pub fn register(&self, count: usize, options: &Options) -> Result<Vec<Machine>> {
         let rng = Rng::seeded(options.seed);
         let mut machines: Vec<Machine> = (0..count).map(|_| Machine::invent(&rng)).collect();
@@ -121,7 +122,7 @@ impl Product {
         Ok(machines)
     }
 
-    /// Registers agents with login hints; returns their claim tokens. Each has a running claim ceremony.
+    /// Registers agents for people; returns their claim tokens. Each has a pending claim.
     pub fn register_agents(&self, count: usize) -> Result<Vec<String>> {
         let bodies =
             (0..count).map(|number| json!({"type": "service_auth", "login_hint": format!("p{number}@example.com")}));
@@ -138,12 +139,12 @@ impl Product {
         self.admin(&["session", "create", "--email", email])
     }
 
-    /// Creates an account with an API key, with the operator's command; returns the key.
+    /// Creates an account and an API key; returns the key.
     pub fn api_key(&self, email: &str) -> Result<String> {
         self.admin(&["api-key", "create", "--email", email])
     }
 
-    /// Runs an operator's command and returns its output.
+    /// Output of an operator's command.
     fn admin(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.arg("admin").args(arguments).arg("--config");
@@ -155,7 +156,7 @@ impl Product {
     }
 
     fn post_all(&self, target: &str, bodies: impl Iterator<Item = serde_json::Value>) -> Result<Vec<Answer>> {
-        /// Enough connections for requests to share commits.
+        /// Enough connections to share commits.
         const CONNECTIONS: usize = 32;
         let json = ["Content-Type: application/json"];
         let requests: Vec<_> =
@@ -164,13 +165,13 @@ impl Product {
     }
 }
 
-/// Creates a temporary folder on the disk that is measured.
+/// A folder on the measured disk.
 pub fn make_folder(options: &Options) -> Result<TempDir> {
     let parent = options.data.clone().unwrap_or_else(env::temp_dir);
     Ok(tempfile::Builder::new().prefix("attache-bench-").tempdir_in(parent)?)
 }
 
-/// The server's program: `--server`, or the one beside this program.
+/// Path of the server: from the options, or beside this program.
 pub fn program(options: &Options) -> Result<PathBuf> {
     let beside = env::current_exe()?.with_file_name("attache");
     let program = options.server.clone().unwrap_or(beside);
@@ -183,7 +184,8 @@ fn serve(program: &Path, folder: &Path) -> Result<Server> {
     Server::start(&mut command, &folder.join("server.log"), PATIENCE)
 }
 
-/// Default configuration except for folders, addresses, and the limits per address, since all requests of the harness come from one.
+/// The default configuration except for paths, addresses, and limits per IP address, because all requests come from
+/// one.
 fn configuration(folder: &Path, address: SocketAddr, admin: SocketAddr, upstream: Option<SocketAddr>) -> String {
     let data = folder.join("data").display().to_string();
     let mut text = format!(
@@ -194,7 +196,7 @@ fn configuration(folder: &Path, address: SocketAddr, admin: SocketAddr, upstream
          [events.unattached]\nbytes_per_day = 0\nevents_per_day = 0\n\n[events.held]\nsender_percent = 100\n"
     );
     if let Some(upstream) = upstream {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "\n[upstream]\nurl = \"http://{upstream}\"\ntoken = \"{UPSTREAM_TOKEN}\"\n");
     }
     text

@@ -1,7 +1,7 @@
-//! Medians with their spread, as ratios to the floor of the same round; and the file that contains them.
+//! Medians with their spread, as ratios to the floor of the same round, and the report file.
 //!
-//! The file is a list of sections. A run replaces the sections that it has measured and keeps the others, each of which says
-//! when it was measured.
+//! The file is a list of sections. A run replaces the sections that it has measured and keeps the others; each states
+//! its time of measurement.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,21 +10,21 @@ use std::path::Path;
 use domain::Clock;
 
 use crate::floor::Floor;
-use crate::{Options, Result};
+use crate::options::{Options, Result};
 
-/// The generator's share of one core beyond which a rate shows the generator rather than the server.
+/// Fraction of a core above which the generator limits the rate.
 pub const GENERATOR_SHARE_MAX: f64 = 0.45;
-/// A goal is met if the median meets it and the worst tenth of the rounds reaches this fraction of it.
+/// The worst tenth of the rounds may miss a goal by this factor.
 const WORST_TENTH: f64 = 0.9;
 
-/// All results of a run.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Report {
     stamp: String,
     parts: Vec<Part>,
 }
 
-/// A section of the file.
+/// A section of the report file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     name: String,
@@ -32,7 +32,7 @@ struct Part {
     findings: String,
 }
 
-/// The results of one scenario.
+/// The result of a scenario.
 #[derive(Debug)]
 pub struct Section {
     /// Name of the scenario.
@@ -41,57 +41,57 @@ pub struct Section {
     pub goals: Vec<Goal>,
     /// The floors of the same rounds.
     pub floors: Vec<Contestant>,
-    /// Absent when only floors were measured.
+    /// The product; `None` if only floors were measured.
     pub product: Option<Contestant>,
 }
 
-/// A goal of a path.
+/// A goal of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// At least this fraction of the rate of a floor; with several such goals, the lower bar counts.
+    /// At least this fraction of the rate of a floor; with several floors, the lowest requirement counts.
     Rate(Floor, f64),
-    /// At least this number of responses per second.
+    /// At least this rate per second.
     PerSecond(f64),
-    /// At most this number of microseconds of CPU per response.
+    /// At most this CPU time per response, in microseconds.
     Cpu(f64),
-    /// At most this multiple of the CPU of a floor.
+    /// At most this multiple of the CPU time of a floor.
     CpuOf(Floor, f64),
 }
 
-/// A server or floor and its measurements of all rounds.
+/// A measured server with one sample per round.
 #[derive(Debug, Clone)]
 pub struct Contestant {
     /// Name in the table.
     pub name: &'static str,
-    /// One sample per round.
+    /// The samples, one per round.
     pub samples: Vec<Sample>,
 }
 
 /// The figures of one measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
-    /// Responses with the expected status per second.
+    /// Expected responses per second.
     pub rate: f64,
     /// CPU time of the server per response, in microseconds.
     pub cpu_us: f64,
-    /// Median latency in microseconds; not a number where single latencies mean nothing.
+    /// Median latency in microseconds; NaN if latencies are meaningless.
     pub p50_us: f64,
-    /// 99th percentile of the latency in microseconds.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
-    /// Peak resident memory of the server in bytes.
+    /// Peak memory of the server.
     pub peak_bytes: u64,
-    /// The generator's share of one core; not a number where there is no generator.
+    /// The generator's fraction of a core; NaN without a generator.
     pub generator: f64,
 }
 
 /// A figure that is not a ratio.
 #[derive(Debug)]
 pub struct Finding {
-    /// Description of the measurement.
+    /// Description of the figure.
     pub what: String,
-    /// The figure with its unit.
+    /// The measured value.
     pub found: String,
-    /// The goal, and whether it is met; absent where there is no goal.
+    /// The goal, and whether it is met; `None` without a goal.
     pub goal: Option<(String, bool)>,
 }
 
@@ -101,14 +101,14 @@ impl Finding {
         Self { what: what.into(), found: found.into(), goal: None }
     }
 
-    /// Adds the goal, and whether it is met.
+    /// Adds a goal, and whether it is met.
     pub fn should(self, goal: impl Into<String>, met: bool) -> Self {
         Self { goal: Some((goal.into(), met)), ..self }
     }
 }
 
 impl Contestant {
-    /// A contestant without measurements.
+    /// A contestant without samples.
     pub fn new(name: &'static str) -> Self {
         Self { name, samples: Vec::new() }
     }
@@ -123,7 +123,7 @@ impl Contestant {
         Spread::of(self.samples.iter().map(of).collect())
     }
 
-    /// The ratios to another contestant, round by round.
+    /// Ratios to another contestant, per round.
     pub fn against(&self, other: &Self, of: impl Fn(&Sample) -> f64) -> Spread {
         Spread::of(self.samples.iter().zip(&other.samples).map(|(ours, theirs)| of(ours) / of(theirs)).collect())
     }
@@ -134,10 +134,10 @@ impl Contestant {
     }
 }
 
-/// Median, extremes, and the 10th and 90th percentile of the rounds' values.
+/// Median, extremes, and deciles at both ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Median of the rounds.
+    /// Median of the values.
     pub median: f64,
     min: f64,
     max: f64,
@@ -146,7 +146,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Computes the spread of the values of all rounds.
+    /// The spread of the values of all rounds.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
@@ -155,17 +155,17 @@ impl Spread {
         Self { median, min: at(0), max: at(last), tenth: at(last / 10), ninetieth: at(last - last / 10) }
     }
 
-    /// Whether the median is at least the goal, and the worst tenth nearly so.
+    /// Whether the median is at least the goal, and the worst decile nearly so.
     pub fn at_least(self, goal: f64) -> bool {
         self.median >= goal && self.tenth >= goal * WORST_TENTH
     }
 
-    /// Whether the median is at most the goal, and the worst tenth nearly so.
+    /// Whether the median is at most the goal, and the worst decile nearly so.
     pub fn at_most(self, goal: f64) -> bool {
         self.median <= goal && self.ninetieth <= goal / WORST_TENTH
     }
 
-    /// Text for a cell of a table.
+    /// Formats the spread for a table.
     pub fn show(self, decimals: usize) -> String {
         if !self.median.is_finite() {
             return "–".to_owned();
@@ -175,7 +175,7 @@ impl Spread {
 }
 
 impl Report {
-    /// An empty report; its stamp says when, on which machine and how much was measured.
+    /// An empty report, stamped with time, machine and size.
     pub fn new(options: &Options) -> Result<Self> {
         let cpu = fs::read_to_string("/proc/cpuinfo")?;
         let models: Vec<&str> = cpu
@@ -202,18 +202,18 @@ impl Report {
         Ok(Self { stamp, parts: Vec::new() })
     }
 
-    /// Adds the results of a scenario.
+    /// Adds the result of a scenario.
     pub fn section(&mut self, section: &Section) {
         let text = section.text();
         self.part(section.name).text.push_str(&text);
     }
 
-    /// Adds a text under a name.
+    /// Adds text to a section.
     pub fn text(&mut self, name: &str, text: &str) {
         self.part(name).text.push_str(text);
     }
 
-    /// Adds a single figure under a name.
+    /// Adds a figure to a section.
     pub fn find(&mut self, name: &str, finding: Finding) {
         let Finding { what, found, goal } = finding;
         let (goal, verdict) = match &goal {
@@ -236,7 +236,7 @@ impl Report {
         &mut self.parts[place]
     }
 
-    /// Prints the results, and writes them into the file.
+    /// Prints the results and updates the report file.
     pub fn publish(&self, file: &Path) -> Result<()> {
         let sections = self.sections();
         for (name, text) in &sections {
@@ -258,7 +258,7 @@ impl Report {
     }
 }
 
-/// The text above all sections.
+/// Text above all sections.
 const HEAD: &str = "# Results of the load harness
 
 Each section says when it was measured; `attache-bench` replaces the sections that it measures and keeps the others.
@@ -267,7 +267,7 @@ within one round. The generator shares the cores with the server, so CPU per req
 when the generator took more than 0.45 of a core. [README.md](README.md) says what each section measures.
 ";
 
-/// A file with some of its sections replaced, and new ones at its end.
+/// Replaces existing sections of a file, and appends new ones.
 fn merged(before: &str, sections: &[(String, String)]) -> String {
     let mut all: Vec<(String, String)> = Vec::new();
     for section in before.split("\n## ").skip(1) {
@@ -282,7 +282,7 @@ fn merged(before: &str, sections: &[(String, String)]) -> String {
     }
     let mut text = HEAD.to_owned();
     for (name, section) in all {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "\n## {name}\n\n{section}");
     }
     text
@@ -294,7 +294,7 @@ impl Section {
             "| | per second | CPU µs each | p50 µs | p99 µs | peak MB | generator |\n|---|---|---|---|---|---|---|\n",
         );
         for contestant in self.floors.iter().chain(&self.product) {
-            // Writing to a string cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} | {:.0} | {} |",
@@ -340,7 +340,7 @@ impl Section {
                 }),
             };
             if let Some(line) = line {
-                // Writing to a string cannot fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(text, "\n- {line}");
             }
         }
@@ -353,14 +353,14 @@ impl Section {
         Some((rate, rate.at_least(least)))
     }
 
-    /// The ratios of the product to a floor, round by round.
+    /// Ratios of the product to a floor, per round.
     fn against(&self, product: &Contestant, floor: Floor, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
         let floor = self.floors.iter().find(|contestant| contestant.name == floor.name())?;
         Some(product.against(floor, of))
     }
 }
 
-/// The generator's share of a core, with a mark where it invalidates the rate.
+/// The generator's fraction of a core, marked if it limits the rate.
 pub fn generator(share: f64) -> String {
     match share {
         share if !share.is_finite() => "–".to_owned(),
@@ -369,7 +369,7 @@ pub fn generator(share: f64) -> String {
     }
 }
 
-/// Text for a cell of a table.
+/// The mark of a goal in a table.
 pub fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "**missed**" }
 }
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_replaces_what_it_measured_and_keeps_the_rest() {
+    fn a_run_replaces_its_own_sections_and_keeps_the_rest() {
         let before = "# Old head\n\nwords\n\n## one\n\nfirst\n\n## two\n\n| a |\n\nsecond\n";
         let after = merged(before, &[("one".into(), "new\n".into()), ("three".into(), "third\n".into())]);
         assert!(after.ends_with("\n## one\n\nnew\n\n## two\n\n| a |\n\nsecond\n\n## three\n\nthird\n"), "{after}");

@@ -1,25 +1,22 @@
-//! Floor and product in turn, A B A B …, so that other load of the machine affects both.
-
-use std::net::SocketAddr;
-use std::time::Duration;
+//! Runs the selected measurements, with floor and product in turn (A B A B …), so that other load on the machine
+//! affects both.
 
 use domain::Rng;
 
 use crate::event::{Ids, Machine};
 use crate::floor::Floor;
-use crate::outcome::{Answers, Outcome};
+use crate::measurement::{StartedFloor, TrialFn, sample};
+use crate::options::{Options, Result};
 use crate::plan::{Pace, Plan};
-use crate::process::{self, Server, myself, say};
-use crate::product::{Product, make_folder};
-use crate::report::{Contestant, Report, Sample, Section};
+use crate::process::{self, say};
+use crate::product::Product;
+use crate::report::{Contestant, Report, Section};
 use crate::scenario::{self, Scenario};
 use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;
-use crate::{Options, Result, events, knowledge_api, peers, probe};
+use crate::{events, knowledge_api, peers, probe};
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Runs all measurements that the command line selects.
+/// Runs everything that the options select.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
@@ -70,13 +67,10 @@ pub fn everything(options: &Options) -> Result<()> {
     report.publish(&options.report)
 }
 
-/// A trial that starts servers on filled folders.
-pub type Trial = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
-
-const EVENT_TRIALS: [(&str, Trial); 2] =
+const EVENT_TRIALS: [(&str, TrialFn); 2] =
     [("events_forwarded", events::in_states), ("event_connections", events::over_connections)];
 
-/// One scenario against its floors.
+/// Measures one scenario and its floors.
 fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) -> Result<Section> {
     let product = match scenario.log(options) {
         0 => {
@@ -93,7 +87,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
     };
     let mut floors = Vec::new();
     for floor in scenario.floors() {
-        floors.push((Standing::start(*floor, options)?, Contestant::new(floor.name())));
+        floors.push((StartedFloor::start(*floor, options)?, Contestant::new(floor.name())));
     }
     let mut ours = Contestant::new("attache");
     for round in 0..options.rounds {
@@ -103,7 +97,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         }
         let before = product.server.usage()?.cpu_seconds;
         let outcome = process::send(&plan, product.address)?;
-        // Work that the product has deferred past its responses counts.
+        // Work that the product deferred after its responses is part of the cost.
         let after = if scenario.writes() {
             settled(&Debtor { tree: None, ..product.debtor(0) })?
         } else {
@@ -117,13 +111,13 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
     Ok(Section { name: scenario.name(), goals: scenario.goals(), floors, product: Some(ours) })
 }
 
-/// The floors alone, with events of unregistered computers.
+/// Measures only the floors, with events of unregistered computers.
 fn floors(options: &Options) -> Result<Section> {
     let rng = Rng::seeded(options.seed);
     let machines: Vec<Machine> = (0..options.connections).map(|_| Machine::invent(&rng)).collect();
     let mut floors = Vec::new();
     for floor in [Floor::Bare, Floor::Hash, Floor::Disk] {
-        floors.push((floor, Standing::start(floor, options)?, Contestant::new(floor.name())));
+        floors.push((floor, StartedFloor::start(floor, options)?, Contestant::new(floor.name())));
     }
     for round in 0..options.rounds {
         let lanes = scenario::plan_of_events(&machines, "memory.stored", round, options.requests_max, options.seed);
@@ -136,75 +130,4 @@ fn floors(options: &Options) -> Result<Section> {
     }
     let floors = floors.into_iter().map(|(.., contestant)| contestant).collect();
     Ok(Section { name: "floors", goals: Vec::new(), floors, product: None })
-}
-
-/// A floor that is ready for repeated measurements.
-#[derive(Debug)]
-pub struct Standing {
-    floor: Floor,
-    /// The disk floor has no server: each measurement is a process of its own.
-    server: Option<Server>,
-}
-
-impl Standing {
-    /// Starts the floor's server, if it has one.
-    pub fn start(floor: Floor, options: &Options) -> Result<Self> {
-        if floor == Floor::Disk {
-            return Ok(Self { floor, server: None });
-        }
-        let folder = make_folder(options)?;
-        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), PATIENCE)?;
-        Ok(Self { floor, server: Some(server) })
-    }
-
-    /// Sends the plan to the floor's server; the disk floor measures itself, with one sender per connection.
-    pub fn measure(&self, plan: &Plan, options: &Options) -> Result<Sample> {
-        if let Some(server) = &self.server {
-            return measure(server, server.ready.parse()?, plan, self.floor.status());
-        }
-        let folder = make_folder(options)?;
-        let (connections, seconds) = (options.connections.to_string(), options.seconds.to_string());
-        let outcome = process::measure(&[
-            "floor",
-            self.floor.command(),
-            "--connections",
-            &connections,
-            "--seconds",
-            &seconds,
-            "--folder",
-            folder.path().to_str().ok_or("the folder's name is no text")?,
-        ])?;
-        sample(&outcome, self.floor.status(), outcome.own_cpu_seconds, outcome.own_peak_bytes)
-    }
-}
-
-/// Sends a plan to a server, and measures the server's CPU time and memory.
-pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
-    let before = server.usage()?;
-    let outcome = process::send(plan, address)?;
-    let after = server.usage()?;
-    sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
-}
-
-/// The figures of one measurement that took `cpu_seconds` of the server.
-#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64) -> Result<Sample> {
-    if let Some(surprises) = outcome.surprises(&[status]) {
-        say(&format!("  SURPRISES: {surprises}"));
-    }
-    if !outcome.totals.contains_key(&status) {
-        return Err(format!("no answer {status}").into());
-    }
-    // On a busy machine, all responses of a short run may arrive before or after the measured time.
-    let none = Answers::of(Vec::new(), String::new());
-    let answers = outcome.answers(status).unwrap_or(&none);
-    Ok(Sample {
-        rate: outcome.rate(status),
-        cpu_us: cpu_seconds * 1e6 / outcome.answers_total.max(1) as f64,
-        p50_us: answers.p50_us,
-        p99_us: answers.p99_us,
-        peak_bytes,
-        // A floor without HTTP, whose status is 0, has no generator.
-        generator: if status == 0 { f64::NAN } else { outcome.own_cpu_share },
-    })
 }

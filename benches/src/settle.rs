@@ -1,12 +1,12 @@
-//! Waits until a server has finished the work for everything that it has acknowledged, and measures the CPU time until then.
+//! Waits until a server has completed its deferred work, and measures the cost of it.
 //!
-//! A server may answer first and defer the rest: place events in the tree, sign, count usage, checkpoint the write-ahead log.
-//! CPU per event is counted until all of that is done, or a server that defers more would look faster:
+//! A server may respond before it has placed events in the tree, signed a checkpoint, counted usage, and checkpointed
+//! the write-ahead log. CPU time per event includes this work, since a server that defers more would otherwise look
+//! faster:
 //!
-//! 1. the signed checkpoint includes every event that was acknowledged;
-//! 2. the process has been quiet for a second, which means that no periodic pass finds work any more;
-//! 3. the harness checkpoints the rest of the write-ahead logs of its databases, and the CPU time of that is charged to the
-//!    server.
+//! 1. the signed checkpoint contains every acknowledged event;
+//! 2. the process has been idle for a second, so that no periodic pass has work;
+//! 3. the harness checkpoints the remaining write-ahead logs, and adds the CPU time to that of the server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,29 +17,30 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::client::Client;
-use crate::process::{self, Server};
-use crate::{Result, plan};
+use crate::options::Result;
+use crate::plan;
+use crate::process::Server;
 
-/// Maximum time for a server to settle: with a log of millions of events it has much work after a start.
+/// Timeout of settling: a restarted server with a log of millions of events has much to process.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// Length of a quiet window; two in a row are needed.
+/// Length of an idle window; two in a row are required.
 const WINDOW: Duration = Duration::from_millis(500);
 const QUIET_WINDOWS: u32 = 2;
-/// Maximum CPU time of a quiet window, in seconds: the timers of an idle server take this, in ticks of 10 ms.
+/// Maximum CPU time of an idle window, in seconds: timers of an idle server, in ticks of 10 ms.
 const QUIET_CPU_SECONDS: f64 = 0.02;
 
 /// A server with deferred work.
 #[derive(Debug, Clone)]
 pub struct Debtor<'a> {
-    /// Process whose CPU time is measured.
+    /// The server process.
     pub server: &'a Server,
-    /// The address that serves the checkpoint, and the tree size to wait for; `None` for a server without a tree.
+    /// Address of the checkpoint, and the tree size to wait for; `None` for a server without a tree.
     pub tree: Option<(SocketAddr, u64)>,
-    /// Files of its databases, whose write-ahead logs are checkpointed.
+    /// Files of the databases.
     pub databases: Vec<PathBuf>,
 }
 
-/// CPU seconds of the server until it has settled, everything since its start included.
+/// CPU seconds of the server from its start until it has settled.
 pub fn settled(debtor: &Debtor) -> Result<f64> {
     let begin = Instant::now();
     let in_time = |what: &str| -> Result<()> {
@@ -59,7 +60,7 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
         in_time("it is never quiet")?;
         thread::sleep(WINDOW);
         let now = debtor.server.usage()?.cpu_seconds;
-        // Plus half a tick, because sums of hundredths are not exact.
+        // Half a tick of tolerance, because sums of hundredths are not exact.
         quiet = if now - before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
         before = now;
     }
@@ -78,15 +79,15 @@ pub fn tree_size(client: &mut Client) -> Result<u64> {
     size.ok_or_else(|| format!("no checkpoint: {} {note}", answer.status).into())
 }
 
-/// Checkpoints the write-ahead log of a running server's database; returns the CPU seconds that this took in the harness.
+/// Checkpoints the write-ahead log of a running server's database; returns the CPU seconds that it took.
 fn fold(database: &PathBuf) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let before = process::usage(std::process::id())?.cpu_seconds;
+    let before = crate::usage::usage(std::process::id())?.cpu_seconds;
     runtime.block_on(async {
         let options = SqliteConnectOptions::new().filename(database).busy_timeout(Duration::from_secs(10));
         let mut connection = SqliteConnection::connect_with(&options).await?;
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").await?;
         connection.close().await
     })?;
-    Ok(process::usage(std::process::id())?.cpu_seconds - before)
+    Ok(crate::usage::usage(std::process::id())?.cpu_seconds - before)
 }

@@ -1,7 +1,7 @@
-//! The states in which events are measured, and the requests of a run in one of them.
+//! The states in which events are measured, and the requests of a run.
 //!
-//! A fast path for one state (an empty log, a few chains, canonical text, growing ids) would show in one row of the table
-//! only; the worst row counts.
+//! A fast path for one state (empty log, few chains, canonical bodies, increasing ids) would show in only one row of
+//! the table; the worst row counts.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use bytes::Bytes;
 use domain::{Clock, Rng};
 use uuid::Uuid;
 
-use crate::Options;
 use crate::event::{Chain, Event, IdSource, Ids, Machine, Members, TARGET};
+use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::plan::{Pace, Plan};
 
-/// A state of the log, and the mix of events that are sent to it.
+/// A state of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// Number of events in the log before the first round.
+    /// Number of events in the log before the run.
     pub log: u64,
     /// Number of chains that take turns.
     pub chains: usize,
-    /// How event ids are generated, including those in the log.
+    /// Kind of event ids, also of those in the log.
     pub ids: Ids,
-    /// Half of the bodies with shuffled members; 1 % resends, 1 % chain conflicts, 1 % events of a type that is held. Otherwise all
-    /// events are new, canonical, and continue their chain.
+    /// Whether half of the bodies have shuffled members, with 1 % resends, 1 % chain conflicts, and 1 % held events.
+    /// Otherwise all events are new, canonical, and continue their chain.
     pub mixed: bool,
 }
 
@@ -44,14 +44,14 @@ fn short(count: u64) -> String {
     }
 }
 
-/// The states of the table. Each number of chains and both kinds of ids are met on an empty log and on a filled one.
+/// The states of the table. Each number of chains and each kind of ids occurs on an empty and on a filled log.
 pub fn all(options: &Options) -> Vec<State> {
     let chains = options.chains();
     let [few, many] = [chains[0], chains[chains.len() - 1]];
     let mut states = vec![plain(options, few)];
     for log in std::iter::once(0).chain(options.log.iter().copied().filter(|&log| log > 0)) {
         let of = |ids| move |&chains: &usize| State { log, chains, ids, mixed: true };
-        // The folders with random ids are removed after these; later trials start on those with growing ids.
+        // Folders with random ids are removed after these states; later trials use those with increasing ids.
         states.extend([few, many].iter().map(of(Ids::Random)));
         states.extend(chains.iter().map(of(Ids::Growing)));
     }
@@ -59,30 +59,30 @@ pub fn all(options: &Options) -> Vec<State> {
     states.into_iter().filter(asked_for).collect()
 }
 
-/// The state of measurements that are compared with other software: an empty log, growing ids, all events new.
+/// The state for comparisons: an empty log, increasing ids, all events new.
 pub fn plain(options: &Options, connections: usize) -> State {
     State { log: 0, chains: options.chains()[0].max(connections), ids: Ids::Growing, mixed: false }
 }
 
-/// The kind of a request, which determines its expected response.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Continues its chain: 202.
+    /// A new event: 202.
     New,
-    /// The event before it once more: 202, with the first receipt.
+    /// The previous event again: 202 with the same receipt.
     Resend,
-    /// Claims a position that is taken: 409.
+    /// An event at a taken position: 409.
     Conflict,
-    /// Of a type that is not registered: 202, held.
+    /// An unregistered type: 202, held.
     Held,
 }
 
-/// The requests of one connection, in order.
+/// The requests of one connection.
 #[derive(Debug, Default)]
 struct Lane {
     requests: Vec<Bytes>,
     kinds: Vec<Kind>,
-    /// The id of each event and the index of its computer.
+    /// Id of each event, with the index of its computer.
     events: Vec<(Uuid, usize)>,
 }
 
@@ -92,32 +92,32 @@ pub struct Run {
     lanes: Vec<Lane>,
 }
 
-/// The events of a run that the server has answered.
+/// The acknowledged events of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// Events that the log accepted, by id, each with the index of its computer.
+pub struct Acknowledged {
+    /// Recorded events by id, with the index of their computer.
     pub forwarded: Vec<(Uuid, usize)>,
-    /// Ids of the events that are held.
+    /// Ids of the held events.
     pub held: Vec<Uuid>,
-    /// Number of resent events that were answered.
+    /// Number of answered resends.
     pub resends: u64,
-    /// Number of conflicting events that were answered.
+    /// Number of answered conflicts.
     pub conflicts: u64,
 }
 
-impl Taken {
+impl Acknowledged {
     /// Number of responses with status 202.
     pub fn acknowledged(&self) -> u64 {
         (self.forwarded.len() + self.held.len()) as u64 + self.resends
     }
 }
 
-/// One in this number of events is a resend, one a conflict, one held.
+/// One percent of each kind.
 const PERCENT: u64 = 100;
 
 impl Run {
-    /// About `count` requests over `connections` lanes. Every run needs an `epoch` of its own, because a run ends in the middle of
-    /// its chains.
+    /// About `count` requests over `connections` lanes. Every run requires its own `epoch`, because runs end in the
+    /// middle of the chains.
     pub fn new(machines: &[Machine], connections: usize, count: usize, state: State, epoch: u64, seed: u64) -> Self {
         let machines = &machines[..state.chains.min(machines.len())];
         let connections = connections.min(machines.len()).max(1);
@@ -140,14 +140,14 @@ impl Run {
         Self { lanes: (0..connections).map(lane).collect() }
     }
 
-    /// The plan that the generator sends.
+    /// The plan for the generator.
     pub fn plan(&self, pace: Pace) -> Plan {
         Plan { pace, lanes: self.lanes.iter().map(|lane| lane.requests.clone()).collect() }
     }
 
-    /// The answered events, given the number of answered requests of each lane.
-    pub fn taken(&self, outcome: &Outcome) -> Taken {
-        let mut taken = Taken::default();
+    /// The acknowledged events, from the number of completed requests per lane.
+    pub fn taken(&self, outcome: &Outcome) -> Acknowledged {
+        let mut taken = Acknowledged::default();
         for (lane, &done) in self.lanes.iter().zip(&outcome.lanes_done) {
             for (kind, &(id, place)) in lane.kinds.iter().zip(&lane.events).take(done) {
                 match kind {
@@ -173,7 +173,7 @@ impl Lane {
         state: State,
     ) {
         let rng = Rng::seeded(number_of(0) as u64);
-        // Held events never enter the log, so no other event may link to them: they get a separate chain per computer.
+        // Held events never reach the log, so no event may link to them: they use a separate chain per computer.
         let mut held: Vec<Chain> = chains
             .iter()
             .map(|chain| Chain::new(chain.machine(), "memory.dreamt", u64::from(u32::MAX), rng.below(u64::MAX)))
@@ -208,7 +208,7 @@ impl Lane {
         self.events.push((event.id, place));
     }
 
-    /// Sends the last new event once more; does nothing if there is none.
+    /// Sends the last new event again, if there is one.
     fn again(&mut self) {
         if let Some(last) = self.kinds.iter().rposition(|kind| *kind == Kind::New) {
             self.requests.push(self.requests[last].clone());
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
     use crate::outcome::Answers;
-    use crate::process::Usage;
+    use crate::usage::Usage;
 
     fn moment_of(id: Uuid) -> Timestamp {
         let (seconds, nanoseconds) = id.get_timestamp().unwrap().to_unix();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixed_run_has_a_percent_of_each_kind_and_counts_only_what_was_answered() {
+    fn a_mixed_run_has_a_percent_of_each_kind_and_counts_only_answered_requests() {
         let state = State { log: 0, chains: 40, ids: Ids::Growing, mixed: true };
         let run = Run::new(&machines(50), 8, 8_000, state, 1, 1);
         let all = run.taken(&outcome(vec![1_000; 8]));
@@ -255,7 +255,7 @@ mod tests {
         }
         let places: HashSet<usize> = all.forwarded.iter().map(|(_, place)| *place).collect();
         assert_eq!(places, (0..40).collect());
-        assert_eq!(run.taken(&outcome(vec![0; 8])), Taken::default());
+        assert_eq!(run.taken(&outcome(vec![0; 8])), Acknowledged::default());
         let some = run.taken(&outcome(vec![10, 0, 0, 0, 0, 0, 0, 0]));
         assert_eq!(some.acknowledged() + some.conflicts, 10);
     }

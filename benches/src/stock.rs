@@ -1,7 +1,7 @@
-//! Data folders that are filled in advance: many computers, and a log of a given size. A server starts on a copy.
+//! Filled data folders, with many computers and a log. A server starts on a copy.
 //!
-//! The events are written into the log through the server's own crate, in large groups, so that all derived data of an event is
-//! stored as well.
+//! Events are appended with the server's own crate in large groups, so that all data that the server keeps per event
+//! exists.
 
 use std::fs;
 use std::path::Path;
@@ -19,41 +19,42 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::event::{Chain, IdSource, Ids, Machine, Members};
+use crate::options::{Options, Result};
+use crate::population;
 use crate::process::say;
 use crate::product::{LOG, Product, Upstream, make_folder};
 use crate::settle::settled;
-use crate::{Options, Result, population};
 
-/// The name of the log when nothing else is configured.
+/// The default name of the log.
 const ORIGIN: &str = "attache/log";
-/// Number of events of one transaction.
+/// Events per transaction.
 const GROUP: usize = 2_000;
-/// Maximum number of events that are placed in the tree at once.
+/// Maximum number of events that are sequenced at once.
 const SEQUENCED_MAX: u32 = 50_000;
-/// Maximum number of events whose ids are kept for reads, spread over the whole log.
+/// Maximum number of remembered ids, distributed over the whole log.
 const KNOWN_MAX: u64 = 200_000;
 
-/// The folders of this run; they are deleted when it ends.
+/// The folders of this run, removed at its end.
 #[derive(Debug, Default)]
 pub struct Stocks(Vec<Stock>);
 
-/// A filled data folder.
+/// A filled folder.
 #[derive(Debug)]
 pub struct Stock {
-    /// Number of events in its log.
+    /// Number of events in the log.
     pub log: u64,
     ids: Ids,
-    /// Its computers; the log has one chain of each.
+    /// The computers, each with a chain in the log.
     pub machines: Vec<Machine>,
-    /// Ids of events in the log, each with the index of its computer.
+    /// Ids of some events in the log, with the index of their computer.
     pub known: Vec<(Uuid, usize)>,
     folder: TempDir,
 }
 
 impl Stocks {
-    /// The folder whose log has `log` events with ids of this kind; created on the first call.
+    /// The folder for this number of events and kind of ids, created on first use.
     pub fn get(&mut self, log: u64, ids: Ids, options: &Options) -> Result<&Stock> {
-        // Without events the kind of their ids does not matter.
+        // Without events, the kind of ids is irrelevant.
         let same = |stock: &Stock| stock.log == log && (log == 0 || stock.ids == ids);
         let place = if let Some(place) = self.0.iter().position(same) {
             place
@@ -64,7 +65,7 @@ impl Stocks {
         Ok(&self.0[place])
     }
 
-    /// Deletes the folders that no later state starts on, those with other ids: one of ten million events takes some 15 GB.
+    /// Removes folders with the other kind of ids: one of ten million events takes some 15 GB.
     pub fn keep(&mut self, ids: Ids) {
         self.0.retain(|stock| stock.log == 0 || stock.ids == ids);
     }
@@ -82,7 +83,7 @@ impl Stock {
         }
         let folder = product.kill();
         let known = fill(&folder.path().join(LOG), &machines, log, ids, options.seed)?;
-        // Deriving data from the log must not be part of later measurements.
+        // Lets the server derive its data from the log before the measurements.
         let product = Product::start_on(folder, options, Upstream::Embedded, "")?;
         settled(&product.debtor(log))?;
         Ok(Self { log, ids, machines, known, folder: product.kill() })
@@ -113,12 +114,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Appends events to a log that no server has open, distributed over one chain per computer.
+/// Appends events to a log without a server, distributed over one chain per computer.
 fn fill(file: &Path, machines: &[Machine], count: u64, ids: Ids, seed: u64) -> Result<Vec<(Uuid, usize)>> {
     let (sender, groups) = mpsc::sync_channel::<Result<Vec<Append>>>(4);
     let every = (count / KNOWN_MAX).max(1);
     let machines = machines.to_vec();
-    // Rendering and writing take about the same time, so they run on two threads.
+    // Rendered in a thread of its own, because rendering and writing take about the same time.
     let renderer = thread::spawn(move || -> Vec<(Uuid, usize)> {
         let source = IdSource::until(Clock::system().now(), count, ids, seed ^ 0x006c_6f67);
         let mut chains: Vec<Chain> = (0_u64..)
@@ -135,7 +136,7 @@ fn fill(file: &Path, machines: &[Machine], count: u64, ids: Ids, seed: u64) -> R
             group.push(append(event.body.into(), &source, number));
             if group.len() == GROUP || number + 1 == count {
                 let group = std::mem::replace(&mut group, Vec::with_capacity(GROUP)).into_iter().collect();
-                // The writer has failed and returns the reason.
+                // The writer has failed and reports the reason.
                 if sender.send(group).is_err() {
                     break;
                 }
@@ -163,7 +164,7 @@ fn append(body: Bytes, source: &IdSource, number: u64) -> Result<Append> {
 }
 
 async fn write(file: &Path, groups: mpsc::Receiver<Result<Vec<Append>>>) -> Result<()> {
-    // The page size is the server's default.
+    // The default page size of the server.
     let settings = DatabaseSettings { page_bytes: 16_384, ..DatabaseSettings::default() };
     let pool = Pool::open(&settings, file, Some("statistics")).await?;
     let log = Log::open(pool, ORIGIN, &Clock::system(), &Rng::system()).await?;

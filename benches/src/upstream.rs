@@ -1,4 +1,4 @@
-//! A statistics service that accepts every event and stores nothing: the remaining cost is the product's own cost of forwarding.
+//! A statistics service that accepts and discards everything, so that only the product's cost of forwarding remains.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::Result;
+use crate::options::Result;
 
-/// Maximum size of a request head in bytes.
+/// Maximum length of a request's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves until killed; prints its address as its first line. One thread, because it shares the cores with the measured server.
+/// Serves until killed, and prints its address. One thread, because it shares the cores with the measured server.
 pub fn run(delay: Duration) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -19,14 +19,14 @@ pub fn run(delay: Duration) -> Result<()> {
         println!("{}", listener.local_addr()?);
         for number in 0_u64.. {
             let (stream, _) = listener.accept().await?;
-            // The product notices a broken connection itself.
+            // Connection failures are reported by the product.
             tokio::spawn(async move { serve(stream, delay, number << 32).await.ok() });
         }
         Ok(())
     })
 }
 
-/// Answers every request on a connection with a fresh receipt.
+/// Responds to every request of a connection with a new receipt.
 async fn serve(mut stream: TcpStream, delay: Duration, first_receipt: u64) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(16 * 1024);
@@ -51,7 +51,7 @@ async fn serve(mut stream: TcpStream, delay: Duration, first_receipt: u64) -> st
     Ok(())
 }
 
-/// Length of the request at the start of the buffer, body included, once the head is complete.
+/// Length of the request in the buffer, with its body; `None` if it is not known yet.
 fn request_bytes(bytes: &[u8]) -> std::io::Result<Option<usize>> {
     let mut fields = [httparse::EMPTY_HEADER; 48];
     let mut head = httparse::Request::new(&mut fields);

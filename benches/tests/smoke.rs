@@ -1,6 +1,6 @@
-//! Runs every part of the harness with a few requests, so that a broken part is noticed before it is needed.
+//! Runs every part of the harness with a few requests.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const LANES: usize = 4;
 const REQUEST: &[u8] = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}";
 
-/// Kills the floor when the test ends, also when it fails.
+/// Kills the floor at the end of the test.
 struct Floor(Child);
 
 impl Drop for Floor {
@@ -103,7 +103,7 @@ fn streams_are_heard_to_their_end_and_joined_again() {
     assert_eq!(heard["failures"], 0, "{heard}");
     let whole = heard["lanes_done"].as_array().unwrap().iter().map(|done| done.as_u64().unwrap()).sum::<u64>();
     assert!(whole > 0, "{heard}");
-    // Every whole stream was counted; of the twenty that were cut off at the end, no more messages than they contain.
+    // Complete messages are counted, and of the twenty truncated streams at most their messages.
     let counted = heard["answers_total"].as_u64().unwrap();
     assert!((whole * 50..=(whole + 20) * 50).contains(&counted), "{heard}");
 }
@@ -135,7 +135,7 @@ fn every_request_of_a_plan_is_answered_and_counted() {
     assert_eq!(outcome["failures"], 0);
 }
 
-/// The bytes of a plan in the form that `plan.rs` describes, with the same requests on every lane.
+/// A plan in the format of `plan.rs`, with the same requests on every lane.
 fn plan(pace: &Value, counts: [usize; LANES]) -> Vec<u8> {
     let mut plan = format!("{}\n", json!({"pace": pace, "lanes": LANES})).into_bytes();
     for count in counts {
@@ -148,7 +148,7 @@ fn plan(pace: &Value, counts: [usize; LANES]) -> Vec<u8> {
     plan
 }
 
-/// A server of one thread that answers each connection's requests in turn, the first one only after a pause.
+/// A single-threaded server that pauses before its first response.
 fn stalling(pause: Duration) -> std::net::SocketAddr {
     use std::io::Read;
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -162,7 +162,7 @@ fn stalling(pause: Duration) -> std::net::SocketAddr {
         let mut buffer = [0; 1024];
         loop {
             for stream in &mut streams {
-                // Requests are small, and each waits for the answer before it.
+                // Requests are small, and each waits for the previous response.
                 if let Ok(1..) = stream.read(&mut buffer) {
                     if !paused {
                         std::thread::sleep(pause);
@@ -190,8 +190,8 @@ fn an_open_loop_charges_a_stall_to_every_request_that_was_due_meanwhile() {
     load.stdin.take().unwrap().write_all(&plan(&pace, [EACH; LANES])).unwrap();
     let outcome: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(outcome["failures"], 0, "{outcome}");
-    // Half of the requests were due at least 400 ms before the stall ended. Only one per connection was sent then, so a loop that
-    // counts from sending would find a median of a millisecond.
+    // Half of the requests were due at least 400 ms before the end of the stall. Only one per connection was sent
+    // before, so counting from the time of sending would yield a median of a millisecond.
     let median = outcome["statuses"]["202"]["p50_us"].as_f64().unwrap();
     assert!(median > 300_000.0, "{outcome}");
 }
@@ -208,7 +208,7 @@ fn server() -> Option<PathBuf> {
     None
 }
 
-/// Runs parts of the harness with minimal settings; returns the report.
+/// Runs parts of the harness with minimal sizes; returns the report.
 fn measure(server: &Path, more: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("results.md");
@@ -254,7 +254,7 @@ fn a_lone_sender_memory_and_starts_are_measured() {
     assert!(report.contains(" commits | p50 ≤ 2 commits | "), "{report}");
 }
 
-/// The packages of the peers are large and one of them is compiled, so a plain `make test` skips them.
+/// The packages of the peers are large and one of them must be compiled, so `make test` skips this test without them.
 #[test]
 fn peers_are_measured_in_turn_with_the_server_and_make_the_lines_of_the_readme() {
     let Some(server) = server() else { return };

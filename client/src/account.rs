@@ -6,52 +6,53 @@ use wire::Done;
 use wire::account::{AccountComputers, AccountSummary, KeyRequest, Keys, NewKey, Sessions};
 use wire::usage::UsageBar;
 
-use crate::exchange::Ask;
+use crate::exchange::ApiRequest;
 use crate::{Client, Error};
 
 impl Client {
     /// `GET /api/v1/account/summary`: plan, usage, computers and agents of the account.
     pub async fn account_summary(&self) -> Result<AccountSummary, Error> {
-        self.ask(Ask::get(self.base("/api/v1/account/summary"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/account/summary"))).await
     }
 
     /// `GET /api/v1/account/computers`: the attached computers, newest first.
     pub async fn account_computers(&self) -> Result<AccountComputers, Error> {
-        self.ask(Ask::get(self.base("/api/v1/account/computers"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/account/computers"))).await
     }
 
     /// `GET /api/v1/usage/bar`: the remainder of the plan in the current window.
     pub async fn usage_bar(&self) -> Result<UsageBar, Error> {
-        self.ask(Ask::get(self.base("/api/v1/usage/bar"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/usage/bar"))).await
     }
 
-    /// `DELETE /api/v1/agents/{id}`: revokes an agent permanently. A session may revoke any agent of its account, an agent only itself.
+    /// `DELETE /api/v1/agents/{id}`: revokes an agent permanently. Sessions can revoke any agent of the account, an
+    /// agent only itself.
     pub async fn agent_revoke(&self, agent: RegistrationId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/agents/{agent}")))).await
+        self.ask(ApiRequest::new(Method::DELETE, self.base(&format!("/api/v1/agents/{agent}")))).await
     }
 
     /// `GET /api/v1/sessions`: the browsers in which the person is signed in.
     pub async fn sessions(&self) -> Result<Sessions, Error> {
-        self.ask(Ask::get(self.base("/api/v1/sessions"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/sessions"))).await
     }
 
-    /// `DELETE /api/v1/sessions/{id}`: signs a browser out. Requires a session as the credential.
+    /// `DELETE /api/v1/sessions/{id}`: signs a browser out. Requires a session.
     pub async fn session_revoke(&self, session: SessionId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/sessions/{session}")))).await
+        self.ask(ApiRequest::new(Method::DELETE, self.base(&format!("/api/v1/sessions/{session}")))).await
     }
 
-    /// `POST /api/v1/keys`. Requires the session of a signed-in person.
+    /// `POST /api/v1/keys`. Requires a session.
     pub async fn key_create(&self, key: &KeyRequest) -> Result<NewKey, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/keys")).json(key)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/keys")).json(key)?).await
     }
 
     /// `GET /api/v1/keys`: the API keys of the account, without their secrets.
     pub async fn keys(&self) -> Result<Keys, Error> {
-        self.ask(Ask::get(self.base("/api/v1/keys"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/keys"))).await
     }
 
     /// `DELETE /api/v1/keys/{id}`: revokes an API key permanently.
     pub async fn key_revoke(&self, key: ApiKeyId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/keys/{key}")))).await
+        self.ask(ApiRequest::new(Method::DELETE, self.base(&format!("/api/v1/keys/{key}")))).await
     }
 }

@@ -6,22 +6,22 @@ use domain::lane::Lane;
 use serde::Serialize;
 use wire::activity::{ActivityPage, ConsistencyProof, LogKeys};
 
-use crate::exchange::{Ask, unreadable};
+use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
 
-/// Query of [`Client::activity`]; every parameter is optional.
+/// Optional parameters of [`Client::activity`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ActivityQuery {
-    /// Maximum number of entries, 1 to 500; 100 when absent.
+    /// Entries per page, 1 to 500; default 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,
-    /// `next_cursor` of the page before; the first page when absent.
+    /// `next_cursor` of the previous page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Inclusive lower bound: an RFC 3339 date-time or milliseconds since 1970.
+    /// Earliest time: a date-time, or milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only events of this lane; all six lanes when absent.
+    /// Lane to filter by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<Lane>,
 }
@@ -31,26 +31,26 @@ impl Client {
     pub async fn activity(&self, query: &ActivityQuery) -> Result<ActivityPage, Error> {
         let url = self.base("/api/v1/activity");
         let query = serde_urlencoded::to_string(query).map_err(|source| unreadable(&url, source))?;
-        self.ask(Ask::get(format!("{url}?{query}"))).await
+        self.ask(ApiRequest::get(format!("{url}?{query}"))).await
     }
 
-    /// `GET /api/v1/audit/verify`: the exact bytes of the proof, to be stored and verified.
+    /// `GET /api/v1/audit/verify`: the unparsed proof, for storage and verification.
     pub async fn proof(&self, event: EventId) -> Result<Bytes, Error> {
-        self.ask_bytes(Ask::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
+        self.ask_bytes(ApiRequest::get(self.base(&format!("/api/v1/audit/verify?event_id={event}")))).await
     }
 
     /// `GET /api/v1/audit/keys`: the verifier keys of the log.
     pub async fn log_keys(&self) -> Result<LogKeys, Error> {
-        self.ask(Ask::get(self.base("/api/v1/audit/keys"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/audit/keys"))).await
     }
 
     /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves begins with the tree of `from` leaves.
     pub async fn consistency(&self, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
-        self.ask(Ask::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
+        self.ask(ApiRequest::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
     }
 
     /// `GET /api/v1/audit/checkpoint`: a C2SP note.
     pub async fn checkpoint(&self) -> Result<Bytes, Error> {
-        self.ask_bytes(Ask::get(self.base("/api/v1/audit/checkpoint"))).await
+        self.ask_bytes(ApiRequest::get(self.base("/api/v1/audit/checkpoint"))).await
     }
 }

@@ -6,7 +6,7 @@ use http::Method;
 use serde::Serialize;
 use wire::consent::{ConsentAnswer, ConsentRequest, ConsentWritten};
 
-use crate::exchange::{Ask, unreadable};
+use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
 
 #[derive(Debug, Serialize)]
@@ -18,16 +18,16 @@ struct Query {
 }
 
 impl Client {
-    /// `GET /api/v1/consent`: the effective level of a computer or, for an account that names no computer, all stored levels.
+    /// `GET /api/v1/consent`: the effective level of a computer, or all records of the account if `machine` is `None`.
     pub async fn consent(&self, machine: Option<MachineUuid>, lane: Option<Lane>) -> Result<ConsentAnswer, Error> {
         let url = self.base("/api/v1/consent");
         let query = serde_urlencoded::to_string(Query { machine_uuid: machine, lane });
         let query = query.map_err(|source| unreadable(&url, source))?;
-        self.ask(Ask::get(format!("{url}?{query}"))).await
+        self.ask(ApiRequest::get(format!("{url}?{query}"))).await
     }
 
-    /// `POST /api/v1/consent`. After an error with the code `consent_audit_forward_failed` the rows are stored nevertheless.
+    /// `POST /api/v1/consent`. After the error `consent_audit_forward_failed`, the level is stored.
     pub async fn consent_set(&self, request: &ConsentRequest) -> Result<ConsentWritten, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/consent")).json(request)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/consent")).json(request)?).await
     }
 }

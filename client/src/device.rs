@@ -9,40 +9,40 @@ use wire::device::{
     MachineResult,
 };
 
-use crate::exchange::Ask;
+use crate::exchange::ApiRequest;
 use crate::{Client, Error};
 
 impl Client {
-    /// `POST /api/v1/machines`. Where registration requires an API key, the client's credential is that key.
+    /// `POST /api/v1/machines`. If the server requires a registration key, it is the client's bearer credential.
     pub async fn machine_register(&self, machine: &MachineRequest) -> Result<MachineResult, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/machines")).json(machine)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/machines")).json(machine)?).await
     }
 
     /// `DELETE /api/v1/machines/{machine_uuid}`: detaches a computer and revokes its machine secret.
     pub async fn machine_detach(&self, machine: MachineUuid) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.base(&format!("/api/v1/machines/{machine}")))).await
+        self.ask(ApiRequest::new(Method::DELETE, self.base(&format!("/api/v1/machines/{machine}")))).await
     }
 
-    /// `POST /api/v1/device/code`, with the computer's credential. A pending code of the computer is superseded.
+    /// `POST /api/v1/device/code`, as the computer. Supersedes an earlier pending code.
     pub async fn device_code(&self, computer: &CodeRequest) -> Result<DeviceCodeResult, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/device/code")).json(computer)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/code")).json(computer)?).await
     }
 
-    /// `POST /api/v1/device/token`; a single request, [`Client::attached`] polls.
+    /// `POST /api/v1/device/token`, without polling; see [`Client::attached`].
     pub async fn device_token(&self, device_code: &Secret) -> Result<DeviceTokenResult, Error> {
         let body = DeviceTokenRequest { device_code: device_code.clone(), grant_type: DEVICE_GRANT.to_owned() };
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/device/token")).json(&body)?.freely()).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/token")).json(&body)?.freely()).await
     }
 
-    /// `POST /api/v1/device/approve`, with the credential of a person or of one of the person's agents.
+    /// `POST /api/v1/device/approve`. Requires a session or an account token.
     pub async fn device_approve(&self, user_code: &str) -> Result<Done, Error> {
         let body = ApproveRequest { user_code: user_code.to_owned() };
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/device/approve")).json(&body)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/approve")).json(&body)?).await
     }
 
     /// `POST /api/v1/device/deny`, with the credential of a person or of one of the person's agents.
     pub async fn device_deny(&self, user_code: &str) -> Result<Done, Error> {
         let body = ApproveRequest { user_code: user_code.to_owned() };
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/device/deny")).json(&body)?).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/deny")).json(&body)?).await
     }
 }

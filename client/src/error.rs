@@ -1,4 +1,4 @@
-//! Errors of requests, with messages for a person.
+//! Errors of requests, with messages for people.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use wire::error::ErrorBody;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server answered with an error status.
+    /// The server responded with an error status.
     #[error(transparent)]
     Refused(#[from] Box<Refusal>),
-    /// The connection could not be made or broke, or the response did not arrive in time.
+    /// The connection failed or was closed, or a timeout passed.
     #[error("the server at {url} cannot be reached")]
     Unreachable {
-        /// Base URL of the surface.
+        /// Base URL of the server.
         url: String,
-        /// Error of the HTTP library.
+        /// Error of the connection.
         #[source]
         source: reqwest::Error,
     },
-    /// The response is not one of attache: another program may listen at the address.
-    #[error("{url} answered something that attache does not say")]
+    /// The response is not valid for attache; another program may listen at the URL.
+    #[error("{url} returned a response that is not valid for attache")]
     Unreadable {
         /// URL of the request.
         url: String,
@@ -29,25 +29,25 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The stream of a batch broke off, and reconnecting failed. The batch itself continues.
-    #[error("the stream of batch {batch} broke off; it can be joined again")]
+    /// The stream of a batch was interrupted and could not be resumed. The batch itself continues.
+    #[error("the stream of batch {batch} was interrupted; it can be joined again")]
     Broken {
         /// Id of the batch.
         batch: String,
-        /// Error of the last attempt; `None` when the attempts are used up.
+        /// Error of the last attempt.
         #[source]
         source: Option<Box<Error>>,
     },
-    /// The text is not the URL of a server.
+    /// Not the URL of a server.
     #[error("{0} is no address of a server: they look like https://attache.example.com")]
     Address(String),
-    /// The HTTP library could not be initialised.
-    #[error("an HTTP client cannot be made")]
+    /// The HTTP client cannot be created.
+    #[error("cannot create an HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
 impl Error {
-    /// The error response, if the server sent one.
+    /// The error response, if there is one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// The code of the error response, such as `rate_limited`.
+    /// The error code of the response.
     pub fn code(&self) -> Option<&str> {
         self.refusal().map(|refusal| refusal.body.error.as_str())
     }
@@ -65,7 +65,7 @@ impl Error {
         matches!(self, Self::Unreachable { source, .. } if source.is_connect())
     }
 
-    /// Whether the same request may succeed later.
+    /// Whether the same request can be retried later.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -75,24 +75,24 @@ impl Error {
     }
 }
 
-/// A response with an error status.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
-    /// HTTP status code.
+    /// HTTP status.
     pub status: u16,
-    /// The body; for a body without a code, the code is `http_<status>`.
+    /// Body of the response; `http_<status>` replaces a missing code.
     pub body: ErrorBody,
-    /// Delay that the server asks for in `Retry-After`.
+    /// Delay of the `Retry-After` header.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Whether the same request may be sent again: `retryable`, or else the status.
+    /// Whether the same request can be retried, by the body's `retryable` or the status.
     pub fn is_temporary(&self) -> bool {
         self.body.retryable.unwrap_or(matches!(self.status, 424 | 429 | 502..=504))
     }
 
-    /// A numeric member of the body besides the common ones, such as `interval`.
+    /// A number among the further members of the body.
     pub fn number(&self, member: &str) -> Option<u64> {
         self.body.others.get(member)?.as_u64()
     }

@@ -4,17 +4,18 @@ use bytes::Bytes;
 use http::Method;
 use wire::events::{Registry, SubmitResult};
 
-use crate::exchange::Ask;
+use crate::exchange::ApiRequest;
 use crate::{Client, Error};
 
 impl Client {
-    /// `POST /api/v1/events` with exactly these bytes. Retried like a read, because the server counts an event only once.
+    /// `POST /api/v1/events` with exactly these bytes. Retries until there is a response, because events are idempotent
+    /// by their id.
     pub async fn event_submit(&self, event: impl Into<Bytes>) -> Result<SubmitResult, Error> {
-        self.ask(Ask::new(Method::POST, self.base("/api/v1/events")).bytes(event.into()).freely()).await
+        self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/events")).bytes(event.into()).freely()).await
     }
 
     /// `GET /api/v1/events/registry`: the event types that the server forwards.
     pub async fn event_registry(&self) -> Result<Registry, Error> {
-        self.ask(Ask::get(self.base("/api/v1/events/registry"))).await
+        self.ask(ApiRequest::get(self.base("/api/v1/events/registry"))).await
     }
 }

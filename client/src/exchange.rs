@@ -1,4 +1,4 @@
-//! One request and its response, retried where that is safe.
+//! Sends requests, and retries them where that is safe.
 
 use std::time::Duration;
 
@@ -15,34 +15,34 @@ use wire::error::ErrorBody;
 use crate::error::{Error, Refusal};
 use crate::{Client, Credential};
 
-/// Whether a request may be retried.
+/// When a request may be retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Repeat {
-    /// The request is idempotent, so it may be retried after any temporary error.
-    Freely,
-    /// The request may be retried only after an error that occurred before the request was sent.
+pub(crate) enum RetryRule {
+    /// Always: the request is idempotent.
+    Always,
+    /// Only if it cannot have reached the server.
     UnlessSent,
 }
 
-/// A request that has not been sent.
+/// A request to send.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct ApiRequest {
     pub url: String,
     pub method: Method,
-    pub repeat: Repeat,
+    pub repeat: RetryRule,
     body: Option<(&'static str, Bytes)>,
     headers: HeaderMap,
 }
 
-impl Ask {
-    /// A GET request, which may always be retried.
+impl ApiRequest {
+    /// A read, which may always be retried.
     pub fn get(url: String) -> Self {
-        Self { url, method: Method::GET, repeat: Repeat::Freely, body: None, headers: HeaderMap::new() }
+        Self { url, method: Method::GET, repeat: RetryRule::Always, body: None, headers: HeaderMap::new() }
     }
 
-    /// A request that changes state: retried only if it was not sent.
+    /// A write, which is retried only if it was not sent.
     pub fn new(method: Method, url: String) -> Self {
-        Self { method, repeat: Repeat::UnlessSent, ..Self::get(url) }
+        Self { method, repeat: RetryRule::UnlessSent, ..Self::get(url) }
     }
 
     pub fn json(self, body: &impl Serialize) -> Result<Self, Error> {
@@ -50,7 +50,7 @@ impl Ask {
         Ok(self.bytes(bytes.into()))
     }
 
-    /// Sets a body that is serialised JSON already.
+    /// Sets a serialised JSON body.
     pub fn bytes(self, bytes: Bytes) -> Self {
         Self { body: Some(("application/json", bytes)), ..self }
     }
@@ -60,16 +60,15 @@ impl Ask {
         Ok(Self { body: Some(("application/x-www-form-urlencoded", text.into())), ..self })
     }
 
-    pub fn header(mut self, name: &'static str, value: &str) -> Self {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            self.headers.insert(name, value);
-        }
-        self
+    pub fn header(mut self, name: &'static str, value: &str) -> Result<Self, Error> {
+        let value = HeaderValue::from_str(value).map_err(|source| unreadable(&self.url, source))?;
+        self.headers.insert(name, value);
+        Ok(self)
     }
 
-    /// Marks the request as idempotent, so that it may be retried.
+    /// Marks the request as idempotent.
     pub fn freely(self) -> Self {
-        Self { repeat: Repeat::Freely, ..self }
+        Self { repeat: RetryRule::Always, ..self }
     }
 }
 
@@ -82,15 +81,15 @@ impl Client {
         format!("{}{path}", self.rag_url())
     }
 
-    /// Sends the request, with retries, and parses the response as JSON.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: Ask) -> Result<T, Error> {
+    /// Sends the request and parses the JSON response.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, ask: ApiRequest) -> Result<T, Error> {
         let url = ask.url.clone();
         let body = self.ask_bytes(ask).await?;
         serde_json::from_slice(&body).map_err(|source| unreadable(&url, source))
     }
 
-    /// Sends the request, with retries, and returns the bytes of the response.
-    pub(crate) async fn ask_bytes(&self, ask: Ask) -> Result<Bytes, Error> {
+    /// Sends the request and returns the body of the response.
+    pub(crate) async fn ask_bytes(&self, ask: ApiRequest) -> Result<Bytes, Error> {
         let once = async || {
             let response = self.sent(&ask, Some(self.settings.timeout)).await?;
             response.bytes().await.map_err(|source| self.unreachable(&ask.url, source))
@@ -98,25 +97,25 @@ impl Client {
         self.repeated(ask.repeat, once).await
     }
 
-    /// Sends the request, with retries, and returns the response before its body has arrived.
-    pub(crate) async fn ask_stream(&self, ask: Ask) -> Result<Response, Error> {
+    /// Sends the request and returns the response before its body.
+    pub(crate) async fn ask_stream(&self, ask: ApiRequest) -> Result<Response, Error> {
         self.repeated(ask.repeat, async || self.sent(&ask, None).await).await
     }
 
-    /// Sends once; a response without a success status is an error.
-    async fn sent(&self, ask: &Ask, timeout: Option<Duration>) -> Result<Response, Error> {
+    /// Sends the request once; an error status is an error.
+    async fn sent(&self, ask: &ApiRequest, timeout: Option<Duration>) -> Result<Response, Error> {
         let sent = self.request(ask, timeout).send().await;
         let response = sent.map_err(|source| self.unreachable(&ask.url, source))?;
         if response.status().is_success() { Ok(response) } else { Err(refusal(response).await) }
     }
 
-    /// The error of a failed connection, with the base URL of the surface that was requested.
+    /// The error of an unreachable server, with the base URL of the requested surface.
     fn unreachable(&self, asked: &str, source: reqwest::Error) -> Error {
         let url = if asked.starts_with(self.base_url()) { self.base_url() } else { self.rag_url() };
         Error::Unreachable { url: url.to_owned(), source }
     }
 
-    fn request(&self, ask: &Ask, timeout: Option<Duration>) -> RequestBuilder {
+    fn request(&self, ask: &ApiRequest, timeout: Option<Duration>) -> RequestBuilder {
         let mut request = self.http.request(ask.method.clone(), &ask.url).headers(ask.headers.clone());
         request = match &self.credential {
             Credential::None => request,
@@ -136,7 +135,11 @@ impl Client {
         }
     }
 
-    async fn repeated<T, F: AsyncFnMut() -> Result<T, Error>>(&self, repeat: Repeat, mut once: F) -> Result<T, Error> {
+    async fn repeated<T, F: AsyncFnMut() -> Result<T, Error>>(
+        &self,
+        repeat: RetryRule,
+        mut once: F,
+    ) -> Result<T, Error> {
         let retry = self.settings.retry;
         let mut delays = ExponentialBuilder::default()
             .with_jitter()
@@ -150,8 +153,8 @@ impl Client {
                 Err(error) => error,
             };
             let again = match repeat {
-                Repeat::Freely => error.is_temporary(),
-                Repeat::UnlessSent => error.never_sent(),
+                RetryRule::Always => error.is_temporary(),
+                RetryRule::UnlessSent => error.never_sent(),
             };
             let asked = error.refusal().and_then(|refusal| refusal.retry_after);
             let Some(delay) = delays.next().filter(|_| again) else { return Err(error) };
@@ -164,7 +167,7 @@ impl Client {
 }
 
 fn sensitive(text: &str) -> HeaderValue {
-    // A text that no header can carry is not a credential of attache; the server rejects the placeholder.
+    // A credential with invalid header characters cannot be valid; the server rejects this value with 401.
     let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("Bearer"));
     value.set_sensitive(true);
     value
@@ -174,6 +177,7 @@ async fn refusal(response: Response) -> Error {
     let status = response.status().as_u16();
     let asked = response.headers().get(RETRY_AFTER);
     let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
+    // A body that breaks off has no code either: the status stands for both.
     let body = response.bytes().await.unwrap_or_default();
     let body = serde_json::from_slice(&body)
         .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });

@@ -1,4 +1,5 @@
-//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`). The client's credential is an API key.
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`). Requires an API key as the bearer
+//! credential.
 
 use bytes::Bytes;
 use domain::filter::FilterSettings;
@@ -11,72 +12,73 @@ use wire::knowledge::{
     SpaceCreated, SpaceRequest, Spaces,
 };
 
-use crate::exchange::Ask;
+use crate::exchange::ApiRequest;
 use crate::stream::BatchStream;
 use crate::{Client, Error};
 
 impl Client {
     /// `POST /v1/search`: memories by similarity to a query.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchResults, Error> {
-        self.ask(Ask::new(Method::POST, self.rag("/v1/search")).json(request)?.freely()).await
+        self.ask(ApiRequest::new(Method::POST, self.rag("/v1/search")).json(request)?.freely()).await
     }
 
     /// `POST /v1/spaces/create`: a new space, owned by the account of the key.
     pub async fn space_create(&self, name: &str, is_public: bool) -> Result<Space, Error> {
         let body = SpaceRequest { space_name: name.to_owned(), is_public: Some(is_public) };
-        let ask = Ask::new(Method::POST, self.rag("/v1/spaces/create")).json(&body)?;
+        let ask = ApiRequest::new(Method::POST, self.rag("/v1/spaces/create")).json(&body)?;
         Ok(self.ask::<SpaceCreated>(ask).await?.space)
     }
 
     /// `GET /v1/spaces`: the default space first, then newest first.
     pub async fn spaces(&self) -> Result<Vec<Space>, Error> {
-        Ok(self.ask::<Spaces>(Ask::get(self.rag("/v1/spaces"))).await?.spaces)
+        Ok(self.ask::<Spaces>(ApiRequest::get(self.rag("/v1/spaces"))).await?.spaces)
     }
 
     /// `PATCH /v1/spaces/{id}`: changes name, visibility or the favorite mark.
     pub async fn space_change(&self, space: SpaceId, change: &SpaceChange) -> Result<Space, Error> {
-        let ask = Ask::new(Method::PATCH, self.rag(&format!("/v1/spaces/{space}"))).json(change)?;
+        let ask = ApiRequest::new(Method::PATCH, self.rag(&format!("/v1/spaces/{space}"))).json(change)?;
         Ok(self.ask::<SpaceChanged>(ask).await?.space)
     }
 
-    /// `POST /v1/batch-add`: the batch is committed before its stream begins.
+    /// `POST /v1/batch-add`: returns once the batch is committed.
     pub async fn batch_add(&self, request: &BatchRequest) -> Result<BatchStream, Error> {
         BatchStream::begun(self, request).await
     }
 
-    /// `GET /v1/batch-add/{id}`: the stream again, from its beginning or after the message with the id `after`.
+    /// `GET /v1/batch-add/{id}`: joins the stream from its beginning, or after a message.
     pub async fn batch_join(&self, batch: BatchId, after: Option<&str>) -> Result<BatchStream, Error> {
         BatchStream::joined(self, batch, after).await
     }
 
     /// `DELETE /v1/batch-add/{id}`: cancels a batch; items without an outcome get the error `cancelled`.
     pub async fn batch_cancel(&self, batch: BatchId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.rag(&format!("/v1/batch-add/{batch}"))).freely()).await
+        self.ask(ApiRequest::new(Method::DELETE, self.rag(&format!("/v1/batch-add/{batch}"))).freely()).await
     }
 
     /// `GET /v1/settings`: the filter settings of the account.
     pub async fn settings(&self) -> Result<Settings, Error> {
-        self.ask(Ask::get(self.rag("/v1/settings"))).await
+        self.ask(ApiRequest::get(self.rag("/v1/settings"))).await
     }
 
     /// `PUT /v1/settings`: replaces all settings.
     pub async fn settings_replace(&self, settings: &FilterSettings) -> Result<SettingsChanged, Error> {
-        self.ask(Ask::new(Method::PUT, self.rag("/v1/settings")).json(settings)?.freely()).await
+        self.ask(ApiRequest::new(Method::PUT, self.rag("/v1/settings")).json(settings)?.freely()).await
     }
 
     /// `GET /v1/memories/{id}`: a memory with its whole content.
     pub async fn memory(&self, memory: MemoryId) -> Result<Memory, Error> {
-        self.ask(Ask::get(self.rag(&format!("/v1/memories/{memory}")))).await
+        self.ask(ApiRequest::get(self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
     /// `DELETE /v1/memories/{id}`: removes a memory from the spaces of the key, and deletes it if no other space contains it.
     pub async fn memory_delete(&self, memory: MemoryId) -> Result<Done, Error> {
-        self.ask(Ask::new(Method::DELETE, self.rag(&format!("/v1/memories/{memory}")))).await
+        self.ask(ApiRequest::new(Method::DELETE, self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
-    /// `GET /v1/export`: one JSON object per line, in chunks as they arrive. An error as the last item means that the export is incomplete.
+    /// `GET /v1/export`: the raw stream, one JSON object per line. An error at its end means that the export is
+    /// incomplete.
     pub async fn export(&self) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
-        let response = self.ask_stream(Ask::get(self.rag("/v1/export"))).await?;
+        let response = self.ask_stream(ApiRequest::get(self.rag("/v1/export"))).await?;
         let url = self.rag_url().to_owned();
         let cut_off = move |source| Error::Unreachable { url: url.clone(), source };
         Ok(response.bytes_stream().map(move |chunk| chunk.map_err(&cut_off)))

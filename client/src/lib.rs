@@ -1,4 +1,4 @@
-//! A typed client of attache's two HTTP surfaces, used by the command line and the tests.
+//! Typed client of both HTTP surfaces of attache, used by the command line and the tests.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,13 +16,13 @@
 //! # }
 //! ```
 //!
-//! - **Retries**: reads, polls and events (which are idempotent on their id) are retried when the server cannot be reached, does
-//!   not answer in time or reports a temporary error; all other requests only when no connection was made, so that they cannot have
-//!   been executed. `Retry-After` is obeyed; otherwise delays grow exponentially with jitter ([`RetrySettings`]).
-//! - **Polls** keep the interval that the server names and slow down on `slow_down` ([`Client::attached`], [`Client::claimed`]).
-//! - **Streams** are reconnected after the last received message ([`stream::BatchStream`]).
-//! - **The log** must continue the checkpoint of the last observation ([`witness::Witness`]).
-//! - Bodies are the types of [`wire`]; credentials are a [`Secret`], and no error message contains one.
+//! - **Retries**: idempotent requests (reads, polls, and events by their id) are retried if the server cannot be
+//!   reached, does not respond in time, or asks for a retry. Other requests are retried only if no connection was made.
+//!   Delays are those of `Retry-After`, or an exponential backoff with jitter ([`RetrySettings`]).
+//! - **Polls** keep the interval of the server, and slow down on request ([`Client::attached`], [`Client::claimed`]).
+//! - **Streams** are resumed after an interruption ([`stream::BatchStream`]).
+//! - **Checkpoints** of the log must continue the last observed one ([`witness::Witness`]).
+//! - Bodies are types of [`wire`]. Credentials are [`Secret`]s, which errors never contain.
 
 mod account;
 mod activity;
@@ -47,7 +47,7 @@ pub use error::{Error, Refusal};
 pub use settings::{RetrySettings, Settings};
 pub use witness::{Observed, Violation, Witness, WitnessError};
 
-/// Connects to one server. Cheap to clone; clones share connections.
+/// A client of one server. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -55,20 +55,20 @@ pub struct Client {
     credential: Credential,
 }
 
-/// The credential of a request.
+/// The credential of requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Credential {
     /// No credential.
     #[default]
     None,
-    /// An access token, a machine secret, or an API key, sent as `Authorization: Bearer`.
+    /// An access token, a machine secret, or an API key.
     Bearer(Secret),
-    /// The session cookie of a signed-in browser, as `name=value`.
+    /// The session cookie of a browser, as `name=value`.
     Cookie(Secret),
 }
 
 impl Client {
-    /// A client without a credential. Fails if an address is not an HTTP URL; does not connect.
+    /// A client without a credential. Sends nothing.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         for address in [Some(&settings.base_url), settings.rag_url.as_ref()].into_iter().flatten() {
             let known = reqwest::Url::parse(address).ok();
@@ -76,13 +76,13 @@ impl Client {
                 return Err(Error::Address(address.clone()));
             }
         }
-        // Fails if the process has installed a provider already, which serves as well.
+        // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .user_agent(concat!("attache/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(settings.connect_timeout)
             .read_timeout(settings.read_timeout)
-            // The client does not follow redirects, so that a credential is sent to this server only.
+            // Redirects are not followed, so that credentials reach only this server.
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)
             .build()
@@ -90,23 +90,23 @@ impl Client {
         Ok(Self { http, settings: Arc::new(settings.trimmed()), credential: Credential::None })
     }
 
-    /// The same client with another credential.
+    /// Returns the client with another credential.
     #[must_use]
     pub fn with(&self, credential: Credential) -> Self {
         Self { credential, ..self.clone() }
     }
 
-    /// The credential that requests carry.
+    /// The credential of requests.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// Base URL of the account and agent API, without a slash at the end.
+    /// Base URL of the account and agent API.
     pub fn base_url(&self) -> &str {
         &self.settings.base_url
     }
 
-    /// Base URL of the knowledge API, without a slash at the end.
+    /// Base URL of the knowledge API.
     pub fn rag_url(&self) -> &str {
         self.settings.rag_url.as_deref().unwrap_or(&self.settings.base_url)
     }

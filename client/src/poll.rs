@@ -1,4 +1,4 @@
-//! Polling at the interval that the server sets (`docs/protocol/limits.md`; RFC 8628, section 3.5).
+//! Polls at the interval of the server (`docs/protocol/limits.md`; RFC 8628, section 3.5).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use wire::device::{DeviceCodeResult, DeviceTokenResult};
 use crate::{Client, Error};
 
 impl Client {
-    /// Polls until a person approves the attachment of a computer. Fails with `access_denied` if the person denies it, and with
-    /// `expired_token` if the code expires first. `waiting` receives the length of each pause before it begins.
+    /// Polls until a person approves a computer. Fails with `access_denied` if the person denies it, and with
+    /// `expired_token` after the code expires. Calls `waiting` with the length of each pause before it.
     pub async fn attached(
         &self,
         code: &DeviceCodeResult,
@@ -20,8 +20,8 @@ impl Client {
         polled(async || self.device_token(&code.device_code).await, code.interval, code.expires_in, waiting).await
     }
 
-    /// Polls until a person confirms the claim of an agent. Fails with `expired_token` or `invalid_grant` if the claim ends
-    /// without that. `waiting` receives the length of each pause before it begins.
+    /// Polls until a person confirms an agent. Fails with `expired_token` after the code expires, and with
+    /// `invalid_grant` if the registration was revoked. Calls `waiting` with the length of each pause before it.
     pub async fn claimed(
         &self,
         claim_token: &Secret,
@@ -32,11 +32,11 @@ impl Client {
     }
 }
 
-/// Maximum pause in seconds, however often the server answers `slow_down`.
+/// Maximum interval, after any number of `slow_down`.
 const INTERVAL_SECONDS_MAX: u64 = 60;
 
-/// Polls again after each `authorization_pending`, and after `slow_down` with a longer interval. Temporary errors are retried at the
-/// same interval until the code has expired.
+/// Polls while the request is pending, at the interval that the server requests. Continues while the server cannot be
+/// reached, until the code has expired.
 async fn polled<T>(
     mut poll: impl AsyncFnMut() -> Result<T, Error>,
     interval_seconds: u64,
@@ -52,7 +52,7 @@ async fn polled<T>(
         };
         match error.code() {
             Some("authorization_pending") => {}
-            // The interval is for this and all later polls (RFC 8628, section 3.5).
+            // The new interval applies to all later polls (RFC 8628, section 3.5).
             Some("slow_down") => {
                 let asked = error.refusal().and_then(|refusal| refusal.number("interval"));
                 interval = asked.unwrap_or(interval + 5).clamp(interval, INTERVAL_SECONDS_MAX.max(interval));

@@ -1,39 +1,39 @@
-//! Addresses, timeouts and retries of a client.
+//! Settings of a client: URLs, timeouts and retries.
 
 use std::time::Duration;
 
-/// Settings of a client.
+/// Settings of a [`crate::Client`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Base URL of the account and agent API, such as `https://attache.example.com`.
     pub base_url: String,
-    /// Base URL of the knowledge API; `base_url` when absent.
+    /// Base URL of the knowledge API, if it differs.
     pub rag_url: Option<String>,
-    /// Timeout of a connection attempt. Default: 5 s.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// Maximum time without data in a response; streams receive a comment every 15 s. Default: 45 s.
+    /// Timeout of each read; servers send a comment on idle streams every 15 s.
     pub read_timeout: Duration,
-    /// Timeout of a whole response, except for streams. Default: 30 s.
+    /// Timeout of a request, except for streams.
     pub timeout: Duration,
-    /// Maximum time since a stream broke in which the client reconnects, long enough for a restart of the server. Default: 5 min.
+    /// How long an interrupted stream is resumed after its last message, long enough for a restart of the server.
     pub rejoin_for: Duration,
-    /// When and how often a request is retried.
+    /// Retries of requests.
     pub retry: RetrySettings,
 }
 
-/// Retries of one request.
+/// Retries of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// Maximum number of retries; 0 disables them. Default: 3.
+    /// Maximum number of retries; 0 for none.
     pub retries_max: usize,
-    /// Delay before the first retry, to which jitter is added; doubles with each retry. Default: 250 ms.
+    /// Mean delay before the first retry, doubled for each further one.
     pub delay_min: Duration,
-    /// Maximum delay. A request whose `Retry-After` is longer fails without a retry. Default: 20 s.
+    /// Maximum delay. A request is not retried if `Retry-After` exceeds it.
     pub delay_max: Duration,
 }
 
 impl Settings {
-    /// Default settings for the server at `base_url`.
+    /// The default settings for a server.
     pub fn of(base_url: impl Into<String>) -> Self {
         Self {
             base_url: base_url.into(),
@@ -46,7 +46,7 @@ impl Settings {
         }
     }
 
-    /// The settings with base URLs that end without a slash, since paths are appended to them.
+    /// Removes trailing slashes, because paths are appended.
     pub(crate) fn trimmed(&self) -> Self {
         let trimmed = |url: &str| url.trim_end_matches('/').to_owned();
         Self { base_url: trimmed(&self.base_url), rag_url: self.rag_url.as_deref().map(trimmed), ..self.clone() }

@@ -1,4 +1,5 @@
-//! The stream of a batch, with reconnection (`docs/protocol/batches.md#stream` and `docs/decisions/0040-batches-and-streams.md`).
+//! The stream of a batch, resumed after interruptions (`docs/protocol/batches.md#stream` and
+//! `docs/decisions/0040-batches-and-streams.md`).
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,29 +13,29 @@ use sse_stream::{Sse, SseByteStream};
 use tokio::time::Instant;
 use wire::knowledge::{BatchMessage, BatchRequest, X_BATCH_ID};
 
-use crate::exchange::{Ask, unreadable};
+use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
 
-type Bodies = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
+type ByteStream = Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// The messages of a batch, in order. Dropping the stream does not stop the batch.
+/// The messages of a batch. Dropping the stream does not stop the batch.
 pub struct BatchStream {
     client: Client,
     batch: BatchId,
-    /// Id of the last message that was received; sent as `Last-Event-ID` by a reconnection.
+    /// Id of the last received message.
     heard: Option<String>,
-    messages: SseByteStream<Bodies>,
+    messages: SseByteStream<ByteStream>,
     ended: bool,
-    /// Successful reconnections since the last message.
+    /// Successful attempts to resume since the last message.
     attempts: usize,
-    /// Time of the break since the last message; `None` while messages arrive.
+    /// Start of the current interruption.
     broken_since: Option<Instant>,
 }
 
 impl BatchStream {
     pub(crate) async fn begun(client: &Client, request: &BatchRequest) -> Result<Self, Error> {
         let url = client.rag("/v1/batch-add");
-        let response = client.ask_stream(Ask::new(Method::POST, url.clone()).json(request)?).await?;
+        let response = client.ask_stream(ApiRequest::new(Method::POST, url.clone()).json(request)?).await?;
         let named = response.headers().get(X_BATCH_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let batch = named.parse().map_err(|source: domain::ids::InvalidId| unreadable(&url, source))?;
         Ok(Self::of(client, batch, None, response))
@@ -57,23 +58,23 @@ impl BatchStream {
         }
     }
 
-    /// Id of the batch, with which it can be streamed again or cancelled.
+    /// Id of the batch, with which it can be joined or cancelled.
     pub fn batch(&self) -> BatchId {
         self.batch
     }
 
-    /// Id of the last message, after which the stream can be resumed.
+    /// Id of the last received message, after which the stream can be joined.
     pub fn heard(&self) -> Option<&str> {
         self.heard.as_deref()
     }
 
-    /// The next message; `None` after the last one. After a break the stream resumes after the last received message, so that no message
-    /// is missing or delivered twice.
+    /// The next message; `None` after the last one. An interrupted stream is resumed after the last received message,
+    /// without duplicates or gaps.
     pub async fn next(&mut self) -> Option<Result<BatchMessage, Error>> {
         while !self.ended {
             match self.messages.next().await {
                 Some(Ok(Sse { data: Some(data), id, .. })) => return Some(self.read(&data, id)),
-                // A block without data is a comment.
+                // A comment or an event without data.
                 Some(Ok(_)) => continue,
                 Some(Err(_)) | None => {}
             }
@@ -127,14 +128,14 @@ impl fmt::Debug for BatchStream {
 }
 
 async fn join(client: &Client, batch: BatchId, after: Option<&str>) -> Result<Response, Error> {
-    let ask = Ask::get(client.rag(&format!("/v1/batch-add/{batch}")));
+    let ask = ApiRequest::get(client.rag(&format!("/v1/batch-add/{batch}")));
     let ask = match after {
-        Some(after) => ask.header("last-event-id", after),
+        Some(after) => ask.header("last-event-id", after)?,
         None => ask,
     };
     client.ask_stream(ask).await
 }
 
-fn messages(response: Response) -> SseByteStream<Bodies> {
-    SseByteStream::new(Box::pin(response.bytes_stream()) as Bodies)
+fn messages(response: Response) -> SseByteStream<ByteStream> {
+    SseByteStream::new(Box::pin(response.bytes_stream()) as ByteStream)
 }

@@ -1,9 +1,10 @@
-//! Detects that a log was rolled back, forked or replaced: a witness remembers the largest checkpoint that it has seen, and the next one
+//! Detects that a log was rolled back, forked or replaced: the largest observed checkpoint is stored, and the next one
 //! must continue it (RFC 9162, section 2.1.4).
 //!
-//! 1. The newest checkpoint is requested after the remembered one was read, so an honest log is never behind it.
-//! 2. The checkpoint must be signed by the key that the client trusts.
-//! 3. A smaller tree means a rollback. A larger one must begin with the remembered tree, which `/api/v1/audit/consistency` proves.
+//! 1. The newest checkpoint is requested after the stored one is read, so that it is never older with an honest log.
+//! 2. It must be signed by the key that the client trusts.
+//! 3. A smaller tree was rolled back. A larger tree must begin with the stored one, which `/api/v1/audit/consistency`
+//!    proves.
 //!
 //! The checks do not trust the server: growth without a valid proof is rejected.
 
@@ -15,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Client, Error};
 
-/// The largest checkpoint seen of each log. It is a value: programs that live longer than a process store it.
+/// The largest observed checkpoint of each log. Serialisable, for storage between runs of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Witness {
-    /// Signed notes, keyed by the verifier key, which begins with the log's origin.
+    /// Signed notes by verifier key, which contains the origin of the log.
     #[serde(default)]
     logs: BTreeMap<String, String>,
 }
@@ -26,53 +27,54 @@ pub struct Witness {
 /// The result of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// The newest checkpoint. It continues the remembered one.
+    /// The newest checkpoint, which continues all earlier ones.
     pub checkpoint: Checkpoint,
-    /// The remembered checkpoint; `None` for a log that is seen for the first time.
+    /// The checkpoint that was stored; `None` at the first observation of the log.
     pub seen: Option<Checkpoint>,
-    /// The largest checkpoint of an earlier epoch, if this epoch is seen for the first time.
+    /// The newest observed checkpoint of an earlier epoch, at the first observation of this epoch.
     pub earlier_epoch: Option<Checkpoint>,
 }
 
-/// A break of the log's promise to be append-only.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why a checkpoint does not continue the observed log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Violation {
-    /// The tree is smaller than one that the log had signed.
+    /// The log has fewer events than it has signed.
     #[error("{origin} was rolled back: it had signed {} events, and shows {now} now", .seen.size)]
     RolledBack {
         /// Origin of the log.
         origin: String,
-        /// The remembered checkpoint.
+        /// The stored checkpoint.
         seen: Box<Checkpoint>,
-        /// Size of the tree in the new checkpoint.
+        /// Current number of events.
         now: u64,
     },
-    /// The tree does not begin with the one that the log had signed.
+    /// The signed events were replaced by others.
     #[error("{origin} was forked: its first {} events are not those that it had signed", .seen.size)]
     Forked {
         /// Origin of the log.
         origin: String,
-        /// The remembered checkpoint.
+        /// The stored checkpoint.
         seen: Box<Checkpoint>,
-        /// Size of the tree in the new checkpoint.
+        /// Current number of events.
         now: u64,
     },
-    /// The server refused to prove that the tree only grew.
+    /// The server did not prove that the log only grew.
     #[error("{origin} does not prove that its {now} events begin with the {} that it had signed", .seen.size)]
     Unproven {
         /// Origin of the log.
         origin: String,
-        /// The remembered checkpoint.
+        /// The stored checkpoint.
         seen: Box<Checkpoint>,
-        /// Size of the tree in the new checkpoint.
+        /// Current number of events.
         now: u64,
     },
-    /// The checkpoint is of a later epoch of the log, under a key that the client does not trust yet.
+    /// The checkpoint belongs to a later epoch, under a key that the client does not trust yet.
     #[error("{origin} has ended: the server shows a checkpoint of {now}, which says that a new epoch of the log began")]
     NewEpoch {
-        /// Origin of the log.
+        /// Origin of the known epoch.
         origin: String,
-        /// Origin in the new checkpoint.
+        /// Origin of the new epoch.
         now: String,
     },
     /// The checkpoint is not signed by the key.
@@ -84,18 +86,12 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// The name of the variant, for programs.
+    /// Machine-readable name of the violation.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::RolledBack { .. } => "rolled_back",
-            Self::Forked { .. } => "forked",
-            Self::Unproven { .. } => "unproven",
-            Self::NewEpoch { .. } => "new_epoch",
-            Self::OtherKey { .. } => "other_key",
-        }
+        self.into()
     }
 
-    /// The remembered checkpoint, if the violation concerns one.
+    /// The stored checkpoint, if the log was observed before.
     pub fn seen(&self) -> Option<&Checkpoint> {
         match self {
             Self::RolledBack { seen, .. } | Self::Forked { seen, .. } | Self::Unproven { seen, .. } => Some(seen),
@@ -107,14 +103,14 @@ impl Violation {
 /// Why an observation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessError {
-    /// The log is not append-only.
+    /// The log does not continue the stored checkpoint.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// A request failed.
+    /// The request failed.
     #[error(transparent)]
     Asking(#[from] Error),
     /// The stored note is not a checkpoint of this log.
-    #[error("the remembered checkpoint of {origin} cannot be read")]
+    #[error("the stored checkpoint of {origin} cannot be read")]
     Memory {
         /// Origin of the log.
         origin: String,
@@ -122,14 +118,14 @@ pub enum WitnessError {
 }
 
 impl Witness {
-    /// The remembered checkpoint of the log with this key.
+    /// The stored checkpoint of the log with this key.
     pub fn seen(&self, key: &VerifierKey) -> Result<Option<Checkpoint>, WitnessError> {
         let Some(note) = self.logs.get(&key.to_string()) else { return Ok(None) };
         let seen = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
         Ok(Some(seen))
     }
 
-    /// The largest checkpoint of other epochs of the same log.
+    /// The largest stored checkpoint of other epochs of the same log. Ignores stored notes that cannot be read: the epoch is only reported.
     fn earlier_epoch(&self, key: &VerifierKey) -> Option<Checkpoint> {
         let others = self.logs.iter().filter_map(|(vkey, note)| Some((vkey.parse::<VerifierKey>().ok()?, note)));
         let epochs =
@@ -137,14 +133,15 @@ impl Witness {
         epochs.filter_map(|(other, note)| other.open(note).ok()).max_by_key(|checkpoint| checkpoint.size)
     }
 
-    /// Deletes all remembered checkpoints; returns whether there were any.
+    /// Removes all checkpoints; returns whether there were any.
     pub fn forget(&mut self) -> bool {
         !std::mem::take(&mut self.logs).is_empty()
     }
 }
 
 impl Client {
-    /// Requests the newest checkpoint of the log with this key, checks that it continues the one in `witness`, and stores it there.
+    /// Requests the newest checkpoint of the log with this key, verifies that it continues the stored one, and stores
+    /// it.
     pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observed, WitnessError> {
         let seen = witness.seen(key)?;
         let note = self.checkpoint().await?;
@@ -158,7 +155,7 @@ impl Client {
         Ok(Observed { checkpoint, seen, earlier_epoch })
     }
 
-    /// Checks that the tree of `older` is the beginning of the tree of `newer`. Both must have been opened with the key of the log.
+    /// Verifies that the tree of `older` is a prefix of the tree of `newer`. The caller has verified both signatures.
     pub async fn prove_growth(&self, older: &Checkpoint, newer: &Checkpoint) -> Result<(), WitnessError> {
         let (origin, seen, now) = (newer.origin.clone(), Box::new(older.clone()), newer.size);
         if newer.size < older.size {
@@ -167,13 +164,13 @@ impl Client {
         if newer.size == older.size {
             return if newer.root == older.root { Ok(()) } else { Err(Violation::Forked { origin, seen, now }.into()) };
         }
-        // Every tree begins with the empty one.
+        // The empty tree is a prefix of every tree.
         if older.size == 0 {
             return Ok(());
         }
         let proof = match self.consistency(older.size, newer.size).await {
             Ok(proof) => proof,
-            // The server reports a smaller tree, or no reason.
+            // The server reports that its tree is smaller, or gives no reason.
             Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 400) => {
                 return Err(Violation::Unproven { origin, seen, now }.into());
             }
@@ -184,7 +181,7 @@ impl Client {
     }
 }
 
-/// The violation for a checkpoint that the key did not sign. Its origin is not verified, only reported.
+/// The violation of a checkpoint without a valid signature. Its unverified origin is only reported.
 fn unsigned(key: &VerifierKey, note: &str) -> Violation {
     let origin = key.name().to_owned();
     let named = note.lines().next().unwrap_or_default();

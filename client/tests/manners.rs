@@ -1,6 +1,6 @@
-//! How the client behaves towards a server that is not at its best: a scripted peer on a real socket.
+//! The client against a scripted server that fails in various ways.
 
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+#![expect(clippy::unwrap_used, reason = "any unexpected value fails the test")]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use wire::knowledge::{BatchMessage, BatchRequest};
 
-/// What came: method, path, headers, body.
-type Heard = Arc<Mutex<Vec<(Method, String, HeaderMap, Bytes)>>>;
+/// Received requests: method, path, headers, body.
+type Received = Arc<Mutex<Vec<(Method, String, HeaderMap, Bytes)>>>;
 
-/// A server that answers the nth request with the nth answer, and the last one to all that follow.
-async fn peer(answers: Vec<fn() -> Response>) -> (String, Heard) {
-    let heard: Heard = Arc::default();
+/// A server that returns the n-th response for the n-th request, and the last one for all further requests.
+async fn peer(answers: Vec<fn() -> Response>) -> (String, Received) {
+    let heard: Received = Arc::default();
     let kept = Arc::clone(&heard);
     let router = Router::new().fallback(async move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
         let nth = {
@@ -69,7 +69,7 @@ fn receipt() -> Response {
     (StatusCode::ACCEPTED, axum::Json(body)).into_response()
 }
 
-/// Half an answer, and then the connection is gone.
+/// A truncated response.
 fn cut() -> Response {
     let half = stream::iter([Ok(Bytes::from_static(b"{\"receipt")), Err(std::io::Error::other("gone"))]);
     Body::from_stream(half).into_response()
@@ -156,8 +156,8 @@ fn message(seq: u32) -> Bytes {
     format!(": still there\n\nid: {BATCH}:{seq}\ndata: {data}\n\n").into()
 }
 
-/// The messages from one on to another, and then nothing more, or half of the next.
-fn told(from: u32, to: u32, whole: bool) -> Response {
+/// A stream of the messages from `from` to `to`, which then ends, or is cut within the next message.
+fn stream_of(from: u32, to: u32, whole: bool) -> Response {
     let mut body: Vec<u8> = (from..to).flat_map(message).collect();
     if !whole {
         body.extend_from_slice(&message(to)[..20]);
@@ -166,8 +166,9 @@ fn told(from: u32, to: u32, whole: bool) -> Response {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_joined_again_after_what_was_heard() {
-    let answers: Vec<fn() -> Response> = vec![|| told(0, 2, false), later, || told(2, 3, false), || told(3, 5, true)];
+async fn a_broken_stream_is_resumed_after_the_last_message() {
+    let answers: Vec<fn() -> Response> =
+        vec![|| stream_of(0, 2, false), later, || stream_of(2, 3, false), || stream_of(3, 5, true)];
     let (url, heard) = peer(answers).await;
     let mut stream = client(&url).batch_add(&BatchRequest::default()).await.unwrap();
     assert_eq!(stream.batch(), BATCH.parse::<BatchId>().unwrap());
@@ -197,7 +198,7 @@ async fn a_stream_that_breaks_off_is_joined_again_after_what_was_heard() {
 
 #[tokio::test]
 async fn a_stream_that_never_says_anything_is_given_up() {
-    let (url, heard) = peer(vec![|| told(0, 1, false), || told(1, 1, false)]).await;
+    let (url, heard) = peer(vec![|| stream_of(0, 1, false), || stream_of(1, 1, false)]).await;
     let mut stream = client(&url).batch_add(&BatchRequest::default()).await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     assert!(matches!(stream.next().await, Some(Err(Error::Broken { .. }))));
@@ -206,9 +207,9 @@ async fn a_stream_that_never_says_anything_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_started_anew_is_waited_for() {
+async fn a_restarting_server_is_waited_for() {
     let answers: Vec<fn() -> Response> =
-        vec![|| told(0, 2, false), later, later, later, later, later, later, || told(2, 5, true)];
+        vec![|| stream_of(0, 2, false), later, later, later, later, later, later, || stream_of(2, 5, true)];
     let (url, heard) = peer(answers).await;
     let retry = RetrySettings { retries_max: 1, delay_min: Duration::from_millis(1), ..RetrySettings::default() };
     let client = Client::new(&Settings { retry, ..Settings::of(&url) }).unwrap();
@@ -221,7 +222,7 @@ async fn a_server_that_is_started_anew_is_waited_for() {
 }
 
 #[tokio::test]
-async fn somebody_else_behind_the_address_is_told_from_attache() {
+async fn another_server_at_the_address_is_recognised() {
     let (url, _) = peer(vec![|| "<html>".into_response()]).await;
     assert!(matches!(client(&url).usage_bar().await, Err(Error::Unreadable { .. })));
 }

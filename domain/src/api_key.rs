@@ -1,122 +1,93 @@
-//! Keys of the knowledge API: the permissions of a program that is no agent (`docs/decisions/0035-api-keys.md`).
+//! API keys: bearer credentials of the knowledge API with scopes and spaces (`docs/decisions/0035-api-keys.md`).
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
 use crate::ids::{ApiKeyId, SpaceId, UserAccountId};
-use crate::space::NAME_CHARS_MAX;
+use crate::space::{InvalidName, parse_name};
+use crate::{Timestamp, UnknownName};
 
-/// Spaces that one key may name.
+/// Maximum number of spaces that one key names.
 pub const SPACES_MAX: usize = 100;
 
-/// One thing that a key opens.
+/// One permission of an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum ApiKeyScope {
-    /// Searching and reading.
+    /// Search and read memories.
     Search,
-    /// Adding, and making spaces.
+    /// Add memories and create spaces.
     Write,
-    /// Changing what new content has to be.
+    /// Change the account's content filter.
     Settings,
 }
 
 impl ApiKeyScope {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Search, Self::Write, Self::Settings];
+    /// All scopes, in the order in which a key lists them.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The scope as it is written in requests, answers and rows.
+    /// The name in requests, responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Search => "search",
-            Self::Write => "write",
-            Self::Settings => "settings",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for ApiKeyScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no scope of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of search, write, settings")]
-pub struct UnknownApiKeyScope;
-
-impl FromStr for ApiKeyScope {
-    type Err = UnknownApiKeyScope;
-
-    fn from_str(text: &str) -> Result<Self, UnknownApiKeyScope> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or(UnknownApiKeyScope)
-    }
-}
-
-/// What its owner calls a key: 1 to [`NAME_CHARS_MAX`] characters, trimmed.
+/// The owner's name for a key: 1 to [`crate::space::NAME_CHARS_MAX`] characters without control characters, trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ApiKeyName(String);
 
 impl ApiKeyName {
-    /// The text.
+    /// The trimmed name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A text that names no key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected 1 to {NAME_CHARS_MAX} characters without line breaks")]
-pub struct NotAName;
-
 impl FromStr for ApiKeyName {
-    type Err = NotAName;
+    type Err = InvalidName;
 
-    fn from_str(text: &str) -> Result<Self, NotAName> {
-        let text = text.trim();
-        let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text.to_owned())) } else { Err(NotAName) }
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        parse_name(text).map(Self)
     }
 }
 
-/// A key, without its secret.
+/// The stored form of an API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Its id.
+    /// Identifies the key in lists and routes.
     pub id: ApiKeyId,
-    /// Whose.
+    /// The account whose memories the key opens.
     pub account: UserAccountId,
-    /// What its owner calls it.
+    /// Chosen by the owner.
     pub name: ApiKeyName,
-    /// What it opens; at least one, each once.
+    /// Granted scopes: at least one, without duplicates.
     pub scopes: Vec<ApiKeyScope>,
-    /// Where; everywhere in the account when absent.
+    /// Spaces that the key is limited to; `None` for every space of the account.
     pub spaces: Option<Vec<SpaceId>>,
-    /// Since when.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Until when; without an end when absent.
+    /// Time of expiry; `None` if the key does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was used last, as far as it was written.
+    /// Last recorded use. Uses are recorded with a delay, so a later one may be missing.
     pub last_used_at: Option<Timestamp>,
-    /// When its owner ended it.
+    /// Time at which the owner revoked the key.
     pub revoked_at: Option<Timestamp>,
 }
 
 impl ApiKey {
-    /// Whether it opens anything now.
+    /// Whether the key is neither revoked nor expired.
     pub fn is_good(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 }
 
-/// Scopes in one order, each once; all of them when none is named.
+/// Sorts scopes into the order of [`ApiKeyScope::ALL`] and removes duplicates. Returns all scopes if `named` is empty.
 pub fn scopes_of(named: &[ApiKeyScope]) -> Vec<ApiKeyScope> {
-    ApiKeyScope::ALL.into_iter().filter(|scope| named.is_empty() || named.contains(scope)).collect()
+    ApiKeyScope::ALL.iter().copied().filter(|scope| named.is_empty() || named.contains(scope)).collect()
 }
 
 #[cfg(test)]
@@ -128,7 +99,7 @@ mod tests {
         assert_eq!(" backup job ".parse::<ApiKeyName>().unwrap().as_str(), "backup job");
         assert!("é".repeat(100).parse::<ApiKeyName>().is_ok());
         for wrong in ["", "   ", "a\nb", "a\0", &"é".repeat(101)] {
-            assert_eq!(wrong.parse::<ApiKeyName>(), Err(NotAName), "{wrong:?}");
+            assert_eq!(wrong.parse::<ApiKeyName>(), Err(InvalidName), "{wrong:?}");
         }
     }
 
@@ -138,8 +109,9 @@ mod tests {
         assert_eq!(scopes_of(&[]), [Search, Write, Settings]);
         assert_eq!(scopes_of(&[Write, Search, Write]), [Search, Write]);
         for scope in ApiKeyScope::ALL {
-            assert_eq!(scope.as_str().parse(), Ok(scope));
+            assert_eq!(scope.as_str().parse(), Ok(*scope));
         }
-        assert_eq!("admin".parse::<ApiKeyScope>(), Err(UnknownApiKeyScope));
+        let unknown = "admin".parse::<ApiKeyScope>().unwrap_err();
+        assert_eq!(unknown.to_string(), "expected one of search, write, settings");
     }
 }

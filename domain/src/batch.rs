@@ -1,7 +1,9 @@
-//! A batch of addresses and notes, and the stream that reports their outcomes (`docs/protocol/knowledge.md` and `docs/decisions/0040-batches-and-streams.md`).
+//! Batches of URLs and notes, and the stream that reports their outcomes (`docs/protocol/knowledge.md` and
+//! `docs/decisions/0040-batches-and-streams.md`).
 //!
-//! The stream is a pure function of the order in which items were finished, so it can be told again from any place, by any process:
-//! message 0 says that nothing is done, messages 2k−1 and 2k tell of the k-th finished item, and the last one ends it.
+//! The stream is a pure function of the order in which items finished, so any process can produce it from any position:
+//! message 0 reports no progress, messages 2k−1 and 2k report the k-th finished item, and the last message ends the
+//! stream.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,27 +14,27 @@ use crate::ids::{BatchId, MemoryId};
 use crate::item::Fault;
 use crate::memory::MemoryType;
 
-/// One thing to add.
+/// An item of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
-    /// An address to fetch, as the client wrote it.
+    /// A URL to fetch, as the client wrote it.
     Url(String),
-    /// A text that the client sent.
+    /// A note from the client.
     Note {
-        /// The text.
+        /// Text of the note.
         content: String,
-        /// What the client calls it; made from the text when absent.
+        /// Title from the client; derived from the text if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// What the client says that it is.
+        /// Type from the client.
         #[serde(rename = "type")]
         kind: MemoryType,
     },
 }
 
 impl Item {
-    /// The address, for messages.
+    /// The URL of a page; `None` for a note.
     pub fn url(&self) -> Option<&str> {
         match self {
             Self::Url(url) => Some(url),
@@ -40,7 +42,7 @@ impl Item {
         }
     }
 
-    /// The title that the client gave, for messages.
+    /// The client's title of a note; `None` for a page.
     pub fn title(&self) -> Option<&str> {
         match self {
             Self::Url(_) => None,
@@ -49,42 +51,42 @@ impl Item {
     }
 }
 
-/// What became of an item. There is exactly one for each.
+/// The final outcome of an item. Every item gets exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ItemOutcome {
-    /// It can be found from now on.
+    /// The item is stored and searchable.
     Success {
-        /// The memory.
+        /// The stored memory.
         id: MemoryId,
-        /// Where it is from, or where it is kept.
+        /// Canonical URL of the page, or the URL under which the note is stored.
         url: String,
     },
-    /// It could not be added.
+    /// The item was not added.
     Error {
-        /// The address that was to be fetched.
+        /// The URL of a page item.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// The title of the note.
+        /// The client's title of a note item.
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// Why, in one word.
+        /// Machine-readable error code.
         error: Fault,
-        /// Why, for a person.
+        /// Explanation for a person.
         message: String,
     },
-    /// It was left out on purpose.
+    /// The item was left out by a rule, not by an error.
     Skipped {
-        /// The address.
+        /// The URL of a page item.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
-        /// Why.
+        /// `filtered` or `robots_disallowed`.
         reason: String,
     },
 }
 
 impl ItemOutcome {
-    /// An error of an item.
+    /// The error outcome of `item`, with its URL or title.
     pub fn error(item: &Item, fault: Fault, message: impl Into<String>) -> Self {
         Self::Error {
             url: item.url().map(str::to_owned),
@@ -94,7 +96,7 @@ impl ItemOutcome {
         }
     }
 
-    /// Bytes of its texts.
+    /// Total length of the texts, in bytes.
     fn text_bytes(&self) -> usize {
         let texts = match self {
             Self::Success { url, .. } => [Some(url), None, None],
@@ -105,47 +107,47 @@ impl ItemOutcome {
     }
 }
 
-/// How a batch ends.
+/// How a batch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// Every item has its outcome.
+    /// Every item has an outcome.
     Complete,
-    /// It cannot go on; the reason is for a person.
+    /// The batch stopped before every item had an outcome; the reason is for a person.
     Failed(String),
 }
 
-/// One message of the stream.
+/// A message of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message<'j> {
-    /// How far it is.
+    /// Progress of the batch.
     Progress {
-        /// Items with an outcome.
+        /// Number of items with an outcome.
         processed: usize,
-        /// Items.
+        /// Number of items in the batch.
         total: usize,
     },
-    /// What became of one item.
+    /// The outcome of one item.
     Item {
-        /// Its place among the addresses and then the notes of the request, from 0.
+        /// Index of the item: URLs first, then notes, in the order of the request, from 0.
         index: usize,
-        /// What became of it.
+        /// The recorded outcome.
         outcome: &'j ItemOutcome,
     },
-    /// The end.
+    /// The end of a batch whose items all have an outcome.
     Complete,
-    /// The end, before every item had its outcome.
+    /// The end of a batch before every item had an outcome.
     Fatal {
-        /// Why.
+        /// Explanation for a person.
         message: &'j str,
     },
-    /// The end of this stream, not of the batch: its credential was revoked, expired, or signed out.
+    /// The end of this stream, not of the batch: its credential was revoked or expired, or its session was signed out.
     Unauthorized,
 }
 
-/// The object behind `data:`. The specification's messages have exactly its own members.
+/// The JSON object of a `data:` line. Messages of the specification have exactly these members.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line<'j> {
+enum StreamLine<'j> {
     Progress {
         processed: usize,
         total: usize,
@@ -168,27 +170,30 @@ enum Line<'j> {
     },
 }
 
+/// Ends the stream of a client whose message could not be serialised, so that the client joins again.
+const UNSERIALISABLE: &str = r#"{"type":"error","fatal":true,"error":"temporarily_unavailable","message":"a message of this stream cannot be sent"}"#;
+
 impl Message<'_> {
-    /// The object behind `data:`, in one line.
+    /// The JSON object of the `data:` line, without line breaks.
     pub fn data(&self) -> String {
         let line = match self {
-            Self::Progress { processed, total } => Line::Progress { processed: *processed, total: *total },
-            Self::Item { outcome: ItemOutcome::Success { id, url }, .. } => Line::Success { id: *id, url },
-            Self::Item { index, outcome } => Line::Other { outcome, index: *index },
-            Self::Complete => Line::Complete,
-            Self::Fatal { message } => Line::Error { fatal: true, error: "temporarily_unavailable", message },
-            Self::Unauthorized => Line::Error {
+            Self::Progress { processed, total } => StreamLine::Progress { processed: *processed, total: *total },
+            Self::Item { outcome: ItemOutcome::Success { id, url }, .. } => StreamLine::Success { id: *id, url },
+            Self::Item { index, outcome } => StreamLine::Other { outcome, index: *index },
+            Self::Complete => StreamLine::Complete,
+            Self::Fatal { message } => StreamLine::Error { fatal: true, error: "temporarily_unavailable", message },
+            Self::Unauthorized => StreamLine::Error {
                 fatal: true,
                 error: "unauthorized",
-                message: "the credential of this stream was revoked or expired; the batch goes on: join it with another credential",
+                message: "the credential of this stream was revoked or expired; the batch continues: join it with another credential",
             },
         };
-        // Strings and numbers under fixed names: there is nothing that could not be written.
-        serde_json::to_string(&line).unwrap_or_default()
+        // Strings and numbers under fixed names always serialise. If they did not, the client must not miss a message.
+        serde_json::to_string(&line).unwrap_or_else(|_| UNSERIALISABLE.to_owned())
     }
 }
 
-/// What was told so far, and how it ended.
+/// The outcomes of a batch in the order in which they were committed, and its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     total: usize,
@@ -197,53 +202,54 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A batch of so many items; `finished` are those with an outcome, by their index, in the order in which they got it.
+    /// A journal of `total` items. `finished` are the recorded outcomes with the index of their item, in the order of
+    /// the commits.
     pub fn new(total: usize, finished: Vec<(usize, ItemOutcome)>, end: Option<End>) -> Self {
         Self { total, finished, end }
     }
 
-    /// How many items there are.
+    /// Number of items in the batch.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// How many have an outcome.
+    /// Number of items with an outcome.
     pub fn processed(&self) -> usize {
         self.finished.len()
     }
 
-    /// What became of those, by their index, in the order in which they got their outcome.
+    /// Recorded outcomes with the index of their item, in the order of the commits.
     pub fn finished(&self) -> &[(usize, ItemOutcome)] {
         &self.finished
     }
 
-    /// How it ended, if it has.
+    /// How the batch ended; `None` while it runs.
     pub fn ending(&self) -> Option<&End> {
         self.end.as_ref()
     }
 
-    /// Whether the last message is known.
+    /// Whether the last message of the stream is available.
     pub fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// About how many bytes it takes in memory.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let texts = self.finished.iter().map(|(_, outcome)| outcome.text_bytes()).sum::<usize>();
         size_of::<Self>() + self.finished.len() * size_of::<(usize, ItemOutcome)>() + texts
     }
 
-    /// Writes down what became of an item.
+    /// Records the outcome of an item.
     pub fn finish(&mut self, index: usize, outcome: ItemOutcome) {
         self.finished.push((index, outcome));
     }
 
-    /// Writes down the end.
+    /// Records the end of the batch.
     pub fn end(&mut self, end: End) {
         self.end = Some(end);
     }
 
-    /// The message with this number, if it can be told yet.
+    /// The message with this number; `None` if it is not available yet or does not exist.
     pub fn message(&self, seq: u32) -> Option<Message<'_>> {
         let seq = usize::try_from(seq).ok()?;
         let told = self.finished.len();
@@ -265,12 +271,12 @@ impl Journal {
     }
 }
 
-/// The `id:` of a message: `<batch>:<seq>`.
+/// The `id:` of a stream message: `<batch>:<seq>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageId {
-    /// The batch.
+    /// The batch of the stream.
     pub batch: BatchId,
-    /// The number of the message, from 0.
+    /// Number of the message, from 0.
     pub seq: u32,
 }
 
@@ -280,7 +286,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A text that is no id of a message.
+/// A text that is not the id of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected the id of a message, as <batch>:<number>")]
 pub struct NotAMessageId;
@@ -301,7 +307,7 @@ mod tests {
     use super::*;
     use crate::Rng;
 
-    fn told(journal: &Journal) -> Vec<Value> {
+    fn messages(journal: &Journal) -> Vec<Value> {
         let numbers = 0..1000;
         numbers
             .map_while(|seq| journal.message(seq))
@@ -310,16 +316,16 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_told_from_the_order_in_which_items_were_finished() {
+    fn a_stream_follows_the_order_in_which_items_finished() {
         let rng = Rng::seeded(1);
         let id: MemoryId = rng.uuid_v7(chrono::DateTime::UNIX_EPOCH).into();
         let mut journal = Journal::new(3, Vec::new(), None);
-        assert_eq!(told(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
+        assert_eq!(messages(&journal), [json!({"type": "progress", "processed": 0, "total": 3})]);
         journal.finish(2, ItemOutcome::Success { id, url: "https://example.com/".into() });
         let note = Item::Note { content: "x".into(), title: Some("T".into()), kind: MemoryType::Note };
         journal.finish(0, ItemOutcome::error(&note, Fault::Http(404), "not there"));
         journal.finish(1, ItemOutcome::Skipped { url: Some("http://x/".into()), reason: "filtered".into() });
-        let open = told(&journal);
+        let open = messages(&journal);
         assert_eq!(
             open,
             [
@@ -333,9 +339,9 @@ mod tests {
             ]
         );
         journal.end(End::Complete);
-        assert_eq!(told(&journal)[open.len()..], [json!({"type": "complete"})]);
+        assert_eq!(messages(&journal)[open.len()..], [json!({"type": "complete"})]);
         journal.end(End::Failed("gone".into()));
-        assert_eq!(told(&journal).last().unwrap()["fatal"], true);
+        assert_eq!(messages(&journal).last().unwrap()["fatal"], true);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Strict JSON in, RFC 8785 bytes out (`docs/decisions/0015-strict-json-and-canonical-bytes.md`).
+//! Strict parsing of JSON and RFC 8785 canonicalisation (`docs/decisions/0015-strict-json-and-canonical-bytes.md`).
 //!
-//! Canonicalisers silently round large integers, and common parsers silently keep the last of two equal keys: both would
-//! let two different events share a hash. So a text is refused here unless its canonical form loses nothing that a
-//! reader could see: what parses has exactly one canonical form, and that form parses again to the same value.
+//! Canonicalisers silently round large integers, and common parsers silently keep the last of two equal keys. Either
+//! would let two different events share a hash. This parser therefore rejects every text whose canonical form would
+//! lose information: a text that parses has exactly one canonical form, and that form parses to the same value.
 
 mod writer;
 
@@ -11,16 +11,16 @@ use std::fmt::Write as _;
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-/// Deepest nesting of arrays and objects; the outermost object counts as 1.
+/// Maximum nesting of arrays and objects; the outermost object counts as 1.
 pub const DEPTH_MAX: usize = 32;
 
-/// 2^53 − 1: beyond it a double no longer tells neighbouring integers apart (RFC 7493, section 2.2).
+/// 2^53 − 1: doubles cannot represent every integer above it (RFC 7493, section 2.2).
 pub(crate) const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// From here on RFC 8785 writes an exponent, and the canonical text no longer looks like an integer.
+/// RFC 8785 writes integers from this value on with an exponent, so that they no longer read back as integers.
 const EXPONENT_FORM_MIN: f64 = 1e21;
 
-/// Why a text is not taken. The names are part of the warning that a sender reads.
+/// Why a text was rejected. The names appear in the warning that the sender receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedReason {
     /// More bytes than `events.body_bytes_max`.
@@ -29,7 +29,7 @@ pub enum MalformedReason {
     /// Not UTF-8.
     #[error("not_utf8")]
     NotUtf8,
-    /// Not JSON (RFC 8259), or something follows it.
+    /// Not JSON (RFC 8259), or followed by other text.
     #[error("not_json")]
     NotJson,
     /// JSON, but not an object.
@@ -47,7 +47,7 @@ pub enum MalformedReason {
     /// A number beyond the range of a double.
     #[error("number_out_of_range")]
     NumberOutOfRange,
-    /// An escape that is half of a surrogate pair.
+    /// An escape of half a surrogate pair.
     #[error("lone_surrogate")]
     LoneSurrogate,
     /// Well-formed JSON that breaks a rule of the envelope.
@@ -55,15 +55,15 @@ pub enum MalformedReason {
     InvalidField,
 }
 
-/// A refused text: why, and where.
+/// A rejected text, with reason and position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at {}: {detail}", if path.is_empty() { "/" } else { path })]
 pub struct Malformed {
-    /// The kind of fault.
+    /// Machine-readable reason.
     pub reason: MalformedReason,
-    /// JSON Pointer (RFC 6901) to the first offending place; empty for the whole text.
+    /// JSON Pointer (RFC 6901) to the first invalid value; empty for the whole text.
     pub path: String,
-    /// What was found, for a person.
+    /// Explanation for a person.
     pub detail: String,
 }
 
@@ -72,7 +72,7 @@ impl Malformed {
         Self { reason, path: String::new(), detail: detail.into() }
     }
 
-    /// Prepends the step that led to the fault; called while the recursion unwinds, so success costs nothing.
+    /// Prepends a step to the path. Called only on errors, while the recursion unwinds.
     fn within(mut self, step: &str) -> Self {
         let step = step.replace('~', "~0").replace('/', "~1");
         self.path.insert_str(0, &format!("/{step}"));
@@ -80,7 +80,7 @@ impl Malformed {
     }
 }
 
-/// Parses an object strictly. Numbers that are whole become integers, so `1.0` and `1` are one value.
+/// Parses an object strictly. Whole numbers become integers, so `1.0` and `1` are the same value.
 pub fn parse_object(text: &[u8], bytes_max: usize) -> Result<Map<String, Value>, Malformed> {
     if text.len() > bytes_max {
         let detail = format!("{} bytes where at most {bytes_max} are taken", text.len());
@@ -144,7 +144,7 @@ impl<'t> Parser<'t> {
             match members.entry(key) {
                 Entry::Occupied(entry) => {
                     return Err(
-                        Malformed::new(MalformedReason::DuplicateKey, "the key stands twice").within(entry.key())
+                        Malformed::new(MalformedReason::DuplicateKey, "the key is repeated").within(entry.key())
                     );
                 }
                 Entry::Vacant(entry) => {
@@ -229,6 +229,7 @@ impl<'t> Parser<'t> {
             let whole = text.parse::<i64>().map_err(|_| beyond())?;
             return if whole.saturating_abs() <= SAFE_INTEGER_MAX { Ok(whole.into()) } else { Err(beyond()) };
         }
+        // Every JSON number parses; one beyond the range becomes infinite and is rejected below.
         let double: f64 = text.parse().unwrap_or(f64::INFINITY);
         if double.fract() == 0.0 && double.abs() < EXPONENT_FORM_MIN {
             #[expect(
@@ -249,7 +250,7 @@ impl<'t> Parser<'t> {
             let rest = self.rest();
             let plain = rest.bytes().position(|byte| byte == b'"' || byte == b'\\' || byte < 0x20);
             let Some(plain) = plain else { return Err(self.not_json("the string does not end")) };
-            // The slice ends before an ASCII byte, so it is a boundary of characters.
+            // The slice ends before an ASCII byte, which is a character boundary.
             out.push_str(&rest[..plain]);
             self.at += plain + 1;
             match rest.as_bytes()[plain] {
@@ -326,7 +327,7 @@ impl<'t> Parser<'t> {
 
     fn not_json(&self, expected: &str) -> Malformed {
         let mut detail = String::from(expected);
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(detail, " (byte {})", self.at);
         Malformed::new(MalformedReason::NotJson, detail)
     }
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_is_out_of_range_in_whatever_notation() {
+    fn an_integer_is_out_of_range_in_any_notation() {
         for text in [
             "-9223372036854775808",
             "9007199254740992",
@@ -396,7 +397,7 @@ mod tests {
     #[test]
     fn a_fault_names_its_place() {
         let fault = parse_object(br#"{"a":[0,{"b/c":{"d":1,"d":2}}]}"#, BYTES_MAX).unwrap_err();
-        assert_eq!(fault.to_string(), "duplicate_key at /a/1/b~1c/d: the key stands twice");
+        assert_eq!(fault.to_string(), "duplicate_key at /a/1/b~1c/d: the key is repeated");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -426,7 +427,7 @@ mod tests {
                     prop_assert_eq!(canonical_bytes(&again), bytes);
                     prop_assert_eq!(again, parsed);
                 }
-                // A random double may well be an integer beyond the safe range.
+                // A random double can be an integer beyond the safe range.
                 Err(fault) => prop_assert_eq!(fault.reason, MalformedReason::IntegerOutOfRange),
             }
         }
@@ -438,7 +439,7 @@ mod tests {
         }
 
         #[test]
-        fn we_take_only_what_a_common_parser_takes_too(text in r#"[\[\]{}":,0-9eE.+\-\\u tfalsrn]{0,24}"#) {
+        fn accepted_text_means_the_same_to_a_common_parser(text in r#"[\[\]{}":,0-9eE.+\-\\u tfalsrn]{0,24}"#) {
             if let Ok(parsed) = parse_object(text.as_bytes(), BYTES_MAX) {
                 let common: Value = serde_json::from_str(&text).unwrap();
                 prop_assert_eq!(canonical_bytes(&parsed), serde_json_canonicalizer::to_vec(&common).unwrap());

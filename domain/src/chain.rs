@@ -1,8 +1,9 @@
-//! The position law of hash chains (`docs/decisions/0016-chain-position.md`).
+//! Rules for positions in hash chains (`docs/decisions/0016-chain-position.md`).
 //!
-//! A chain is (`machine_id`, `agent_id`, `chain_epoch`); within it `seq` is dense from 0 and `prev` is the previous
-//! event's `self`, `GENESIS` exactly at `seq` 0. A new epoch is greater than every earlier one of its machine and agent,
-//! and closes them. The statistics service is the authority: it alone calls [`Head::judge`] on its own heads.
+//! A chain is identified by (`machine_id`, `agent_id`, `chain_epoch`). Within it, `seq` counts from 0 without gaps, and
+//! `prev` is the `self` of the previous event, or `GENESIS` exactly at `seq` 0. A new epoch is greater than every
+//! earlier one of its machine and agent, and closes them. Only the statistics service decides: it calls [`Head::judge`]
+//! on its own heads.
 
 use std::fmt;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::Digest;
 use crate::ids::MachineUuid;
 
-/// Whose chain it is; epochs follow each other within one key.
+/// Identifies a sequence of epochs: the events of one computer and agent kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChainKey {
     /// `scope.machine_id`.
@@ -20,17 +21,17 @@ pub struct ChainKey {
     pub agent_id: String,
 }
 
-/// What an event links to: the literal `GENESIS` or the previous event's `self`.
+/// The link of an event: the literal `GENESIS`, or the `self` of the previous event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prev {
-    /// The beginning of an epoch.
+    /// The first event of an epoch.
     Genesis,
-    /// The event before.
+    /// The `self` of the previous event.
     Event(Digest),
 }
 
 impl Prev {
-    /// The literal of a beginning.
+    /// The literal that links the first event of an epoch.
     pub const GENESIS: &'static str = "GENESIS";
 }
 
@@ -64,54 +65,54 @@ impl<'de> Deserialize<'de> for Prev {
     }
 }
 
-/// A place in a chain, as `expected` and `received` of a refusal show it.
+/// A position in a chain: `expected` and `received` of a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// Epoch, from 0.
+    /// Epoch, counted from 0.
     pub chain_epoch: u64,
-    /// Place within the epoch, from 0.
+    /// Sequence number within the epoch, counted from 0.
     pub seq: u64,
-    /// The link backwards.
+    /// Link to the previous event.
     pub prev: Prev,
 }
 
 impl Position {
-    /// The first place of an epoch.
+    /// The first position of an epoch.
     pub fn genesis(chain_epoch: u64) -> Self {
         Self { chain_epoch, seq: 0, prev: Prev::Genesis }
     }
 }
 
-/// The last event taken of a chain key.
+/// The last accepted event of a chain key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The open epoch.
+    /// The current epoch.
     pub chain_epoch: u64,
-    /// The last `seq` taken in it.
+    /// The last accepted `seq` of the epoch.
     pub seq: u64,
-    /// The last event's `self`.
+    /// `self` of the last accepted event.
     pub self_hash: Digest,
 }
 
-/// Why an event does not continue the chain. Both carry the position that would.
+/// Why an event does not continue its chain. Every variant carries the position that would.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChainRefusal {
-    /// The place is taken, not the next, or in an epoch that is closed: 409 `chain_conflict`.
+    /// The position is taken, skips ahead, or belongs to a closed epoch: 409 `chain_conflict`.
     #[error("chain_conflict")]
     Conflict {
-        /// The position that would have been taken.
+        /// The position that would be accepted.
         expected: Position,
     },
-    /// The place is right but the link is not: 422 `chain_broken`.
+    /// The position is right but the link is wrong: 422 `chain_broken`.
     #[error("chain_broken")]
     Broken {
-        /// The position that would have been taken.
+        /// The position that would be accepted.
         expected: Position,
     },
 }
 
 impl ChainRefusal {
-    /// The position that would have been taken.
+    /// The position that would be accepted.
     pub fn expected(&self) -> Position {
         match self {
             Self::Conflict { expected } | Self::Broken { expected } => *expected,
@@ -125,7 +126,7 @@ impl Head {
         Position { chain_epoch: self.chain_epoch, seq: self.seq + 1, prev: Prev::Event(self.self_hash) }
     }
 
-    /// Whether an event at `received` continues a chain whose head is `head` (`None`: nothing was ever taken).
+    /// Checks whether an event at `received` continues the chain with this `head`; `None` if no event was accepted yet.
     pub fn judge(head: Option<&Self>, received: &Position) -> Result<(), ChainRefusal> {
         let expected = match head {
             Some(head) if received.chain_epoch <= head.chain_epoch => head.next(),

@@ -1,4 +1,4 @@
-//! Signed checkpoints: what the log says of itself, in a form that others can verify (C2SP `tlog-checkpoint` inside a C2SP
+//! Signed checkpoints: size and root of a log in a form that others can verify (C2SP `tlog-checkpoint` inside a C2SP
 //! `signed-note`, Ed25519 of RFC 8032).
 //!
 //! ```text
@@ -18,60 +18,60 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 
 use crate::{Digest, Rng, Timestamp};
 
-/// The octet that stands for Ed25519 in keys and key ids.
+/// Signature type of Ed25519 in keys and key ids.
 const ED25519: u8 = 1;
-/// A note is refused beyond this.
+/// Maximum size of a note.
 const NOTE_BYTES_MAX: usize = 64 * 1024;
-/// Signatures in a note; beyond it the note is refused.
+/// Maximum number of signatures in a note.
 const SIGNATURES_MAX: usize = 100;
 
-/// What separates the name of a log from the beginning of an epoch in an origin.
+/// Separates the name of a log from the start of the epoch in an origin.
 const EPOCH: &str = "/epoch-";
 
-/// The origin of the epoch of the log `base` that begins at this moment: `attache/log/epoch-20260101T000000Z`.
+/// The origin of the epoch that the log `base` begins at this time, such as `attache/log/epoch-20260101T000000Z`.
 pub fn epoch_origin(base: &str, begins: Timestamp) -> String {
     format!("{base}{EPOCH}{}", begins.format("%Y%m%dT%H%M%SZ"))
 }
 
-/// The name of the log that an origin belongs to, whichever its epoch.
+/// The name of the log in an origin, without the epoch.
 pub fn base_of(origin: &str) -> &str {
     origin.split_once(EPOCH).map_or(origin, |(base, _)| base)
 }
 
-/// What a log says of itself at one moment.
+/// Signed statement of a log: its size and root at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// The name of the log.
+    /// Origin of the log.
     pub origin: String,
-    /// Leaves in the tree.
+    /// Number of leaves.
     pub size: u64,
-    /// Root over them.
+    /// Root hash of the tree of these leaves.
     pub root: Digest,
 }
 
 impl fmt::Display for Checkpoint {
-    /// The text that is signed; it ends with a line feed.
+    /// The text to sign, with a line feed at the end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n{}\n{}\n", self.origin, self.size, BASE64_STANDARD.encode(self.root.as_bytes()))
     }
 }
 
-/// Why a note does not open.
+/// Why a note was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoteFault {
-    /// Too large, with control characters, or without text, empty line and signature lines.
+    /// Too large, with control characters, or without text, empty line or signature lines.
     #[error("not a signed note: {0}")]
     Form(&'static str),
-    /// None of the signatures is by the key.
+    /// No signature has the name and id of the key.
     #[error("no signature by the key")]
     Unsigned,
-    /// The signature by the key does not fit the text.
+    /// A signature with the name and id of the key does not verify.
     #[error("the signature does not fit the text")]
     Signature,
-    /// The text that was signed is no checkpoint.
+    /// The signed text is not a checkpoint.
     #[error("not a checkpoint: {0}")]
     Text(&'static str),
-    /// The checkpoint is of another log than the one that the key is named after.
+    /// The origin of the checkpoint is not the name of the key.
     #[error("the checkpoint is of another log")]
     Origin,
 }
@@ -95,12 +95,12 @@ impl FromStr for Checkpoint {
     }
 }
 
-/// A text that is no key of a note.
+/// A text that is not a verifier key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected name+key id+key, Ed25519: {0}")]
+#[error("expected name+key id+key of Ed25519: {0}")]
 pub struct NotAKey(&'static str);
 
-/// The public half of a log's key. Its text, `name+key id+base64`, is what people pin (`vkey`).
+/// The public key of a log. Its text, `name+key id+base64`, is the `vkey` that clients pin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifierKey {
     name: String,
@@ -109,13 +109,14 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
-    /// The name of the key, which is the origin of the checkpoints that it signs.
+    /// Name of the key, equal to the origin of the checkpoints that it signs.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Opens a note: it must hold a signature by this key that fits, and be a checkpoint of the log that the key is named
-    /// after. Signatures by other keys are ignored, as the format asks.
+    /// Verifies a note and parses its checkpoint. At least one signature must be by this key, every such signature must
+    /// verify, and the origin must be the name of the key. Signatures by other keys are ignored, as the format
+    /// requires.
     pub fn open(&self, note: &str) -> Result<Checkpoint, NoteFault> {
         let (text, signatures) = parse_note(note)?;
         let mut found = false;
@@ -172,25 +173,25 @@ impl FromStr for VerifierKey {
     }
 }
 
-/// The secret half.
+/// The private key of a log.
 #[derive(Clone)]
 pub struct SignerKey {
     key: SigningKey,
     public: VerifierKey,
 }
 
-/// A text that cannot name a log: empty, or with a space, a control character or a plus.
+/// A text that cannot name a log: empty, or with white space, a control character or a plus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the name of a log holds no spaces, no control characters and no plus, and is not empty")]
+#[error("the name of a log must not be empty and must not contain white space, control characters or a plus")]
 pub struct NotAName;
 
 impl SignerKey {
-    /// A new key for the log called `name`.
+    /// A new key for the log `name`.
     pub fn draw(name: &str, rng: &Rng) -> Result<Self, NotAName> {
         Self::from_seed(name, &rng.bytes())
     }
 
-    /// The key that has this Ed25519 seed.
+    /// The key with this Ed25519 seed.
     pub fn from_seed(name: &str, seed: &[u8; 32]) -> Result<Self, NotAName> {
         if !is_valid_name(name) {
             return Err(NotAName);
@@ -200,17 +201,17 @@ impl SignerKey {
         Ok(Self { key, public })
     }
 
-    /// The Ed25519 seed, for the log's own database.
+    /// The Ed25519 seed, for storage in the log's database.
     pub fn seed(&self) -> &[u8; 32] {
         self.key.as_bytes()
     }
 
-    /// The public half.
+    /// The corresponding public key.
     pub fn verifier(&self) -> &VerifierKey {
         &self.public
     }
 
-    /// Signs: the note over the tree of `size` leaves with this `root`, under the name of the key.
+    /// Signs the checkpoint of a tree of `size` leaves with this `root`, and returns the note.
     pub fn sign(&self, size: u64, root: Digest) -> String {
         let text = Checkpoint { origin: self.public.name.clone(), size, root }.to_string();
         let signature = self.key.sign(text.as_bytes()).to_bytes();
@@ -225,14 +226,14 @@ impl fmt::Debug for SignerKey {
     }
 }
 
-/// Whether a text can name a log. Spaces and plus delimit the parts of keys and signature lines.
+/// Whether a text can name a log. White space and plus are delimiters in keys and signature lines.
 pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '+')
 }
 
 type SignatureLine<'n> = (&'n str, [u8; 4], Vec<u8>);
 
-/// Splits a note into what is signed and who signed it.
+/// Splits a note into the signed text and its signatures.
 fn parse_note(note: &str) -> Result<(&str, impl Iterator<Item = Result<SignatureLine<'_>, NoteFault>>), NoteFault> {
     if note.len() > NOTE_BYTES_MAX {
         return Err(NoteFault::Form("too long"));

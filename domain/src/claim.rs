@@ -1,5 +1,5 @@
 //! Registrations of agents and the attempts by which people claim them (`docs/protocol/agents.md#registration-states`
-//! and `docs/decisions/0014-claims-of-agents.md`). Pure: these functions decide transitions, the actors execute them.
+//! and `docs/decisions/0014-claims-of-agents.md`). These functions decide transitions; the actors execute them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,66 +9,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Email, PersonId, RegistrationId, UserAccountId};
 use crate::secret::{CodeKey, SecretHash};
-use crate::{Rng, Timestamp};
+use crate::{Rng, Timestamp, UnknownName};
 
-/// How long a link and its code are valid: always 1800 seconds.
+/// Lifetime of a claim attempt: 1800 seconds, fixed by the protocol.
 pub const ATTEMPT_SECONDS: i64 = 1800;
 
-/// How long the claim token of an agent that was claimed gives a token at least, however soon after the claim it would have
-/// ended: whoever confirms in time leaves no agent without its token.
+/// After a claim, the claim token can be exchanged for at least this long, even if it was about to expire.
 pub const FIRST_EXCHANGE: TimeDelta = TimeDelta::hours(1);
 
-/// How often an agent may ask: always 5 seconds.
+/// Interval of an agent's polls: 5 seconds, fixed by the protocol.
 pub const INTERVAL_SECONDS: u32 = 5;
 
-/// How many wrong codes an attempt bears; the last of them burns it.
+/// Wrong codes that end an attempt.
 pub const WRONG_TRIES_MAX: u32 = 5;
 
 /// How an agent registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum RegistrationType {
-    /// For nobody yet.
+    /// Without a person: anyone may claim it.
     Anonymous,
-    /// For the person behind an e-mail address.
+    /// For the person with an e-mail address.
     ServiceAuth,
 }
 
 impl RegistrationType {
-    /// The type as it is written in requests, assertions and rows.
+    /// The name in requests, assertions and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anonymous => "anonymous",
-            Self::ServiceAuth => "service_auth",
-        }
+        self.into()
     }
 }
 
-/// A text that is no registration type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected anonymous or service_auth")]
-pub struct UnknownRegistrationType;
-
-impl FromStr for RegistrationType {
-    type Err = UnknownRegistrationType;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Anonymous, Self::ServiceAuth];
-        all.into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownRegistrationType)
-    }
-}
-
-/// Six decimal digits.
+/// The six decimal digits that a person types to claim an agent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserCode(String);
 
 impl UserCode {
-    /// A new code, all million equally likely.
+    /// A random code out of a million.
     pub fn draw(rng: &Rng) -> Self {
         Self(format!("{:06}", rng.below(1_000_000)))
     }
 
-    /// The digits, for the one answer that hands them out and for sealing.
+    /// The digits, for the response that shows them and for [`CodeKey::seal`].
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -92,52 +76,52 @@ impl fmt::Debug for UserCode {
     }
 }
 
-/// Who claimed a registration.
+/// The confirmation of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The account that the agent acts for.
     pub account: UserAccountId,
     /// The person who confirmed.
     pub person: PersonId,
-    /// That person's verified e-mail address.
+    /// That person's verified e-mail address at the time of the claim.
     pub email: Email,
-    /// When.
+    /// Time of the confirmation.
     pub at: Timestamp,
 }
 
 /// An agent's registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// `registration_id`.
+    /// `registration_id` of the protocol.
     pub id: RegistrationId,
-    /// How it was made.
+    /// `anonymous` or `service_auth`.
     pub registration_type: RegistrationType,
-    /// For `service_auth`: for whom.
+    /// E-mail address of a `service_auth` registration.
     pub login_hint: Option<Email>,
     /// SHA-256 of the claim token.
     pub claim_token: SecretHash,
-    /// Until when the claim token starts claims. It goes on to tell of an attempt that is still live then, and of a claim for
-    /// [`FIRST_EXCHANGE`].
+    /// After this, the claim token cannot start a claim. It still polls a live attempt, and can be exchanged for
+    /// [`FIRST_EXCHANGE`] after a claim.
     pub claim_token_expires: Timestamp,
-    /// When it was made.
+    /// Time of the registration.
     pub created_at: Timestamp,
-    /// Address that it was made from.
+    /// IP address that sent the registration.
     pub ip_address: Option<String>,
-    /// When an account token was last issued.
+    /// Time at which an account token was last issued.
     pub last_token_at: Option<Timestamp>,
-    /// Set when claimed.
+    /// Set once the agent is claimed.
     pub claim: Option<Claim>,
-    /// Set when revoked, for ever.
+    /// Set once the agent is revoked, permanently.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Why a claim cannot be started.
+/// Why a claim attempt cannot start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartRefusal {
-    /// Claimed or revoked already: nothing is left to confirm.
+    /// The registration is already claimed or revoked.
     #[error("the registration is claimed or revoked")]
     Settled,
-    /// The claim token is past its time.
+    /// The claim token has expired.
     #[error("the claim token has expired")]
     Expired,
     /// The registration is for another e-mail address.
@@ -145,21 +129,21 @@ pub enum StartRefusal {
     EmailMismatch,
 }
 
-/// What the claim grant gives (RFC 6749, section 5.2 and RFC 8628, section 3.5 name the refusals).
+/// Result of the claim grant (RFC 6749, section 5.2 and RFC 8628, section 3.5 name the errors).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimGrant {
-    /// Ask again after [`INTERVAL_SECONDS`].
+    /// `authorization_pending`: poll again after [`INTERVAL_SECONDS`].
     Pending,
-    /// The attempt or the claim token is over.
+    /// `expired_token`: the attempt or the claim token has expired.
     Expired,
-    /// The registration was revoked.
+    /// `invalid_grant`: the registration was revoked.
     Invalid,
-    /// An account token may be issued.
+    /// An account token can be issued.
     Claimed(Claim),
 }
 
 impl Registration {
-    /// Whether a claim may be started, and to whom the attempt is then bound.
+    /// Checks whether an attempt can start, and returns the e-mail address that it is bound to.
     pub fn start(&self, email: Option<&Email>, now: Timestamp) -> Result<Option<Email>, StartRefusal> {
         if self.claim.is_some() || self.revoked_at.is_some() {
             return Err(StartRefusal::Settled);
@@ -174,7 +158,7 @@ impl Registration {
         }
     }
 
-    /// What the claim grant gives, `attempt` being the newest one.
+    /// The result of the claim grant, where `attempt` is the newest attempt.
     pub fn claim_grant(&self, attempt: Option<&Attempt>, now: Timestamp) -> ClaimGrant {
         if self.revoked_at.is_some() {
             return ClaimGrant::Invalid;
@@ -192,80 +176,67 @@ impl Registration {
     }
 }
 
-/// Where an attempt stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// State of a claim attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum AttemptState {
-    /// The link and the code work, until they expire.
+    /// Link and code work until they expire.
     Live,
-    /// A newer link and code took its place.
+    /// A newer attempt replaced it.
     Superseded,
-    /// Too many wrong codes.
+    /// Too many wrong codes were typed.
     Burnt,
-    /// The person confirmed.
+    /// A person confirmed with it.
     Completed,
 }
 
 impl AttemptState {
-    /// The state as rows keep it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Superseded => "superseded",
-            Self::Burnt => "burnt",
-            Self::Completed => "completed",
-        }
+        self.into()
     }
 }
 
-impl FromStr for AttemptState {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Live, Self::Superseded, Self::Burnt, Self::Completed];
-        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a claim attempt")
-    }
-}
-
-/// One link with its code.
+/// A claim attempt: one link with one code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// SHA-256 of the claim attempt token in the link.
     pub token: SecretHash,
-    /// Whose attempt it is.
+    /// The registration to claim.
     pub registration: RegistrationId,
-    /// The code as [`CodeKey::seal`] keeps it, in the context of `token`.
+    /// The code sealed by [`CodeKey::seal`] in the context of `token`.
     pub sealed_code: [u8; 32],
-    /// The only e-mail address that may confirm; anyone signed in when absent.
+    /// The only e-mail address that may confirm; `None` if any signed-in person may.
     pub email: Option<Email>,
-    /// When the link and the code stop working.
+    /// Expiry of link and code.
     pub expires_at: Timestamp,
-    /// Wrong codes so far.
+    /// Number of wrong codes so far.
     pub wrong_tries: u32,
-    /// Where it stands.
+    /// Current state.
     pub state: AttemptState,
 }
 
-/// Why a claim cannot be completed.
+/// Why an attempt cannot be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CompleteRefusal {
-    /// The attempt is over, or its registration is settled.
+    /// The attempt has ended, or its registration is claimed or revoked.
     #[error("the link and the code are no longer valid")]
     Expired,
-    /// Another person must confirm.
+    /// The attempt is bound to another e-mail address.
     #[error("the claim is bound to another e-mail address")]
     EmailMismatch,
-    /// Not the code; it counts as a try.
+    /// The code is wrong. The try counts.
     #[error("the code is wrong")]
     WrongCode,
 }
 
 impl Attempt {
-    /// Whether the link and the code no longer work.
+    /// Whether link and code no longer work.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.state != AttemptState::Live || now >= self.expires_at
     }
 
-    /// Whether a person may complete it with `code`. A person whom it is not bound to spends no try.
+    /// Checks whether `person` can complete the attempt with `code`. A person with another e-mail address uses no try.
     pub fn complete(
         &self,
         code: &UserCode,

@@ -1,14 +1,14 @@
-//! Time as a value: whoever needs "now" is handed a [`Clock`], so that a test can hold it still.
+//! Time as a value: components read the time from a [`Clock`] that they are given, so that tests can control it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Datelike, DurationRound, NaiveDate, NaiveTime, SecondsFormat, TimeDelta, Timelike, Utc};
 
-/// A moment in UTC. Clocks hand it out in whole milliseconds, the precision that both databases keep.
+/// A time in UTC. Clocks return whole milliseconds, the precision of both databases.
 pub type Timestamp = DateTime<Utc>;
 
-/// A moment as every date-time of the API is written: RFC 3339 in UTC, with milliseconds.
+/// Formats a time for the API: RFC 3339 in UTC, with milliseconds.
 pub fn date_time(moment: Timestamp) -> String {
     let nanos = moment.timestamp_subsec_nanos();
     let Some(mut text) = seconds(moment) else { return moment.to_rfc3339_opts(SecondsFormat::Millis, true) };
@@ -18,7 +18,7 @@ pub fn date_time(moment: Timestamp) -> String {
     text
 }
 
-/// A moment as SQLite keeps it: RFC 3339 with the offset `+00:00`, and with as many groups of three decimals as it needs.
+/// Formats a time for SQLite: RFC 3339 with the offset `+00:00` and 0, 3, 6 or 9 decimals, as many as it needs.
 pub fn stored(moment: Timestamp) -> String {
     let nanos = moment.timestamp_subsec_nanos();
     let text = seconds(moment).filter(|_| nanos.is_multiple_of(1_000_000));
@@ -31,7 +31,7 @@ pub fn stored(moment: Timestamp) -> String {
     text
 }
 
-/// Reads what [`stored`] wrote, and any other RFC 3339.
+/// Parses the format of [`stored`], and any other RFC 3339.
 pub fn from_stored(text: &str) -> Result<Timestamp, chrono::ParseError> {
     match whole_millis(text.as_bytes()) {
         Some(moment) => Ok(moment),
@@ -39,7 +39,7 @@ pub fn from_stored(text: &str) -> Result<Timestamp, chrono::ParseError> {
     }
 }
 
-/// `2026-01-01T00:00:00`, for years of four digits and outside of leap seconds.
+/// `2026-01-01T00:00:00`; `None` for years beyond four digits and for leap seconds.
 fn seconds(moment: Timestamp) -> Option<String> {
     let (date, time) = (moment.date_naive(), moment.time());
     let year = u32::try_from(date.year()).ok().filter(|year| (1..=9999).contains(year))?;
@@ -59,12 +59,12 @@ fn seconds(moment: Timestamp) -> Option<String> {
 
 fn push_digits(text: &mut String, number: u32, digits: u32) {
     for place in (0..digits).rev() {
-        // A digit.
+        // The argument is below 10, so the fallback is unreachable.
         text.push(char::from_digit(number / 10_u32.pow(place) % 10, 10).unwrap_or('0'));
     }
 }
 
-/// `2026-01-01T00:00:00+00:00` and `2026-01-01T00:00:00.001+00:00`; `None` for anything else.
+/// Parses `2026-01-01T00:00:00+00:00` and `2026-01-01T00:00:00.001+00:00`; `None` for anything else.
 fn whole_millis(text: &[u8]) -> Option<Timestamp> {
     let number = |from: usize, to: usize| {
         text.get(from..to)?
@@ -80,30 +80,31 @@ fn whole_millis(text: &[u8]) -> Option<Timestamp> {
         return None;
     }
     let date = NaiveDate::from_ymd_opt(i32::try_from(number(0, 4)?).ok()?, number(5, 7)?, number(8, 10)?)?;
-    // Refuses the second 60, which the library reads as a leap second.
+    // Rejects the second 60, which the library reads as a leap second.
     let time = NaiveTime::from_hms_milli_opt(number(11, 13)?, number(14, 16)?, number(17, 19)?, millis)?;
     Some(date.and_time(time).and_utc())
 }
 
-/// Where "now" comes from.
+/// A source of the current time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The machine's wall clock.
+    /// The wall clock of the machine.
     pub fn system() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one door to the wall clock")]
         Self(Arc::new(Utc::now))
     }
 
-    /// A clock that reads `source`, for tests and simulations.
+    /// A clock that calls `source`, for tests and simulations.
     pub fn from_fn(source: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(source))
     }
 
-    /// The present moment, in whole milliseconds.
+    /// The current time, truncated to milliseconds.
     pub fn now(&self) -> Timestamp {
         let now = (self.0)();
+        // Fails only beyond the year 2262, where nanoseconds exceed 64 bits.
         now.duration_trunc(TimeDelta::milliseconds(1)).unwrap_or(now)
     }
 }

@@ -1,24 +1,23 @@
-//! The credential with which a person's decision was made: an agent that is confirmed, a computer that is approved or denied
+//! The credential with which a person confirmed an agent, or approved or denied a computer
 //! (`docs/decisions/0054-fresh-sign-in-for-claims-and-keys.md`).
 
 use crate::ids::RegistrationId;
 
-/// The credential of a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The credential of a confirmation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum ConfirmedVia {
     /// A browser session of the person.
     Session,
-    /// The account token of this agent. Its confirmations end with the agent.
+    /// The account token of this agent. Revoking the agent also ends the confirmations that it made.
+    #[strum(serialize = "account")]
     Agent(RegistrationId),
 }
 
 impl ConfirmedVia {
-    /// The word for it in rows, logs and letters.
+    /// The name in rows and logs: `session` or `account`.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Session => "session",
-            Self::Agent(_) => "account",
-        }
+        self.into()
     }
 
     /// The agent whose revocation ends the confirmation.

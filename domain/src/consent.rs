@@ -1,60 +1,39 @@
-//! Consent levels, and which of several recorded levels holds (`docs/decisions/0025-effective-consent-level.md`).
+//! Consent levels, and the effective level among several records (`docs/decisions/0025-effective-consent-level.md`).
 
 pub mod change;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
+use crate::UnknownName;
 use crate::ids::MachineUuid;
 use crate::lane::Lane;
 
-/// How much of an activity a person lets be recorded, from nothing to everything.
+/// How much of an activity may be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum ConsentLevel {
-    /// Nothing.
+    /// Events are not recorded.
     Off,
-    /// That something happened, not its content.
+    /// Events are recorded without content fields.
     MetadataOnly,
-    /// Content too.
+    /// Events are recorded with content fields.
     Full,
 }
 
 impl ConsentLevel {
-    /// The level as it is written in requests, events and rows.
+    /// The name in requests, events and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::MetadataOnly => "metadata-only",
-            Self::Full => "full",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for ConsentLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no consent level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of off, metadata-only, full")]
-pub struct UnknownLevel;
-
-impl FromStr for ConsentLevel {
-    type Err = UnknownLevel;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        [Self::Off, Self::MetadataOnly, Self::Full].into_iter().find(|level| level.as_str() == text).ok_or(UnknownLevel)
-    }
-}
-
-/// Who set a level, by the credential of the request.
+/// The party that set a level, from the credential of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum Author {
     /// A person, in a browser session.
     Person,
@@ -65,48 +44,31 @@ pub enum Author {
 }
 
 impl Author {
-    /// All authors.
-    pub const ALL: [Self; 3] = [Self::Person, Self::Agent, Self::Computer];
+    /// All authors, in the order of the protocol.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The author as rows, events and responses name it.
+    /// The name in rows, events and responses.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Person => "person",
-            Self::Agent => "agent",
-            Self::Computer => "computer",
-        }
+        self.into()
     }
 
-    /// Whether the level counts as the person's: set by the person, or by an agent of the person's account.
+    /// Whether the level counts as the person's: set by the person or by an agent of the account.
     pub fn is_for_person(self) -> bool {
         matches!(self, Self::Person | Self::Agent)
     }
 }
 
-/// A text that names no author.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of person, agent, computer")]
-pub struct UnknownAuthor;
-
-impl FromStr for Author {
-    type Err = UnknownAuthor;
-
-    fn from_str(text: &str) -> Result<Self, UnknownAuthor> {
-        Self::ALL.into_iter().find(|author| author.as_str() == text).ok_or(UnknownAuthor)
-    }
-}
-
-/// One level that was set for an identity: for one machine or all, for one lane or all. The person and the computer each
-/// have a level of their own for the same scope.
+/// A recorded level of an identity, for one machine or all and for one lane or all. The person and the computer each
+/// have their own record for the same scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentRule {
-    /// The machine, or all machines of the identity.
+    /// The machine; `None` for all machines of the identity.
     pub machine: Option<MachineUuid>,
-    /// The lane, or all lanes.
+    /// The lane; `None` for all lanes.
     pub lane: Option<Lane>,
-    /// The level set.
+    /// The level for this scope.
     pub level: ConsentLevel,
-    /// Who set it.
+    /// The party that set it.
     pub set_by: Author,
 }
 
@@ -116,14 +78,15 @@ impl ConsentRule {
     }
 }
 
-/// The level that was set explicitly for `machine` and `lane`. Where the person and the computer both set one, the lower
-/// of the two: a computer can lower its person's level, never raise it. `None` when no rule applies; the configured
-/// default is then only reported, never enforced.
+/// The effective level of `machine` and `lane`. Where person and computer both set one, the lower one: a computer can
+/// lower its person's level but not raise it. `None` if no rule applies; the configured default is then reported but
+/// not enforced.
 pub fn explicit_level(rules: &[ConsentRule], machine: MachineUuid, lane: Lane) -> Option<ConsentLevel> {
     effective_level(rules, Some(machine), Some(lane))
 }
 
-/// The same for a scope: without `machine` the baseline of all machines, without `lane` the level of all lanes.
+/// The effective level of a scope: without `machine` the baseline of all machines, without `lane` the level of all
+/// lanes.
 pub fn effective_level(
     rules: &[ConsentRule],
     machine: Option<MachineUuid>,
@@ -137,7 +100,7 @@ pub fn effective_level(
     }
 }
 
-/// The person's rule for a scope: the most specific one.
+/// The most specific rule of the person for a scope.
 pub fn person_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -146,7 +109,7 @@ pub fn person_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| rule.set_by.is_for_person()), machine, lane)
 }
 
-/// The computer's rule for itself: the most specific one.
+/// The most specific rule of the computer for itself.
 pub fn computer_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -155,7 +118,7 @@ pub fn computer_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| !rule.set_by.is_for_person()), machine, lane)
 }
 
-/// A rule for the machine before a baseline, then a rule for the lane before one for all lanes.
+/// Prefers a rule for the machine over a baseline, then a rule for the lane over one for all lanes.
 fn most_specific<'r>(
     rules: impl Iterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -196,7 +159,7 @@ mod tests {
         let machine = MachineUuid::from(Rng::seeded(1).uuid_v7(Timestamp::UNIX_EPOCH));
         let levels = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full];
         for author in [Author::Person, Author::Agent] {
-            // However general the person's rule is, and however specific the computer's.
+            // Holds for every pair of a general and a specific rule.
             for (machine_rule, lane_rule) in [(None, None), (None, Some(Lane::Llm)), (Some(machine), Some(Lane::Llm))] {
                 for (person, computer) in levels.into_iter().flat_map(|one| levels.map(|other| (one, other))) {
                     let rules = [
@@ -217,7 +180,7 @@ mod tests {
             ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
         assert_eq!(effective_level(std::slice::from_ref(&own), None, None), None);
         assert_eq!(effective_level(&[own], Some(machine), None), Some(ConsentLevel::Off));
-        assert!(Author::ALL.into_iter().all(|author| author.as_str().parse() == Ok(author)));
+        assert!(Author::ALL.iter().all(|author| author.as_str().parse() == Ok(*author)));
     }
 
     #[test]

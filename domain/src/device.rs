@@ -1,5 +1,6 @@
-//! Device codes, by which a signed-in person attaches a computer (`docs/protocol/computers.md#device-flow`,
-//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0013-polling-pace.md`; RFC 8628). Pure: these functions decide transitions, the actors execute them.
+//! Device codes, with which a signed-in person attaches a computer (`docs/protocol/computers.md#device-flow`,
+//! `docs/decisions/0012-device-codes.md` and `docs/decisions/0013-polling-pace.md`; RFC 8628). These functions decide
+//! transitions; the actors execute them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,59 +12,60 @@ use crate::ids::{MachineUuid, UserAccountId, UserCuid};
 use crate::secret::SecretHash;
 use crate::{Rng, Timestamp};
 
-/// How long a device code and its user code are valid: always 1800 seconds.
+/// Lifetime of a device code and its user code: 1800 seconds, fixed by the protocol.
 pub const CODE_SECONDS: i64 = 1800;
 
-/// How often a computer may ask, until it is told to slow down: always 5 seconds.
+/// Initial interval of polls: 5 seconds, fixed by the protocol.
 pub const INTERVAL_SECONDS: u32 = 5;
 
-/// What every `slow_down` adds to the interval (RFC 8628, section 3.5).
+/// Added to the interval by each `slow_down` (RFC 8628, section 3.5).
 pub const SLOW_DOWN_SECONDS: u32 = 5;
 
-/// The longest interval.
+/// Maximum interval.
 pub const INTERVAL_SECONDS_MAX: u32 = 60;
 
-/// How much too early a poll may come: networks and timers are not exact.
+/// How early a poll may arrive, to allow for jitter of networks and timers.
 pub const TOLERANCE: Duration = Duration::from_secs(1);
 
-/// How long a computer that was attached can still learn so by polling.
+/// How long after the approval a poll still returns it.
 pub const CLAIMED_FOR: TimeDelta = TimeDelta::hours(24);
 
-/// Wrong user codes that one person may type within [`GUESS_WINDOW`].
+/// Wrong user codes per person within [`GUESS_WINDOW`].
 pub const GUESSES_MAX: u32 = 5;
 
-/// See [`GUESSES_MAX`].
+/// Window in which [`GUESSES_MAX`] applies.
 pub const GUESS_WINDOW: TimeDelta = TimeDelta::minutes(30);
 
-/// The letters of a user code: no vowels, so that no words arise, and none that look alike.
+/// The letters of a user code: no vowels, so that no words form, and no letters that look alike.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
 
-/// Eight letters that a person reads from one screen and types on another: 20^8 possibilities.
+/// Eight letters that a person copies from one screen to another: 20^8 codes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserCode(String);
 
 impl UserCode {
-    /// A new code, all equally likely.
+    /// A random code.
     pub fn draw(rng: &Rng) -> Self {
         let mail = |_| {
+            // Below 20, so the conversion succeeds.
             let place = usize::try_from(rng.below(LETTERS.len() as u64)).unwrap_or_default();
             char::from(LETTERS[place % LETTERS.len()])
         };
         Self((0..8).map(mail).collect())
     }
 
-    /// The letters alone, for sealing.
+    /// The letters without a dash, for [`crate::secret::CodeKey::seal`].
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// `XXXX-XXXX`, for the one answer that hands it out and for the page that was given it.
+    /// Formats as `XXXX-XXXX`, for the response that returns it and for the page to confirm it.
     pub fn shown(&self) -> String {
         format!("{}-{}", &self.0[..4], &self.0[4..])
     }
 }
 
-/// A text that can be no user code.
+/// A text that cannot be a user code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected eight letters such as WDJB-MJHT")]
 pub struct NotAUserCode;
@@ -71,7 +73,7 @@ pub struct NotAUserCode;
 impl FromStr for UserCode {
     type Err = NotAUserCode;
 
-    /// Whatever is no letter or digit, and the case of letters, is ignored.
+    /// Ignores case, and all characters except letters and digits.
     fn from_str(text: &str) -> Result<Self, NotAUserCode> {
         let letters: String =
             text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_uppercase()).take(9).collect();
@@ -86,58 +88,58 @@ impl fmt::Debug for UserCode {
     }
 }
 
-/// Where a device code stands. A code expires by the clock, and for good once its computer was told so.
+/// State of a device code. `Pending` also ends by the clock; `Expired` is stored once the computer received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It waits for a person.
+    /// Waits for a person.
     Pending,
-    /// A person approved: the computer is attached.
+    /// A person approved, and the computer is attached.
     Claimed {
-        /// To this account.
+        /// The account that the computer is attached to.
         account: UserAccountId,
-        /// Since then.
+        /// Time of the approval.
         at: Timestamp,
     },
     /// A person denied.
     Denied,
-    /// Nobody answered in time, and the computer was told: an approval that was on its way comes too late.
+    /// The code expired and its computer received that; a late approval has no effect.
     Expired,
-    /// The computer asked for a newer code.
+    /// The computer requested a newer code.
     Superseded,
 }
 
-/// A device code.
+/// A device code of a computer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceCode {
-    /// SHA-256 of the device code.
+    /// SHA-256 of the secret.
     pub code: SecretHash,
-    /// The computer that asks to be attached.
+    /// The computer to attach.
     pub machine: MachineUuid,
-    /// The identity that lives on it.
+    /// The identity of the computer.
     pub identity: UserCuid,
-    /// When it asked.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// Until when a person may answer.
+    /// Time until which a person may approve or deny.
     pub expires_at: Timestamp,
-    /// Where it stands.
+    /// Stored state.
     pub state: DeviceState,
 }
 
-/// What a poll learns when no pacing is involved any more.
+/// Result of a poll, before pacing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PollState {
-    /// A person may still answer.
+    /// A person may still approve or deny.
     Pending,
-    /// Attached to this account.
+    /// The computer is attached to this account.
     Claimed(UserAccountId),
     /// A person said no.
     Denied,
-    /// Nobody answered in time, a newer code took its place, or it was approved so long ago that it is forgotten.
+    /// The code expired or was replaced, or its approval is older than [`CLAIMED_FOR`].
     Expired,
 }
 
 impl DeviceCode {
-    /// What a poll learns. What a person decided outlives the code's own time.
+    /// The result of a poll. A decision stays available after the code expires.
     pub fn standing(&self, now: Timestamp) -> PollState {
         match &self.state {
             DeviceState::Pending if now < self.expires_at => PollState::Pending,
@@ -150,7 +152,7 @@ impl DeviceCode {
     }
 }
 
-/// How often one computer may poll for one code.
+/// Paces the polls of one computer for one code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacing {
     interval_seconds: u32,
@@ -163,8 +165,8 @@ impl Default for Pacing {
 }
 
 impl Pacing {
-    /// Judges a poll that comes `since_accepted` after the last one that was accepted; the first is always accepted. One that comes too
-    /// early raises the interval, and gives it.
+    /// Checks a poll that arrives `since_accepted` after the last accepted one; the first poll is always accepted. A
+    /// poll that arrives too early raises the interval and returns the new one, in seconds.
     pub fn poll(&mut self, since_accepted: Option<Duration>) -> Result<(), u32> {
         let due = Duration::from_secs(u64::from(self.interval_seconds));
         if since_accepted.is_none_or(|since| since + TOLERANCE >= due) {
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_eight_letters_whatever_stands_between_them() {
+    fn codes_are_eight_letters_with_any_separator() {
         for seed in 0..200 {
             let drawn = UserCode::draw(&Rng::seeded(seed));
             assert_eq!(drawn.expose().len(), 8);
@@ -243,7 +245,7 @@ mod tests {
     }
 
     proptest! {
-        /// An honest client is never slowed down, whatever its timer and the network do to each wait within 0.9 seconds.
+        /// A client that keeps to the interval is never slowed down if its waits are off by at most 0.9 seconds.
         #[test]
         fn an_honest_client_is_never_slowed_down(jitters in proptest::collection::vec(-900_i64..=900, 2..400)) {
             let mut pacing = Pacing::default();

@@ -7,11 +7,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 digest.
+/// SHA-256 of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
 
-/// The text is not 64 lowercase hex characters.
+/// A text that is not 64 lowercase hex characters, or bytes that are not 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected 64 lowercase hex characters")]
 pub struct NotADigest;
@@ -22,7 +22,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of `parts`, one after the other.
+    /// The digest of the concatenation of `parts`.
     pub fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = Sha256::new();
         for part in parts {
@@ -31,7 +31,7 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
-    /// The digest of everything that `reader` gives, and how many bytes that is.
+    /// The digest and the number of all bytes from `reader`.
     pub fn of_reader(reader: &mut impl Read) -> std::io::Result<(Self, u64)> {
         let (mut hasher, mut bytes, mut piece) = (Sha256::new(), 0, vec![0; 64 * 1024]);
         loop {
@@ -44,7 +44,7 @@ impl Digest {
         }
     }
 
-    /// The 32 bytes.
+    /// The raw digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

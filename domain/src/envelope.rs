@@ -1,159 +1,30 @@
 //! The event envelope (`docs/protocol/events.md#event-envelope`) and its seal.
 //!
-//! [`Sealed::open`] is the door: bytes go in, and what comes out is typed, canonical and hashed once. The seal is
-//! `self` = SHA-256 of the RFC 8785 bytes of the envelope without the member `hash_chain.self`; `prev` is inside, so links
-//! are hashed too.
+//! [`Sealed::open`] parses bytes into a typed, canonical and hashed event. The seal is `self` = SHA-256 of the RFC 8785
+//! bytes of the envelope without the member `hash_chain.self`. It covers `prev`, and so the link.
 
 mod canonical_text;
+mod members;
 
-use std::collections::BTreeSet;
-
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::Timestamp;
 use crate::canonical::{self, Malformed, MalformedReason};
-use crate::chain::{ChainKey, Position, Prev};
+use crate::chain::Position;
 use crate::consent::ConsentLevel;
 use crate::digest::Digest;
-use crate::ids::{EventId, MachineUuid, SessionUuid, UserAccountId, UserCuid};
-pub use crate::lane::{Lane, UnknownLane};
+use crate::ids::{EventId, MachineUuid};
+pub use crate::lane::Lane;
+pub use members::{AgentKinds, Envelope, EventScope, HashChain, ProjectId, SchemaVersion};
 
-/// The eight kinds of agent that may stand in `scope.agent_id`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentKinds(BTreeSet<String>);
-
-impl AgentKinds {
-    /// Our own command line.
-    pub const CLI: &'static str = "svc-cli";
-    /// The service itself, when it reports a change that it made for a person.
-    pub const CONTROL_PLANE: &'static str = "svc-control-plane";
-
-    /// The two fixed kinds and the configured third-party ones.
-    pub fn new(third_party: impl IntoIterator<Item = String>) -> Self {
-        let fixed = [Self::CLI, Self::CONTROL_PLANE].map(String::from);
-        Self(fixed.into_iter().chain(third_party).collect())
-    }
-
-    /// Whether `kind` is one of the eight.
-    pub fn contains(&self, kind: &str) -> bool {
-        self.0.contains(kind)
-    }
-
-    /// All of them, in alphabetical order.
-    pub fn names(&self) -> Vec<&str> {
-        self.0.iter().map(String::as_str).collect()
-    }
-}
-
-/// `schema_version`: always `v1`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SchemaVersion {
-    /// The only version.
-    #[serde(rename = "v1")]
-    V1,
-}
-
-/// One event as its sender described it; every member typed, none beyond those listed.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Envelope {
-    /// Always `v1`.
-    pub schema_version: SchemaVersion,
-    /// Chosen by the sender, unique for all time.
-    pub event_id: EventId,
-    /// A registered type.
-    pub event_type: String,
-    /// The lane that the registry gives to the type.
-    pub lane: Lane,
-    /// The sender's clock, in milliseconds since 1970.
-    pub ts_edge_ms: i64,
-    /// How much the sender says that the person allowed.
-    pub consent_level: ConsentLevel,
-    /// Whether the sender took something out.
-    pub redacted: bool,
-    /// Epoch of the chain, from 0.
-    pub chain_epoch: u64,
-    /// Place in the epoch, from 0.
-    pub seq: u64,
-    /// Whose event it is.
-    pub scope: EventScope,
-    /// The link and the seal.
-    pub hash_chain: HashChain,
-    /// Members of the event type.
-    pub payload: Map<String, Value>,
-}
-
-/// Whose event it is.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EventScope {
-    /// Identity on the computer.
-    pub user_id: UserCuid,
-    /// Computer.
-    pub machine_id: MachineUuid,
-    /// Account, when the sender knows it.
-    #[serde(default, deserialize_with = "present")]
-    pub user_account_id: Option<UserAccountId>,
-    /// One of the eight agent kinds.
-    pub agent_id: String,
-    /// At least 1 character.
-    #[serde(default, deserialize_with = "present")]
-    pub project_id: Option<ProjectId>,
-    /// Working session.
-    #[serde(default, deserialize_with = "present")]
-    pub session_uuid: Option<SessionUuid>,
-}
-
-/// An optional member may be absent, but not `null`: the specification lists no such type.
-fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
-
-/// A project's name: at least 1 character.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct ProjectId(String);
-
-impl TryFrom<String> for ProjectId {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        if text.is_empty() { Err("expected at least 1 character") } else { Ok(Self(text)) }
-    }
-}
-
-/// The link backwards and the seal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HashChain {
-    /// `GENESIS` or the previous event's `self`.
-    pub prev: Prev,
-    /// What the sender says the seal is.
-    #[serde(rename = "self")]
-    pub self_hash: Digest,
-}
-
-impl Envelope {
-    /// The chain that the event belongs to.
-    pub fn chain_key(&self) -> ChainKey {
-        ChainKey { machine_id: self.scope.machine_id, agent_id: self.scope.agent_id.clone() }
-    }
-
-    /// The place in the chain that the event claims.
-    pub fn position(&self) -> Position {
-        Position { chain_epoch: self.chain_epoch, seq: self.seq, prev: self.hash_chain.prev }
-    }
-}
-
-/// What an operator or a person may read of an event that could not be understood whole: each member only if it could be
-/// named without doubt.
+/// The members that could be read from an invalid event, for operators and for its sender.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartialEnvelope {
     /// `event_id`.
     pub event_id: Option<EventId>,
-    /// `event_type`, if it is a text of sensible length.
+    /// `event_type`, if it has at most 128 bytes.
     pub event_type: Option<String>,
-    /// `scope.agent_id`, likewise.
+    /// `scope.agent_id`, if it has at most 128 bytes.
     pub agent_id: Option<String>,
     /// `scope.machine_id`.
     pub machine_uuid: Option<MachineUuid>,
@@ -187,27 +58,27 @@ impl From<&Envelope> for PartialEnvelope {
     }
 }
 
-/// An envelope whose bytes were read strictly, with its canonical form and the seal that these bytes really have.
+/// A strictly parsed envelope with its canonical form and the computed seal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sealed {
     /// The typed event.
     pub envelope: Envelope,
-    /// RFC 8785 bytes without `hash_chain.self`: what is hashed, stored and verified later.
+    /// RFC 8785 bytes without `hash_chain.self`: hashed, stored and used for later verification.
     pub canonical: Vec<u8>,
     /// SHA-256 of [`Self::canonical`].
     pub seal: Digest,
 }
 
-/// An event that is written down, to be sent as it is.
+/// An encoded event, ready to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedEvent {
-    /// The bytes: RFC 8785, whole.
+    /// RFC 8785 bytes of the whole event.
     pub body: Vec<u8>,
-    /// `hash_chain.self`: what the next event of the chain links to.
+    /// `hash_chain.self`, to which the next event of the chain links.
     pub seal: Digest,
 }
 
-/// Writes an event down at a place of its chain. `members` are its envelope; what they say of a place does not matter.
+/// Encodes an event at a position of its chain. Replaces the position in `members`, if there is one.
 pub fn seal(mut members: Map<String, Value>, position: &Position) -> EncodedEvent {
     let Position { chain_epoch, seq, prev } = position;
     members.insert("chain_epoch".into(), json!(chain_epoch));
@@ -218,23 +89,43 @@ pub fn seal(mut members: Map<String, Value>, position: &Position) -> EncodedEven
     EncodedEvent { body: canonical::canonical_bytes(&members), seal }
 }
 
-/// A body that is no envelope: the fault, and what could be named of it all the same.
+/// The members of an event that the service itself reports about a change: lane `security`, no content. The caller adds a place in a
+/// chain with [`seal`].
+pub(crate) fn report(id: EventId, event_type: &str, at: Timestamp, scope: Value, payload: Value) -> Map<String, Value> {
+    let members = [
+        ("schema_version", json!("v1")),
+        ("event_id", json!(id)),
+        ("event_type", json!(event_type)),
+        ("lane", json!(Lane::Security)),
+        ("ts_edge_ms", json!(at.timestamp_millis())),
+        ("consent_level", json!(ConsentLevel::MetadataOnly)),
+        ("redacted", json!(false)),
+        ("scope", scope),
+        ("payload", payload),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// A body that is not an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct Unreadable {
-    /// Why and where.
+    /// Reason and position.
     pub fault: Malformed,
-    /// What could be named.
+    /// The members that could be read.
     pub outline: Box<PartialEnvelope>,
 }
 
 impl Sealed {
-    /// Reads the bytes of one envelope. Whether the seal is right is not judged here: see [`Self::seal_is_right`].
+    /// Parses one envelope. Does not check the seal: see [`Self::seal_is_right`].
     pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
-        canonical_text::open(body, bytes_max, agents).map_or_else(|| Self::open_any(body, bytes_max, agents), Ok)
+        match canonical_text::open(body, bytes_max, agents) {
+            Some((envelope, canonical)) => Ok(Self { envelope, seal: Digest::of(&canonical), canonical }),
+            None => Self::open_any(body, bytes_max, agents),
+        }
     }
 
-    /// The same for a text that need not be canonical.
+    /// Parses a text that need not be canonical.
     fn open_any(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Result<Self, Unreadable> {
         let unnamed = |fault| Unreadable { fault, outline: Box::default() };
         let mut members = canonical::parse_object(body, bytes_max).map_err(unnamed)?;
@@ -250,7 +141,7 @@ impl Sealed {
         }
     }
 
-    /// Whether the sender's `hash_chain.self` is the seal.
+    /// Whether the sender's `hash_chain.self` equals the computed seal.
     pub fn seal_is_right(&self) -> bool {
         self.envelope.hash_chain.self_hash == self.seal
     }
@@ -266,7 +157,7 @@ fn typed(members: Map<String, Value>, agents: &AgentKinds) -> Result<Envelope, M
     if !agents.contains(agent) {
         return Err(invalid("/scope/agent_id", &format!("expected one of {}", agents.names().join(", "))));
     }
-    // The strict parse keeps integers within ±(2^53−1); one more would not fit `seq` + 1.
+    // The strict parser limits integers to ±(2^53−1), so that `seq` + 1 cannot overflow.
     Ok(envelope)
 }
 
@@ -276,7 +167,7 @@ fn invalid(path: &str, detail: &str) -> Malformed {
     Malformed { reason: MalformedReason::InvalidField, path: path.to_owned(), detail }
 }
 
-/// A place in a text that was read, as a JSON Pointer (RFC 6901).
+/// Converts a path of `serde_path_to_error` to a JSON Pointer (RFC 6901).
 pub fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let step = |segment: &Segment| match segment {
@@ -374,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn required_members_must_stand_and_no_other_may() {
+    fn required_members_must_be_present_and_no_others() {
         let good = vectors("chain.json")["chain"][0]["event"].clone();
         for name in good.as_object().unwrap().keys() {
             let mut event = good.clone();

@@ -1,55 +1,48 @@
-//! The record with which the embedded log begins an epoch: an event of the service itself, in the log like any other.
+//! The event with which the embedded log begins an epoch. The service itself records it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::Timestamp;
 use crate::chain::Position;
-use crate::consent::ConsentLevel;
-use crate::envelope::{AgentKinds, EncodedEvent, seal};
+use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
 use crate::ids::{EventId, InstallationId, MachineUuid, UserCuid};
-use crate::{Digest, Timestamp};
 
-/// The event type of the record. The default registry does not have it, and a sender's event of this type as `svc-control-plane` is held
-/// even if an operator registers it.
+/// The event type. The default registry does not contain it, and an event of this type that a sender sends as
+/// `svc-control-plane` is held even if an operator registers the type.
 pub const EVENT_TYPE: &str = "log.epoch_began";
 
-/// An epoch that begins.
+/// A new epoch of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochBegan {
-    /// Whose log it is; also the computer that the event names.
+    /// The installation of the log, which the event names as its computer.
     pub installation: InstallationId,
-    /// The origin of its checkpoints.
+    /// Origin of the checkpoints in the new epoch.
     pub origin: String,
-    /// Whether the events of the epoch before are still in the log. Otherwise the log is empty but for this event.
+    /// Whether the log still has the events of the previous epoch. Otherwise this event is its first.
     pub continues: bool,
-    /// The newest checkpoint of the epoch before that the installation remembers, a signed note.
+    /// The newest checkpoint of the previous epoch that the installation has, as a signed note.
     pub checkpoint_before: Option<String>,
 }
 
 impl EpochBegan {
-    /// The computer of the event's chain.
+    /// The computer in the event's scope.
     pub fn machine(&self) -> MachineUuid {
         self.installation.as_uuid().into()
     }
 
-    /// The event, at its place in the chain of the installation. `identity` has no owner.
+    /// The event at `position` of the installation's chain. `identity` belongs to no account.
     pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> EncodedEvent {
-        let members = json!({
-            "schema_version": "v1",
-            "event_id": id,
-            "event_type": EVENT_TYPE,
-            "lane": "security",
-            "ts_edge_ms": at.timestamp_millis(),
-            "consent_level": ConsentLevel::MetadataOnly,
-            "redacted": false,
-            "scope": { "user_id": identity, "machine_id": self.machine(), "agent_id": AgentKinds::CONTROL_PLANE },
-            "payload": {
-                "origin": self.origin,
-                "continues": self.continues,
-                "checkpoint_before": self.checkpoint_before,
-            },
+        let scope = json!({
+            "user_id": identity,
+            "machine_id": self.machine(),
+            "agent_id": AgentKinds::CONTROL_PLANE,
         });
-        let Value::Object(members) = members else { return EncodedEvent { body: Vec::new(), seal: Digest::of(b"") } };
-        seal(members, position)
+        let payload = json!({
+            "origin": self.origin,
+            "continues": self.continues,
+            "checkpoint_before": self.checkpoint_before,
+        });
+        seal(report(id, EVENT_TYPE, at, scope, payload), position)
     }
 }
 

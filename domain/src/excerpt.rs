@@ -1,13 +1,13 @@
-//! What is shown of a passage that was found: the part around the words that were looked for.
+//! Excerpts of search results: the part of a passage around the words of the query.
 
 use crate::words::marked;
 
-/// Characters of a passage that are shown.
+/// Maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 360;
-/// Of these, how many before the first word that was looked for.
+/// Characters before the first word of the query.
 const LEAD_CHARS: usize = 80;
 
-/// As much of a passage as shows why it was found: 360 characters and an ellipsis where something is left out.
+/// An excerpt of at most 360 characters, with an ellipsis where text is left out.
 pub fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
     let starts: Vec<usize> = passage.char_indices().map(|(at, _)| at).collect();
     let piece = |(text, marked): (&str, bool)| Piece { text: text.to_owned(), marked };
@@ -16,7 +16,7 @@ pub fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
         return pieces.into_iter().map(piece).collect();
     }
     let before: usize = pieces.iter().take_while(|(_, marked)| !marked).map(|(text, _)| text.chars().count()).sum();
-    // Without any such word, the passage answers by its meaning, from its beginning on.
+    // A passage without a word of the query was found by its vector: start at the beginning.
     let first = if before == starts.len() { 0 } else { before.saturating_sub(LEAD_CHARS) };
     let first = first.min(starts.len() - EXCERPT_CHARS);
     let last = first + EXCERPT_CHARS;
@@ -35,18 +35,18 @@ pub fn excerpt(stems: &[String], passage: &str) -> Vec<Piece> {
     shown
 }
 
-/// Where the first whole word begins; at once, if the text has no blank near.
+/// Offset after the first white space; 0 if there is none within the first characters.
 fn blank(text: &str) -> usize {
     let near: usize = text.chars().take(LEAD_CHARS / 2).map(char::len_utf8).sum();
     text[..near].find(char::is_whitespace).map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))
 }
 
-/// Some of its text.
+/// A part of an excerpt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The text.
+    /// Text of the part.
     pub text: String,
-    /// Whether it is a word that was looked for.
+    /// Whether it is a word of the query.
     pub marked: bool,
 }
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_passage_is_shown_around_what_was_looked_for() {
+    fn a_long_passage_is_shown_around_the_match() {
         let passage = format!("{}the needle {}", "hay ".repeat(200), "straw ".repeat(200));
         let shown = text(&excerpt(&asked("needles", 9), &passage));
         assert!(

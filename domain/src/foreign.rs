@@ -1,11 +1,11 @@
-//! Words that a stranger chose, such as the name of a computer or the title of a page, made harmless before they are shown.
+//! Neutralises text from third parties, such as the name of a computer or the title of a page, before it is displayed.
 //!
-//! Control characters are obeyed by terminals. Characters that turn the direction of the words around them, and those that are not seen at
-//! all, let one text look like another (Unicode Standard Annex 9, section 2; Unicode Technical Report 36, section 2.1).
+//! Terminals interpret control characters. Characters that change the direction of text, and invisible ones, make one
+//! text look like another (Unicode Standard Annex 9, section 2; Unicode Technical Report 36, section 2.1).
 
 use std::fmt::Write;
 
-/// Whether a character turns the direction of writing or is not seen.
+/// Whether a character is invisible or changes the direction of text.
 fn is_hidden(character: char) -> bool {
     matches!(
         character,
@@ -26,25 +26,25 @@ fn is_hidden(character: char) -> bool {
     )
 }
 
-/// Whether a character moves a cursor or begins a line.
+/// Whether a character controls a terminal or breaks a line.
 fn is_control(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
-/// The text as one line of visible characters: hidden ones are left out, and each control character is a space.
+/// Returns the text on one line: invisible characters are removed, control characters become spaces.
 pub fn visible(text: &str) -> String {
     let shown = |character| if is_control(character) { ' ' } else { character };
     text.chars().filter(|character| !is_hidden(*character)).map(shown).collect()
 }
 
-/// JSON text of the same value in which every such character is escaped (RFC 8259, section 7). Lines stay lines.
+/// Escapes these characters in JSON text without changing its value (RFC 8259, section 7). Line feeds stay.
 pub fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for character in json.chars() {
-        // In JSON, line feeds occur between strings only, as layout.
+        // In JSON, a line feed occurs only between tokens.
         if character != '\n' && (is_control(character) || is_hidden(character)) {
             for unit in character.encode_utf16(&mut [0; 2]) {
-                // Writing to a string does not fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(out, "\\u{unit:04x}");
             }
         } else {

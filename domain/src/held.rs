@@ -1,13 +1,11 @@
-//! Forward or hold: the one order of checks (`docs/decisions/0018-forward-or-hold.md`).
+//! Forward or hold: the checks of an event, in their order (`docs/decisions/0018-forward-or-hold.md`).
 //!
-//! The specification's table of errors gives events no 400: whatever an authenticated sender posts is forwarded, held, or
-//! answered by the statistics service. The first check that fails names the reason.
+//! The protocol has no status 400 for events: every event of an authenticated sender is forwarded, held, or answered by
+//! the statistics service. The first failed check is the hold reason.
 
 mod keeping;
 
-use std::fmt;
-use std::str::FromStr;
-
+use crate::UnknownName;
 use crate::consent::change::ConsentChange;
 use crate::consent::{ConsentRule, explicit_level};
 use crate::envelope::{AgentKinds, Envelope, Sealed, Unreadable};
@@ -17,89 +15,59 @@ use crate::registry::{Registry, RegistryRefusal};
 
 pub use keeping::may_keep;
 
-/// Why an event was held, in the order in which the reasons are looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Why an event is held, in the order of the checks.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+    strum::Display,
+)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum HoldReason {
-    /// Sent by an agent that nobody has claimed yet.
+    /// The sender is an unclaimed agent.
     Unattributed,
-    /// The body is no envelope.
+    /// The body is not an envelope.
     MalformedEnvelope,
     /// The scope names a computer, identity or account that is not the sender's.
     IdentityMismatch,
-    /// The registry does not know the type.
+    /// The registry does not contain the event type.
     UnknownEventType,
-    /// The registry puts the type into another lane.
+    /// The registry assigns the event type to another lane.
     LaneMismatch,
-    /// The payload breaks its schema, or carries content that the declared level forbids.
+    /// The payload violates its schema, or has content that the declared level forbids.
     PayloadInvalid,
     /// `hash_chain.self` is not the seal of the event.
     HashMismatch,
-    /// The event declares more than the person allowed. Its payload is not kept.
+    /// The declared level exceeds the effective level. The payload is not stored.
     ConsentExceeded,
-    /// The statistics service cannot take it as it was sent.
+    /// The statistics service cannot accept the event as sent.
     UpstreamRefused,
 }
 
 impl HoldReason {
-    /// All reasons, in order.
-    pub const ALL: [Self; 9] = [
-        Self::Unattributed,
-        Self::MalformedEnvelope,
-        Self::IdentityMismatch,
-        Self::UnknownEventType,
-        Self::LaneMismatch,
-        Self::PayloadInvalid,
-        Self::HashMismatch,
-        Self::ConsentExceeded,
-        Self::UpstreamRefused,
-    ];
-
-    /// The reason as it is written in warnings, lists and rows.
+    /// The name in warnings, lists and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Unattributed => "unattributed",
-            Self::MalformedEnvelope => "malformed_envelope",
-            Self::IdentityMismatch => "identity_mismatch",
-            Self::UnknownEventType => "unknown_event_type",
-            Self::LaneMismatch => "lane_mismatch",
-            Self::PayloadInvalid => "payload_invalid",
-            Self::HashMismatch => "hash_mismatch",
-            Self::ConsentExceeded => "consent_exceeded",
-            Self::UpstreamRefused => "upstream_refused",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for HoldReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no reason to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a reason for which events are held")]
-pub struct UnknownHoldReason;
-
-impl FromStr for HoldReason {
-    type Err = UnknownHoldReason;
-
-    fn from_str(text: &str) -> Result<Self, UnknownHoldReason> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == text).ok_or(UnknownHoldReason)
-    }
-}
-
-/// A decision to hold: the reason, and the first offending place for the sender's warning.
+/// A decision to hold, with its reason and position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldDecision {
-    /// Why.
+    /// Machine-readable reason.
     pub reason: HoldReason,
-    /// Where and what, for a person; the warning is `reason: detail`.
+    /// Position and explanation, for a person. The warning is `reason: detail`.
     pub detail: String,
 }
 
 impl HoldDecision {
-    /// The text of the answer's `warning`.
+    /// The `warning` of the response.
     pub fn warning(&self) -> String {
         format!("{}: {}", self.reason, self.detail)
     }
@@ -109,18 +77,18 @@ impl HoldDecision {
     }
 }
 
-/// For whom the sender may speak; from the credential alone, never from the body.
+/// The parties that the sender can act for, from its credential, never from the body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderAuthority {
-    /// An agent that nobody has claimed: for no one.
+    /// An unclaimed agent: none.
     Nobody,
-    /// A computer: for itself.
+    /// A computer: itself.
     Machine(MachineFacts),
-    /// An account (through an agent or a browser session): for the computer that the scope names, if it is attached.
+    /// An account, through an agent or a browser session: the computer in the event's scope, if it is attached.
     Account {
         /// The sender's account.
         account: UserAccountId,
-        /// The computer that the scope names, as the store knows it.
+        /// The stored computer that the scope names.
         named: Option<MachineFacts>,
     },
 }
@@ -135,7 +103,7 @@ impl SenderAuthority {
         }
     }
 
-    /// The identity that the sender speaks for.
+    /// The identity that the sender acts for.
     pub fn identity(&self) -> Option<&UserCuid> {
         match self {
             Self::Nobody => None,
@@ -145,30 +113,30 @@ impl SenderAuthority {
     }
 }
 
-/// What the store knows of a computer.
+/// The stored state of a computer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineFacts {
-    /// The computer.
+    /// Id of the computer.
     pub machine_uuid: MachineUuid,
-    /// The identity that lives on it.
+    /// Identity of the computer.
     pub user_cuid: UserCuid,
-    /// The account that it is attached to.
+    /// Account that the computer is attached to.
     pub account: Option<UserAccountId>,
-    /// The account that the identity is linked to.
+    /// Account that the identity is linked to.
     pub identity_account: Option<UserAccountId>,
-    /// What the person set for this identity.
+    /// Consent records of the identity.
     pub consent: Vec<ConsentRule>,
 }
 
 impl MachineFacts {
-    /// Whether its identity belongs to an account that it is not attached to. Anybody may register a computer under any identity,
-    /// so until a person of that account approves it, it speaks for itself alone.
+    /// Whether the identity belongs to an account that the computer is not attached to. Any computer can register under
+    /// any identity, so it acts only for itself until a person of that account approves it.
     pub fn is_outsider(&self) -> bool {
         self.identity_account.is_some() && self.identity_account != self.account
     }
 }
 
-/// Decides whether an event may be forwarded. Runs every check in the documented order and stops at the first that fails.
+/// Decides whether to forward an event. Runs the checks in the documented order and returns the first failure.
 pub fn judge(
     opened: &Result<Sealed, Unreadable>,
     standing: &SenderAuthority,
@@ -197,7 +165,7 @@ pub fn judge(
     }
 }
 
-/// The same for an event that was opened and whose sender is, or speaks for, this computer.
+/// Decides for a parsed event whose sender is this computer or acts for it.
 pub fn judge_of_machine(sealed: &Sealed, machine: &MachineFacts, registry: &Registry) -> Result<(), HoldDecision> {
     let envelope = &sealed.envelope;
     attribute(envelope, machine)?;
@@ -227,7 +195,7 @@ fn mismatch(detail: &str) -> HoldDecision {
     HoldDecision::new(HoldReason::IdentityMismatch, detail)
 }
 
-/// Whether the event speaks for this computer; otherwise the hold names the member of the scope that is not its own.
+/// Checks that the scope matches the computer. The hold names the first member that does not.
 fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), HoldDecision> {
     let scope = &envelope.scope;
     if machine.machine_uuid != scope.machine_id {
@@ -252,8 +220,8 @@ fn attribute(envelope: &Envelope, machine: &MachineFacts) -> Result<(), HoldDeci
     Ok(())
 }
 
-/// Whether the event claims to be one that the service itself writes. The specification lets senders name the agent, and send
-/// these types; the pair is the service's own, so that its statements in the record cannot be imitated.
+/// Whether the event claims to come from the service itself. Senders may name any agent kind and any registered type,
+/// but not this combination, so that they cannot forge reports of the service.
 fn is_report_of_the_service(envelope: &Envelope) -> bool {
     const TYPES: [&str; 2] = [ConsentChange::EVENT_TYPE, epoch::EVENT_TYPE];
     const PREFIX: &str = "operator.";
@@ -293,7 +261,7 @@ mod tests {
         judge(&opened, standing, &Registry::built_in().unwrap()).err().map(|hold| hold.reason)
     }
 
-    /// Breaks one rule after the other, the last check first: each earlier check must hide the later faults.
+    /// Breaks the rules one after the other, last check first: each earlier check must take precedence.
     #[test]
     fn the_first_check_that_fails_names_the_reason() {
         let mut event = event();
@@ -340,10 +308,10 @@ mod tests {
         assert!(held(&with_account("account2"), SenderAuthority::Machine(machine.clone())));
         let unattached = |identity_account| MachineFacts { account: None, identity_account, ..machine.clone() };
         assert!(held(&with_account("account1"), SenderAuthority::Machine(unattached(None))));
-        // A fresh computer of a fresh identity records; one that only claims to be of a linked identity does not.
+        // A new computer of a new identity can record; one that claims a linked identity cannot.
         assert!(!held(&event, SenderAuthority::Machine(unattached(None))));
         assert!(held(&event, SenderAuthority::Machine(unattached(machine.account.clone()))));
-        // The right account changes the hash, so the event is held for that reason and not for its scope.
+        // Setting the right account changes the hash, so the reason is the hash and not the scope.
         assert_eq!(
             reason(&with_account("account1"), &SenderAuthority::Machine(machine)),
             Some(HoldReason::HashMismatch)

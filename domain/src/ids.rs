@@ -1,4 +1,4 @@
-//! Identifiers, typed at the door: past it there is no `String` id.
+//! Typed identifiers. Text becomes one of these types at the edge, so that inner code handles no `String` id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,13 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use unicode_normalization::UnicodeNormalization;
 use uuid::Uuid;
 
-/// A text that is not the identifier it should be; `Display` says what was expected.
+/// A text that is not a valid identifier; `Display` names the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
 pub struct InvalidId(&'static str);
 
-/// Lowercase hex in the 8-4-4-4-12 layout, version 7, variant 8, 9, a or b (`docs/protocol/conventions.md#identifiers`).
+/// Parses lowercase hex in the 8-4-4-4-12 layout, version 7, variant 8, 9, a or b
+/// (`docs/protocol/conventions.md#identifiers`).
 fn parse_uuid_v7(text: &str) -> Result<Uuid, InvalidId> {
     const WHAT: InvalidId = InvalidId("a lowercase UUIDv7");
     let hyphenated = text.len() == 36 && !text.bytes().any(|byte| byte.is_ascii_uppercase());
@@ -29,13 +30,13 @@ macro_rules! uuid_v7_ids {
         pub struct $name(Uuid);
 
         impl $name {
-            /// The UUID itself, as the databases keep it.
+            /// The UUID, as the databases store it.
             pub fn as_uuid(&self) -> Uuid {
                 self.0
             }
         }
 
-        /// Trusts the caller: for values that were made or stored by us.
+        /// For ids that the server created or stored; the version is not checked.
         impl From<Uuid> for $name {
             fn from(uuid: Uuid) -> Self {
                 Self(uuid)
@@ -66,7 +67,7 @@ macro_rules! uuid_v7_ids {
 }
 
 uuid_v7_ids! {
-    /// An installation: the facts and the log that belong together.
+    /// An installation: a store and the log that belongs to it.
     InstallationId;
     /// A computer.
     MachineUuid;
@@ -74,25 +75,25 @@ uuid_v7_ids! {
     EventId;
     /// The receipt of a forwarded event, chosen by the statistics service.
     ReceiptId;
-    /// An agent's registration; also the `id` of the agent in the account summary.
+    /// An agent's registration, also the `id` of the agent in the account summary.
     RegistrationId;
-    /// A working session on a computer, named by an event's scope.
+    /// A working session on a computer, named in the scope of an event.
     SessionUuid;
     /// A person who can sign in.
     PersonId;
-    /// An entry of the list of held events.
+    /// An entry in the list of held events.
     HeldId;
-    /// A signed-in browser, as its owner sees it in a list.
+    /// A session in the owner's list of signed-in browsers.
     SessionId;
-    /// A letter that waits to be sent.
+    /// A queued mail.
     MailId;
-    /// A key of the knowledge API, without its secret.
+    /// An API key; not its secret.
     ApiKeyId;
     /// A space of the knowledge API.
     SpaceId;
-    /// A page or note that the knowledge API keeps.
+    /// A memory: a page or note of the knowledge API.
     MemoryId;
-    /// A batch of addresses and notes on its way into the knowledge API.
+    /// A batch of URLs and notes.
     BatchId;
 }
 
@@ -104,7 +105,7 @@ macro_rules! cuid2_ids {
         pub struct $name(String);
 
         impl $name {
-            /// The text of the identifier.
+            /// The identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -113,7 +114,7 @@ macro_rules! cuid2_ids {
         impl FromStr for $name {
             type Err = InvalidId;
 
-            /// CUID2 is opaque: 2 to 32 lowercase letters and digits, nothing read into them.
+            /// Accepts 2 to 32 lowercase letters and digits; CUID2 has no structure to check.
             fn from_str(text: &str) -> Result<Self, InvalidId> {
                 let plain = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
                 if plain && (2..=32).contains(&text.len()) {
@@ -140,13 +141,13 @@ macro_rules! cuid2_ids {
 }
 
 cuid2_ids! {
-    /// An identity that lives on computers and may be linked to one account.
+    /// An identity on computers, linked to at most one account.
     UserCuid;
-    /// An account.
+    /// An account, which owns memories, agents and attached computers.
     UserAccountId;
 }
 
-/// An e-mail address in the one form that is stored and compared: trimmed, NFC, lower case.
+/// A normalised e-mail address: trimmed, NFC, lower case.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Email(String);
@@ -159,8 +160,8 @@ impl Email {
 }
 
 impl Email {
-    /// Whether mail can be sent to it. Mail servers and libraries take no quoted local parts (RFC 5321, section 4.1.2), in which an
-    /// address may look like another.
+    /// Whether mail can be sent to the address. Mail servers and libraries do not support quoted local parts (RFC 5321,
+    /// section 4.1.2), which can make an address look like another.
     pub fn is_mailable(&self) -> bool {
         !self.0.contains(['"', '\\', ' '])
     }
@@ -171,7 +172,7 @@ impl FromStr for Email {
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let normal: String = text.trim().nfc().collect::<String>().to_lowercase();
-        // A network of its own may have hosts of one word.
+        // Private networks can have hosts without a domain.
         let plain = email_address::Options::default().without_display_text().without_domain_literal();
         match email_address::EmailAddress::parse_with_options(&normal, plain) {
             Ok(_) => Ok(Self(normal)),
@@ -180,7 +181,7 @@ impl FromStr for Email {
     }
 }
 
-/// Addresses are personal data: a log that prints one by accident shows only that there is one.
+/// Hides the address: it is personal data, and must not appear in logs.
 impl fmt::Debug for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Email(…)")

@@ -1,82 +1,61 @@
-//! What became of one item of a batch (`docs/decisions/0040-batches-and-streams.md`).
+//! Error codes of batch items (`docs/decisions/0040-batches-and-streams.md`).
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
-/// Why an item could not be added; written as one word, `http_404` for what a web server refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Why an item was not added. Serialised in snake case, with `http_404` for a status of the web server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Fault {
-    /// No address that we fetch: another scheme, a user name, no host.
+    /// The URL cannot be fetched: another scheme, user information, or no host.
     InvalidUrl,
-    /// The address, its port, or where its name or a redirect leads, is none that we connect to.
+    /// The address, port, resolved name or redirect target is not allowed.
     BlockedAddress,
-    /// The host's name has no address.
+    /// The host name does not resolve.
     DnsFailed,
-    /// No connection.
+    /// The connection failed.
     ConnectFailed,
-    /// Too slow.
+    /// A deadline passed.
     Timeout,
-    /// No TLS that we trust.
+    /// The TLS handshake failed, or the certificate is not trusted.
     TlsFailed,
-    /// Redirected too often, in a circle, or from https to http.
+    /// Too many redirects, a redirect loop, or a redirect from https to http.
     TooManyRedirects,
-    /// What the web server answered.
+    /// The web server responded with this status.
     Http(u16),
-    /// The web server asked us to come back later than we can wait.
+    /// The web server requested a longer delay than the fetcher waits.
     RateLimitedByHost,
-    /// More bytes than we take, counted after decompression.
+    /// The decompressed content exceeds the limit.
     TooLarge,
-    /// No type of content that we read.
+    /// The media type is not supported.
     UnsupportedType,
-    /// Nothing to remember.
+    /// The content has no text.
     EmptyContent,
-    /// The content could not be read.
+    /// The content could not be extracted.
     ExtractFailed,
-    /// The words could not be turned into a vector.
+    /// The text could not be embedded.
     EmbeddingFailed,
-    /// The account keeps as much as it may.
+    /// The account's memory limit is reached.
     QuotaExceeded,
-    /// The batch was cancelled before this item's turn.
+    /// The batch was cancelled before this item was processed.
     Cancelled,
-}
-
-impl Fault {
-    /// Every fault with a fixed word.
-    const FIXED: [(Self, &str); 15] = [
-        (Self::InvalidUrl, "invalid_url"),
-        (Self::BlockedAddress, "blocked_address"),
-        (Self::DnsFailed, "dns_failed"),
-        (Self::ConnectFailed, "connect_failed"),
-        (Self::Timeout, "timeout"),
-        (Self::TlsFailed, "tls_failed"),
-        (Self::TooManyRedirects, "too_many_redirects"),
-        (Self::RateLimitedByHost, "rate_limited_by_host"),
-        (Self::TooLarge, "too_large"),
-        (Self::UnsupportedType, "unsupported_type"),
-        (Self::EmptyContent, "empty_content"),
-        (Self::ExtractFailed, "extract_failed"),
-        (Self::EmbeddingFailed, "embedding_failed"),
-        (Self::QuotaExceeded, "quota_exceeded"),
-        (Self::Cancelled, "cancelled"),
-    ];
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Http(status) => write!(f, "http_{status}"),
-            other => f.write_str(
-                Self::FIXED.iter().find(|(fault, _)| fault == other).map_or("extract_failed", |(_, word)| word),
-            ),
+            fixed => f.write_str(fixed.into()),
         }
     }
 }
 
-/// A text that is no fault of an item.
+/// A text that is not an error code of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected a fault of an item, such as timeout or http_404")]
+#[error("expected an error code of an item, such as timeout or http_404")]
 pub struct UnknownFault;
 
 impl FromStr for Fault {
@@ -86,7 +65,8 @@ impl FromStr for Fault {
         if let Some(status) = text.strip_prefix("http_") {
             return status.parse().map(Self::Http).map_err(|_| UnknownFault);
         }
-        Self::FIXED.iter().find(|(_, word)| *word == text).map(|(fault, _)| *fault).ok_or(UnknownFault)
+        let mut fixed = Self::iter().filter(|fault| !matches!(fault, Self::Http(_)));
+        fixed.find(|fault| <&str>::from(fault) == text).ok_or(UnknownFault)
     }
 }
 
@@ -108,9 +88,13 @@ mod tests {
 
     #[test]
     fn a_fault_is_read_as_it_was_written() {
-        for fault in Fault::FIXED.iter().map(|(fault, _)| *fault).chain([Fault::Http(404)]) {
+        let fixed = Fault::iter().filter(|fault| !matches!(fault, Fault::Http(_)));
+        for fault in fixed.chain([Fault::Http(404)]) {
             assert_eq!(fault.to_string().parse(), Ok(fault));
         }
-        assert_eq!("http_x".parse::<Fault>(), Err(UnknownFault));
+        assert_eq!(Fault::DnsFailed.to_string(), "dns_failed");
+        for wrong in ["http", "http_", "http_x", "Timeout"] {
+            assert_eq!(wrong.parse::<Fault>(), Err(UnknownFault), "{wrong}");
+        }
     }
 }

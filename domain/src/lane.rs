@@ -1,13 +1,14 @@
-//! The six lanes in which events stand.
-
-use std::fmt;
-use std::str::FromStr;
+//! Lanes: the categories of event types.
 
 use serde::{Deserialize, Serialize};
 
-/// The six lanes.
+use crate::UnknownName;
+
+/// The category of an event type. Consent is set and activity is read per lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 #[expect(missing_docs, reason = "the specification names the lanes and says no more about them")]
 pub enum Lane {
     Memory,
@@ -19,37 +20,11 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// All of them, in the order of the specification.
-    pub const ALL: [Self; 6] = [Self::Memory, Self::Llm, Self::Skill, Self::Security, Self::Squad, Self::Rsi];
+    /// All six lanes, in the order of the specification.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The lane as it is written in events, queries and rows.
+    /// The name in events, queries and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Llm => "llm",
-            Self::Skill => "skill",
-            Self::Security => "security",
-            Self::Squad => "squad",
-            Self::Rsi => "rsi",
-        }
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of memory, llm, skill, security, squad, rsi")]
-pub struct UnknownLane;
-
-impl FromStr for Lane {
-    type Err = UnknownLane;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLane> {
-        Self::ALL.into_iter().find(|lane| lane.as_str() == text).ok_or(UnknownLane)
+        self.into()
     }
 }

@@ -1,39 +1,40 @@
-//! Pure values and laws of attache: no IO, no async, no clock and no chance of their own.
+//! Values and rules of attache: pure functions without IO, async, clock or randomness.
 //!
-//! One noun per file; the same noun is found again on every floor above (`store/`, `actors/`, `src/http/`).
+//! One noun per file; the store, the actors and the HTTP layer have a file of the same name (`store/`, `actors/`,
+//! `src/http/`).
 //!
-//! | noun | what it fixes |
+//! | module | content |
 //! |---|---|
-//! | [`ids`] | identifiers, typed at the door |
+//! | [`ids`] | typed identifiers |
 //! | [`secret`] | opaque secrets, their hashes, short codes |
 //! | [`canonical`] | strict JSON and RFC 8785 bytes |
-//! | [`lane`] | the six lanes |
+//! | [`lane`] | the six lanes of events |
 //! | [`envelope`] | the event envelope and its seal |
-//! | [`chain`] | the position law of hash chains |
+//! | [`chain`] | rules for positions in hash chains |
 //! | [`checkpoint`] | signed checkpoints of a log, its keys and origins |
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
 //! | [`epoch`] | the record with which the log begins an epoch |
 //! | [`registry`] | event types, lanes, payload schemas |
 //! | [`consent`] | levels and the effective level |
-//! | [`held`] | forward or hold: the one order of checks |
+//! | [`held`] | the checks that forward or hold an event, in their order |
 //! | [`claim`] | registrations and claim attempts |
-//! | [`confirm`] | the credential with which a person decided |
-//! | [`signin`] | codes that sign people in, and where they go next |
-//! | [`mail`] | what is written to people |
+//! | [`confirm`] | the credential with which a person confirmed |
+//! | [`signin`] | sign-in codes, tickets, and the page after signing in |
+//! | [`mail`] | texts of mails |
 //! | [`device`] | device codes and the pacing of polls |
-//! | [`api_key`] | keys of the knowledge API |
-//! | [`space`] | where memories are put, and who may read and write there |
-//! | [`batch`] | what is added at once, and the stream that tells of it |
-//! | [`memory`] | pages and notes that are kept, and what makes two of them the same |
-//! | [`filter`] | what new content has to be like, and what was decided |
-//! | [`web_url`] | addresses of web pages, and when two of them are the same |
-//! | [`words`] | words as they are searched for |
-//! | [`excerpt`] | what is shown of a passage that was found |
-//! | [`item`] | what became of one item of a batch |
-//! | [`token`] | scopes and identity assertions |
-//! | [`usage`] | plans, windows, what is left |
+//! | [`api_key`] | API keys of the knowledge API |
+//! | [`space`] | spaces of memories and their access types |
+//! | [`batch`] | batches and the messages of their streams |
+//! | [`memory`] | memories: pages and notes, and their duplicates |
+//! | [`filter`] | content filter settings and verdicts |
+//! | [`web_url`] | URLs of web pages and their canonical form |
+//! | [`words`] | stems of words for full-text search |
+//! | [`excerpt`] | excerpts of search results |
+//! | [`item`] | error codes of batch items |
+//! | [`token`] | token scopes and identity assertions |
+//! | [`usage`] | plans, windows and the remaining quota |
 //! | [`clock`], [`rng`] | time and randomness as values |
-//! | [`reasons()`] | an error with its causes, on one line |
+//! | [`reasons()`] | an error and its causes on one line |
 
 pub mod api_key;
 pub mod batch;
@@ -67,6 +68,7 @@ pub mod secret;
 pub mod signin;
 pub mod space;
 pub mod token;
+mod unknown_name;
 pub mod usage;
 pub mod web_url;
 pub mod words;
@@ -76,10 +78,12 @@ pub use digest::Digest;
 pub use reasons::reasons;
 pub use retry_after::retry_after;
 pub use rng::Rng;
+pub use unknown_name::UnknownName;
 
-/// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
+/// A point where a test can abort the process or make an actor panic. Expands to nothing without the feature
+/// `failpoints`.
 ///
-/// With `FAILPOINTS=name=panic` the task panics there; with `name=return` the process ends as abruptly as by `kill -9`.
+/// `FAILPOINTS=name=panic` panics in the current task; `name=return` aborts the process like `kill -9`.
 #[cfg(feature = "failpoints")]
 #[macro_export]
 macro_rules! failpoint {
@@ -90,7 +94,8 @@ macro_rules! failpoint {
     };
 }
 
-/// A place where a test may make the process die or an actor panic: nothing unless the feature `failpoints` is on.
+/// A point where a test can abort the process or make an actor panic. Expands to nothing without the feature
+/// `failpoints`.
 #[cfg(not(feature = "failpoints"))]
 #[macro_export]
 macro_rules! failpoint {

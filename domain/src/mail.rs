@@ -1,8 +1,7 @@
-//! The letters that the service writes to people: plain text, short, and with a way to undo what they tell of.
+//! Texts of the mails that the service sends: plain text, short, with a way to undo the reported change.
 //!
-//! Agents and computers choose some of the words in them (the name of a computer, say). Such words are made harmless first: one
-//! line, nothing that steers a terminal or the direction of writing, and not long. No letter carries a secret, except the sign-in
-//! code to whom it belongs.
+//! Agents and computers choose some of the words, such as the name of a computer. These words are neutralised first:
+//! one line, no control or direction characters, bounded length. No mail contains a secret, except the sign-in code.
 
 use crate::Timestamp;
 use crate::confirm::ConfirmedVia;
@@ -10,17 +9,18 @@ use crate::foreign::visible;
 use crate::ids::{Email, MachineUuid, RegistrationId, UserAccountId};
 use crate::signin::{CODE_SECONDS, SignInCode};
 
-/// Characters of a word that an agent or a computer chose.
+/// Maximum length of a text that an agent or a computer chose, in characters.
 const FOREIGN_CHARS_MAX: usize = 60;
 
-/// A mail in plain text. `Debug` shows nothing of it: it is personal, and may hold a code.
+/// A mail in plain text. `Debug` hides it: it is personal data, and may contain a code.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutgoingMail {
-    /// To whom.
+    /// Recipient.
     pub to: Email,
-    /// One line.
+    /// Subject, on one line.
     pub subject: String,
-    /// Lines that end with `\n`.
+    /// Body; every line ends with `
+    /// `.
     pub text: String,
 }
 
@@ -30,41 +30,41 @@ impl std::fmt::Debug for OutgoingMail {
     }
 }
 
-/// The code with which a person signs in. It is the first thing in the text and not in the subject, which locked screens show.
+/// The mail with a sign-in code. The code is at the start of the text and not in the subject, which lock screens show.
 pub fn sign_in_code(to: Email, code: &SignInCode, base_url: &str) -> OutgoingMail {
     let (first, second) = code.expose().split_at(4);
     let text = format!(
-        "Your code to sign in:\n\n    {first} {second}\n\nIt works for {minutes} minutes, once, and only in the browser that asked for \
-         it at\n{base_url}/signin\n\nNobody will ever ask you for this code: type it on that page and nowhere else. If you did not ask for \
-         it,\nyou need do nothing; without the code nobody gets in.\n",
+        "Your code to sign in:\n\n    {first} {second}\n\nIt is valid for {minutes} minutes, for one sign-in, and only in the browser \
+         that requested it at\n{base_url}/signin\n\nWe never ask for this code: enter it on that page only. If you did not request it,\n\
+         ignore this mail; no one can sign in without the code.\n",
         minutes = CODE_SECONDS / 60,
     );
     OutgoingMail { to, subject: "Your code to sign in".into(), text }
 }
 
-/// A computer that was attached to an account.
+/// An attached computer, for the notice to the account's owner.
 #[derive(Debug, Clone)]
 pub struct Attached<'a> {
-    /// The computer.
+    /// Id of the computer.
     pub machine: MachineUuid,
-    /// Its name, as it calls itself.
+    /// Name that the computer gave itself.
     pub name: Option<&'a str>,
-    /// The address from which the computer asked.
+    /// IP address of the computer's request.
     pub address: Option<&'a str>,
-    /// The account that it is attached to.
+    /// Account that the computer is attached to.
     pub account: &'a UserAccountId,
-    /// When.
+    /// Time of the approval.
     pub at: Timestamp,
 }
 
-/// Tells the owner of an account that a computer was attached to it.
+/// The notice that a computer was attached to an account.
 pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail {
     let name = foreign(what.name.unwrap_or_default());
-    let name = if name.is_empty() { "without a name".to_owned() } else { format!("that calls itself \"{name}\"") };
+    let name = if name.is_empty() { "without a name".to_owned() } else { format!("\"{name}\" (its own name)") };
     let text = format!(
-        "A computer was attached to your account.\n\n    Computer:  {name}\n    Number:    {machine}\n    Asked from: {address}\n    \
-         Account:   {account}\n    When:      {when}\n\nIt may now send what happens on it to this account, as far as your consent allows.\n\n\
-         Was it you? Then all is well. If not, detach the computer; its access ends at once:\n{base_url}/account\n",
+        "A computer was attached to your account.\n\n    Computer:     {name}\n    Id:           {machine}\n    Requested by: {address}\n    \
+         Account:      {account}\n    Time:         {when}\n\nIt can now record its activity in this account, as far as your consent allows.\n\n\
+         If this was not you, detach the computer; its access ends immediately:\n{base_url}/account\n",
         machine = what.machine,
         address = foreign(what.address.unwrap_or("an unknown address")),
         account = what.account,
@@ -73,33 +73,35 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail 
     OutgoingMail { to, subject: "A computer was attached to your account".into(), text }
 }
 
-/// An agent that was claimed.
+/// A claimed agent, for the notice to the account's owner.
 #[derive(Debug, Clone)]
 pub struct Claimed<'a> {
-    /// The agent.
+    /// Id of the agent.
     pub agent: RegistrationId,
-    /// The address that the agent registered from.
+    /// IP address of the registration.
     pub address: Option<&'a str>,
-    /// The account that it acts for.
+    /// Account that the agent acts for.
     pub account: &'a UserAccountId,
-    /// With which credential it was confirmed.
+    /// The credential of the confirmation.
     pub via: ConfirmedVia,
-    /// When.
+    /// Time of the confirmation.
     pub at: Timestamp,
 }
 
-/// Tells the owner of an account that an agent acts for it now.
+/// The notice that an agent acts for an account.
 pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> OutgoingMail {
     let via = match what.via {
         ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),
         ConfirmedVia::Agent(agent) => {
-            format!("by the agent {agent}, which already acts for you; revoking that one ends both")
+            format!(
+                "by the agent {agent}, which already acts for your account; revoking that agent also revokes this one"
+            )
         }
     };
     let text = format!(
-        "An agent was confirmed for your account and acts for it from now on.\n\n    Agent:      {agent}\n    Registered: from {address}\n    \
-         Confirmed:  {via}\n    Account:    {account}\n    When:       {when}\n\nWas it you? Then all is well. If not, revoke the agent; its \
-         access ends at once:\n{base_url}/account\n",
+        "An agent was confirmed for your account and now acts for it.\n\n    Agent:         {agent}\n    Registered by: {address}\n    \
+         Confirmed:     {via}\n    Account:       {account}\n    Time:          {when}\n\nIf this was not you, revoke the agent; its \
+         access ends immediately:\n{base_url}/account\n",
         agent = what.agent,
         address = foreign(what.address.unwrap_or("an unknown address")),
         account = what.account,
@@ -108,14 +110,14 @@ pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> OutgoingMail {
     OutgoingMail { to, subject: "An agent acts for your account".into(), text }
 }
 
-/// A moment for people, in UTC.
+/// Formats a time for people, in UTC.
 fn moment(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// Words that a stranger chose, as one short line of visible characters.
+/// Shortens text from a third party to one line of visible characters.
 fn foreign(text: &str) -> String {
-    // A link that a stranger chose must not be clickable in a letter of ours.
+    // Breaks links, so that mail programs do not make them clickable.
     let line = visible(text).split_whitespace().collect::<Vec<_>>().join(" ").replace("://", ":/ /").replace('"', "'");
     if line.chars().count() <= FOREIGN_CHARS_MAX {
         line
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_stands_in_the_text_and_not_in_the_subject() {
+    fn the_code_is_in_the_text_and_not_in_the_subject() {
         let code = "12345678".parse().unwrap();
         let mail = sign_in_code(to(), &code, BASE);
         assert!(mail.text.contains("1234 5678") && mail.text.contains("10 minutes"), "{}", mail.text);

@@ -1,17 +1,21 @@
-//! Pages and notes that the knowledge API keeps, and what makes two of them the same (`docs/decisions/0041-duplicates.md`).
+//! Memories of the knowledge API: pages and notes, and the form by which duplicates are found
+//! (`docs/decisions/0041-duplicates.md`).
 
 mod note;
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::UnknownName;
+
 pub use note::{TITLE_CHARS_MAX, heading, normalised, note_digest, note_title, short_title};
 
-/// What a memory is: the `type` of search results and of content items.
+/// Kind of a memory: `type` of search results and content items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum MemoryType {
     /// A text that a client sent.
     Note,
@@ -26,51 +30,23 @@ pub enum MemoryType {
 }
 
 impl MemoryType {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Note, Self::Page, Self::Document, Self::Tweet, Self::Notion];
-
-    /// The type as it is written in requests, answers and rows.
+    /// The name in requests, responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Page => "page",
-            Self::Document => "document",
-            Self::Tweet => "tweet",
-            Self::Notion => "notion",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for MemoryType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Which model made a vector: vectors of two models are never compared. Written as `name/dimensions`.
+/// The model that made a vector. Vectors of different models are not comparable. Written as `name/dimensions`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelId {
-    /// The model's name.
+    /// Name of the model.
     pub name: String,
-    /// Numbers of a vector.
+    /// Numbers per vector.
     pub dimensions: u16,
 }
 
 impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.name, self.dimensions)
-    }
-}
-
-/// A text that is no type of a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of note, page, document, tweet, notion")]
-pub struct UnknownMemoryType;
-
-impl FromStr for MemoryType {
-    type Err = UnknownMemoryType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownMemoryType> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownMemoryType)
     }
 }

@@ -1,5 +1,5 @@
-//! Hashes of a Merkle tree, and verification of its proofs (RFC 6962, section 2.1; RFC 9162, section 2.1). The log makes the proofs; the
-//! command line and the typed client verify them.
+//! Hashes of a Merkle tree, and verification of its proofs (RFC 6962, section 2.1; RFC 9162, section 2.1). The log
+//! creates the proofs; the command line and the typed client verify them.
 
 use crate::Digest;
 
@@ -16,39 +16,39 @@ pub fn node_hash(left: &Digest, right: &Digest) -> Digest {
     Digest::of(&bytes)
 }
 
-/// The root of the tree without leaves: SHA-256 of nothing.
+/// The root of an empty tree: SHA-256 of the empty string.
 pub fn empty_root() -> Digest {
     Digest::of(&[])
 }
 
-/// A path that does not lead where it should.
+/// A proof that does not verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathFault {
-    /// A leaf beyond the tree, or a first tree larger than the second.
-    #[error("{asked} lies outside the tree of {size} leaves")]
+    /// The leaf is beyond the tree, or the first tree is larger than the second.
+    #[error("{asked} is beyond the tree of {size} leaves")]
     OutOfRange {
-        /// The leaf or the size that was asked for.
+        /// The requested leaf or size.
         asked: u64,
-        /// Leaves in the tree.
+        /// Number of leaves in the tree.
         size: u64,
     },
-    /// The sizes fix how long a path is.
-    #[error("a path of another length than the {found} hashes given was expected")]
+    /// The path has another length than the sizes require.
+    #[error("wrong path length: got {found} hashes")]
     Length {
-        /// How long it is.
+        /// Number of hashes in the path.
         found: usize,
     },
-    /// The path leads to another root.
+    /// The path computes another root.
     #[error("the path leads to {found} instead of {expected}")]
     Root {
-        /// The root that it should lead to.
+        /// The root of the tree.
         expected: Digest,
-        /// The root that it leads to.
+        /// The root that the path computes.
         found: Digest,
     },
 }
 
-/// Whether `path` leads from `leaf` at `index` to `root` of `size` leaves (RFC 9162, 2.1.3.2).
+/// Verifies that `path` leads from `leaf` at `index` to the `root` of a tree of `size` leaves (RFC 9162, 2.1.3.2).
 pub fn verify_inclusion(leaf: &Digest, index: u64, size: u64, path: &[Digest], root: &Digest) -> Result<(), PathFault> {
     if index >= size {
         return Err(PathFault::OutOfRange { asked: index, size });
@@ -75,7 +75,7 @@ pub fn verify_inclusion(leaf: &Digest, index: u64, size: u64, path: &[Digest], r
     if last == 0 { same_root(*root, hash) } else { Err(wrong_length) }
 }
 
-/// Whether `path` shows that the tree of `first` leaves is the beginning of the tree of `size` leaves (RFC 9162, 2.1.4.2).
+/// Verifies that the tree of `first` leaves is a prefix of the tree of `size` leaves (RFC 9162, 2.1.4.2).
 pub fn verify_consistency(
     first: u64,
     size: u64,
@@ -91,7 +91,7 @@ pub fn verify_consistency(
         let known = if first == 0 { empty_root() } else { *root };
         return if path.is_empty() { same_root(*first_root, known) } else { Err(wrong_length) };
     }
-    // A first tree that is a perfect subtree of the second begins the path itself.
+    // If the first tree is a perfect subtree of the second, its root is the first hash of the path.
     let own = first.is_power_of_two().then_some(first_root);
     let mut steps = own.into_iter().chain(path);
     let Some(start) = steps.next() else { return Err(wrong_length) };

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// The message of an error and of every cause behind it. A cause that the text contains already is left out: some libraries repeat
-/// their cause in their own message.
+/// The message of an error followed by its causes. Leaves out a cause that the text already contains, because some
+/// libraries repeat the cause in their own message.
 pub fn reasons(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| {

@@ -1,42 +1,42 @@
-//! Who recorded an event: a computer, under the identity that it named when it registered.
+//! The recorder of an event: a computer, under the identity that it registered.
 
 use serde::Serialize;
 
 use crate::ids::{MachineUuid, UserCuid};
 
-/// A computer with the identity under which it records.
+/// A computer with its identity.
 ///
-/// Anybody may register a computer under any identity, so an identity alone never identifies the owner of records.
+/// Any computer can register under any identity, so the identity alone does not identify the owner of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Recorder {
-    /// The computer.
+    /// Id of the computer.
     pub machine: MachineUuid,
-    /// The identity.
+    /// Identity that the computer records for.
     pub identity: UserCuid,
 }
 
-/// Whose records a read shows. Taken from the store, never from a request.
+/// The recorders whose events a reader may see. Read from the store, never from a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorders {
-    /// Computers: the caller itself, or those that are or were attached to the caller's account.
+    /// The calling computer, or the computers that are or were attached to the caller's account.
     pub computers: Vec<Recorder>,
-    /// The chains on which the service reports changes for the account's identities. A report that is about a computer counts
-    /// only if that computer is one of `computers`.
+    /// The chains in which the service reports changes for the account's identities. A report about a computer is
+    /// visible only if `computers` contains it.
     pub service: Vec<Recorder>,
 }
 
 impl Recorders {
-    /// One computer, which reads its own records.
+    /// A computer that reads its own records.
     pub fn of_computer(machine: MachineUuid, identity: UserCuid) -> Self {
         Self { computers: vec![Recorder { machine, identity }], service: Vec::new() }
     }
 
-    /// Computers first, then the service.
+    /// All recorders: computers first, then the service.
     pub fn all(&self) -> impl Iterator<Item = &Recorder> {
         self.computers.iter().chain(&self.service)
     }
 
-    /// Whether it is one of the computers.
+    /// Whether `machine` is one of `computers`.
     pub fn has_computer(&self, machine: MachineUuid) -> bool {
         self.computers.iter().any(|known| known.machine == machine)
     }

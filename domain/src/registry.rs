@@ -1,4 +1,4 @@
-//! The event registry: which types there are, in which lane, with which payload (`docs/decisions/0017-event-registry.md`).
+//! The event registry: event types with their lane and payload schema (`docs/decisions/0017-event-registry.md`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::consent::ConsentLevel;
 use crate::envelope::Envelope;
 use crate::lane::Lane;
 
-/// The registry that is built in.
+/// Text of the built-in registry, in TOML.
 pub const DEFAULT: &str = include_str!("registry/default.toml");
 
-/// The event types that are taken, with compiled payload schemas.
+/// The accepted event types, with compiled payload schemas.
 pub struct Registry {
     types: BTreeMap<String, EventType>,
 }
@@ -25,30 +25,30 @@ struct EventType {
     validator: jsonschema::Validator,
 }
 
-/// A registry file.
+/// Content of a registry file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct RegistryFile {
     #[serde(default)]
-    mode: Mode,
+    mode: RegistryMode,
     #[serde(default, rename = "event")]
-    events: Vec<Entry>,
+    events: Vec<RegistryEntry>,
 }
 
-/// What a file does with the built-in types.
+/// How a file combines with the built-in types.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Mode {
-    /// Adds to them; a type of the same name is replaced.
+enum RegistryMode {
+    /// Adds types, or replaces those with the same name.
     #[default]
     Extend,
-    /// Takes their place.
+    /// Replaces all built-in types.
     Replace,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct RegistryEntry {
     event_type: String,
     lane: Lane,
     #[serde(default)]
@@ -60,23 +60,23 @@ struct Entry {
 /// A registry file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// Not TOML, or a member that does not belong.
+    /// Not TOML, or an unknown member.
     #[error("the event registry cannot be read: {0}")]
     Syntax(#[from] toml::de::Error),
-    /// A payload schema that is no JSON Schema.
-    #[error("the payload schema of {event_type} is no JSON Schema: {detail}")]
+    /// A payload schema that is not a JSON Schema.
+    #[error("the payload schema of {event_type} is not a JSON Schema: {detail}")]
     Schema {
-        /// Whose schema.
+        /// The event type with this schema.
         event_type: String,
-        /// What is wrong with it.
+        /// The error of the schema compiler.
         detail: String,
     },
-    /// No type is left to take.
+    /// The registry would be empty.
     #[error("the event registry has no event types")]
     Empty,
 }
 
-/// Why a payload or its type is not taken; the sender reads it in the warning.
+/// Why an event was rejected by the registry; part of the warning to the sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryRefusal {
     /// The type is not registered.
@@ -85,38 +85,38 @@ pub enum RegistryRefusal {
     /// The type belongs to another lane.
     #[error("/lane: {event_type} belongs to the lane {lane}")]
     LaneMismatch {
-        /// The type.
+        /// The event's type.
         event_type: String,
-        /// Its lane.
+        /// The lane of the type.
         lane: Lane,
     },
-    /// The payload breaks the schema, or carries content that the declared level forbids.
+    /// The payload violates its schema, or has content that the declared level forbids.
     #[error("/payload{path}: {detail}")]
     PayloadInvalid {
         /// JSON Pointer within the payload.
         path: String,
-        /// What is wrong.
+        /// Explanation without values of the payload.
         detail: String,
     },
 }
 
 impl Registry {
-    /// The built-in types alone.
+    /// The built-in types only.
     pub fn built_in() -> Result<Self, RegistryError> {
         Self { types: BTreeMap::new() }.with(DEFAULT)
     }
 
-    /// The built-in types, extended or replaced by the text of a registry file.
+    /// The built-in types, extended or replaced by a registry file.
     pub fn from_file(text: &str) -> Result<Self, RegistryError> {
         Self::built_in()?.with(text)
     }
 
     fn with(mut self, text: &str) -> Result<Self, RegistryError> {
-        let file: File = toml::from_str(text)?;
-        if file.mode == Mode::Replace {
+        let file: RegistryFile = toml::from_str(text)?;
+        if file.mode == RegistryMode::Replace {
             self.types.clear();
         }
-        for Entry { event_type, lane, content_fields, payload_schema } in file.events {
+        for RegistryEntry { event_type, lane, content_fields, payload_schema } in file.events {
             let payload_schema = Value::Object(payload_schema);
             let validator = jsonschema::validator_for(&payload_schema)
                 .map_err(|error| RegistryError::Schema { event_type: event_type.clone(), detail: error.to_string() })?;
@@ -125,7 +125,7 @@ impl Registry {
         if self.types.is_empty() { Err(RegistryError::Empty) } else { Ok(self) }
     }
 
-    /// Judges type, lane and payload, in this order.
+    /// Checks type, lane and payload, in this order.
     pub fn judge(&self, envelope: &Envelope) -> Result<(), RegistryRefusal> {
         let name = &envelope.event_type;
         let Some(kind) = self.types.get(name) else {
@@ -137,17 +137,17 @@ impl Registry {
         kind.judge_payload(envelope.consent_level, &envelope.payload)
     }
 
-    /// A content field of the payload that the declared level forbids; `None` also where the type is not registered.
+    /// The first content field that the declared level forbids; `None` also if the type is not registered.
     pub fn forbidden_content(&self, envelope: &Envelope) -> Option<&str> {
         self.types.get(&envelope.event_type)?.forbidden_content(envelope.consent_level, &envelope.payload)
     }
 
-    /// The lane of a type; `None` for one that is not registered.
+    /// The lane of a type; `None` if it is not registered.
     pub fn lane_of(&self, event_type: &str) -> Option<Lane> {
         self.types.get(event_type).map(|kind| kind.lane)
     }
 
-    /// The body of `GET /api/v1/events/registry`: `{event_types: [{event_type, lane, content_fields, payload_schema}]}`.
+    /// Body of `GET /api/v1/events/registry`: `{event_types: [{event_type, lane, content_fields, payload_schema}]}`.
     pub fn describe(&self) -> Value {
         let describe = |(name, kind): (&String, &EventType)| {
             json!({
@@ -167,14 +167,14 @@ impl EventType {
             let detail = format!("content, which consent_level {declared} forbids");
             return Err(RegistryRefusal::PayloadInvalid { path: format!("/{name}"), detail });
         }
-        // An empty schema takes everything: no need to copy the payload into a value to ask it.
+        // An empty schema accepts everything, so the payload is not copied.
         if self.payload_schema.as_object().is_some_and(Map::is_empty) {
             return Ok(());
         }
         let payload = Value::Object(payload.clone());
         self.validator.validate(&payload).map_err(|error| RegistryRefusal::PayloadInvalid {
             path: error.instance_path().to_string(),
-            // What is said is stored, even where what was sent must not be.
+            // The explanation is stored even if the payload must not be, so values are masked.
             detail: error.masked().to_string().chars().take(300).collect(),
         })
     }

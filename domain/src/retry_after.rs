@@ -1,4 +1,4 @@
-//! The header `Retry-After` (RFC 9110, section 10.2.3), whoever reads it.
+//! Parses the header `Retry-After` (RFC 9110, section 10.2.3).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use chrono::DateTime;
 
 use crate::Timestamp;
 
-/// The pause that its value asks for, in seconds or by a date; `None` for anything else.
+/// The delay that the value requests, in seconds or by a date; `None` if it is neither. A past date is no delay.
 pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! Randomness as a value: identifiers, secrets and jitter come from a [`Rng`] that a test can seed.
+//! Randomness as a value: identifiers, secrets and jitter come from an [`Rng`] that tests can seed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,32 +9,32 @@ use uuid::Uuid;
 
 use crate::Timestamp;
 
-/// A source of randomness, shared by cheap clones.
+/// A source of random numbers. Clones share it.
 ///
-/// The generator is cryptographic (`StdRng`), seeded once from the operating system.
+/// The generator is cryptographic (`StdRng`), and seeded once by the operating system.
 #[derive(Clone)]
 pub struct Rng(Arc<Mutex<StdRng>>);
 
 impl Rng {
-    /// Seeded by the operating system: the only kind that a server may run on.
+    /// A generator seeded by the operating system, as a server requires.
     pub fn system() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one door to the system's randomness")]
         Self(Arc::new(Mutex::new(StdRng::from_rng(&mut rand::rng()))))
     }
 
-    /// Repeatable, for tests and load generators.
+    /// A repeatable generator, for tests and load generators.
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
-    /// `N` random bytes.
+    /// `N` uniformly random bytes.
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.with(|rng| rng.fill_bytes(&mut bytes));
         bytes
     }
 
-    /// A number in `0..bound`, evenly distributed; 0 when `bound` is 0.
+    /// A uniformly distributed number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.with(|rng| rng.random_range(0..bound)) }
     }
@@ -44,13 +44,13 @@ impl Rng {
         self.with(RngExt::random)
     }
 
-    /// A UUIDv7 for the moment `now`.
+    /// A UUIDv7 with the timestamp `now`; 0 for a time before 1970, which the format cannot represent.
     pub fn uuid_v7(&self, now: Timestamp) -> Uuid {
         let millis = u64::try_from(now.timestamp_millis()).unwrap_or(0);
         uuid::Builder::from_unix_timestamp_millis(millis, &self.bytes()).into_uuid()
     }
 
-    /// A string in the form of CUID2: a letter and 23 letters or digits.
+    /// A text in the form of a CUID2: a letter and 23 letters or digits.
     pub fn cuid2(&self) -> String {
         const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
         self.with(|rng| {
@@ -60,7 +60,7 @@ impl Rng {
     }
 
     fn with<T>(&self, draw: impl FnOnce(&mut StdRng) -> T) -> T {
-        // A panic while the lock was held leaves a generator that is as random as before.
+        // After a panic under the lock, the generator is as random as before.
         draw(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

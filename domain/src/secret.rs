@@ -1,7 +1,7 @@
-//! Opaque secrets and short codes, and the forms in which they may be kept.
+//! Opaque secrets and short codes, and the forms in which they are stored.
 //!
-//! A secret is 256 random bits, so a plain SHA-256 at rest suffices. A code of six digits could be found again from a
-//! plain hash by trying all million, so codes are kept as HMAC-SHA-256 under a key of the server.
+//! A secret has 256 random bits, so a plain SHA-256 at rest suffices. A code of six digits could be recovered from a
+//! plain hash by trying all million codes, so codes are stored as HMAC-SHA-256 under a key of the server.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ use sha2::Sha256;
 
 use crate::{Digest, Rng};
 
-/// What a secret opens; its prefix lets secret scanners and people tell the kinds apart.
+/// Kind of a secret. Each has its own prefix, so that secret scanners and people can distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKind {
-    /// Given to an agent at registration; exchanged for an account token once a person confirmed.
+    /// Issued at the registration of an agent; exchanged for an account token after the claim.
     ClaimToken,
-    /// Part of the link that a person opens to confirm.
+    /// Part of the link with which a person confirms an agent.
     ClaimAttempt,
-    /// Bearer of the agent API.
+    /// Bearer token of the agent API.
     AccessToken,
-    /// A computer's registered secret.
+    /// Machine secret of a registered computer.
     Machine,
-    /// What a computer polls with while a person decides whether to attach it.
+    /// With it, a computer polls until a person approves or denies.
     DeviceCode,
-    /// Bearer of the knowledge API.
+    /// Bearer credential of the knowledge API.
     ApiKey,
-    /// A signed-in browser.
+    /// Session cookie of a signed-in browser.
     Session,
-    /// A browser that waits for its sign-in code.
+    /// Cookie of a browser that waits for its sign-in code.
     SignInTicket,
 }
 
 impl SecretKind {
-    /// The fixed first characters.
+    /// First characters of every secret of this kind.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::ClaimToken => "clm_",
@@ -49,7 +49,7 @@ impl SecretKind {
     }
 }
 
-/// A secret in the clear: shown to its owner once, never stored, never printed by `Debug`.
+/// A secret in the clear: shown to its owner once, never stored, hidden by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -60,28 +60,28 @@ impl Secret {
         Self(format!("{}{}", kind.prefix(), BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// Wraps what a client presented; nothing is checked, a stranger's text simply hashes to no known value.
+    /// Wraps a credential from a client without checking it. An unknown text hashes to an unknown value.
     pub fn presented(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Whether the text has the form of a secret of this kind. Says nothing of whether it is known.
+    /// Whether the text has the form of this kind of secret. Does not check whether it is known.
     pub fn has_form(&self, kind: SecretKind) -> bool {
         let body = self.0.strip_prefix(kind.prefix());
         body.is_some_and(|body| body.len() == 43 && BASE64_URL_SAFE_NO_PAD.decode(body).is_ok())
     }
 
-    /// Whether it claims, by its prefix, to be of this kind.
+    /// Whether the text has the prefix of this kind.
     pub fn has_prefix(&self, kind: SecretKind) -> bool {
         self.0.starts_with(kind.prefix())
     }
 
-    /// The form at rest.
+    /// The hash to store.
     pub fn hash(&self) -> SecretHash {
         SecretHash(Digest::of(self.0.as_bytes()))
     }
 
-    /// The secret in the clear, for the one answer that hands it out.
+    /// The secret in the clear, for the response that returns it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -93,12 +93,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// SHA-256 of a [`Secret`]: what the store keeps and looks up.
+/// SHA-256 of a [`Secret`], as the store keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SecretHash(Digest);
 
 impl SecretHash {
-    /// The 32 bytes.
+    /// The raw hash.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -110,7 +110,7 @@ impl From<Digest> for SecretHash {
     }
 }
 
-/// The server's key for short codes.
+/// The server's HMAC key for short codes.
 #[derive(Clone)]
 pub struct CodeKey([u8; 32]);
 
@@ -120,18 +120,20 @@ impl CodeKey {
         Self(bytes)
     }
 
-    /// HMAC-SHA-256 of a code. `context` (the hash of the attempt's token, say) makes equal codes differ at rest.
+    /// Computes the HMAC-SHA-256 of a code. `context`, such as the hash of the attempt's token, makes equal codes
+    /// differ at rest.
     pub fn seal(&self, context: &[u8], code: &str) -> [u8; 32] {
         self.mac(context, code).finalize().into_bytes().into()
     }
 
-    /// Whether `code` is the one sealed, compared in constant time.
+    /// Whether `sealed` is the HMAC of `code`. Compares in constant time.
     pub fn opens(&self, context: &[u8], code: &str, sealed: &[u8]) -> bool {
         self.mac(context, code).verify_slice(sealed).is_ok()
     }
 
     fn mac(&self, context: &[u8], code: &str) -> Hmac<Sha256> {
-        // HMAC fills a short key up to its block of 64 bytes with zeros (RFC 2104): done here, the constructor cannot fail.
+        // HMAC pads a short key with zeros to its block of 64 bytes (RFC 2104). Padding it here makes the constructor
+        // infallible.
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.0);
         let mut mac = Hmac::<Sha256>::new(&block.into());

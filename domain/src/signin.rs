@@ -1,32 +1,33 @@
-//! Signing in with a mailed code (`docs/decisions/0007-sign-in-without-passwords.md`): how codes look, how long they work, and how many tries they bear.
+//! Sign-in with a mailed code (`docs/decisions/0007-sign-in-without-passwords.md`): format, lifetime and tries of
+//! codes.
 //!
-//! A browser that asks for a code keeps a *ticket*, a secret of its own: the code works only together with it, so a code that was
-//! overheard or talked out of somebody opens nothing elsewhere.
+//! The browser that requests a code keeps a *ticket*, a secret of its own. The code works only together with it, so a
+//! stolen code is useless in another browser.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ids::Email;
 use crate::secret::{CodeKey, SecretHash};
-use crate::{Rng, Timestamp};
+use crate::{Rng, Timestamp, UnknownName};
 
-/// How long a code works.
+/// Lifetime of a code, in seconds.
 pub const CODE_SECONDS: i64 = 600;
 
-/// How many codes may be typed against one ticket; after the last of them it is burnt.
+/// Codes that may be tried with one ticket.
 pub const TRIES_MAX: u32 = 5;
 
-/// Eight decimal digits.
+/// A sign-in code of eight decimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignInCode(String);
 
 impl SignInCode {
-    /// A new code, all hundred million equally likely.
+    /// A random code out of a hundred million.
     pub fn draw(rng: &Rng) -> Self {
         Self(format!("{:08}", rng.below(100_000_000)))
     }
 
-    /// The digits, for the letter that brings them and for sealing.
+    /// The digits, for the mail and for [`CodeKey::seal`].
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -35,7 +36,8 @@ impl SignInCode {
 impl FromStr for SignInCode {
     type Err = &'static str;
 
-    /// People copy codes with the space in the middle, and some keyboards add one at the end.
+    /// Ignores white space and dashes: people copy the code with the space in its middle, and some keyboards append
+    /// one.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
         if digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -52,80 +54,68 @@ impl fmt::Debug for SignInCode {
     }
 }
 
-/// What became of a ticket, as rows keep it. That it expired, or was tried too often, follows from the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Stored state of a ticket. Expiry and exhausted tries follow from its other members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum TicketState {
-    /// Its code may be typed.
+    /// The code can be tried.
     Live,
-    /// A newer code for the same address took its place.
+    /// A newer code for the same address replaced it.
     Superseded,
-    /// Somebody signed in with it.
+    /// A person signed in with it.
     Used,
 }
 
 impl TicketState {
-    /// The state as rows keep it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Superseded => "superseded",
-            Self::Used => "used",
-        }
+        self.into()
     }
 }
 
-impl FromStr for TicketState {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Live, Self::Superseded, Self::Used];
-        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a sign-in ticket")
-    }
-}
-
-/// A code that was mailed, and the browser that asked for it.
+/// A mailed code, and the browser that requested it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
-    /// SHA-256 of the secret that the browser keeps.
+    /// SHA-256 of the browser's secret.
     pub token: SecretHash,
-    /// Who gets in.
+    /// E-mail address that the code signs in.
     pub email: Email,
-    /// The code as [`CodeKey::seal`] keeps it, in the context of `token`.
+    /// The code sealed by [`CodeKey::seal`] in the context of `token`.
     pub sealed_code: [u8; 32],
-    /// Where to go after signing in.
+    /// Page to show after signing in.
     pub next: Option<Next>,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: Timestamp,
-    /// When the code stops working.
+    /// Expiry of the code.
     pub expires_at: Timestamp,
-    /// Codes typed so far.
+    /// Number of tries so far.
     pub tries: u32,
-    /// What became of it.
+    /// Stored state.
     pub state: TicketState,
 }
 
-/// Why a code does not sign anybody in.
+/// Why a code does not sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignInRefusal {
-    /// The code's time is over, or there was none for this browser.
+    /// The code has expired or was used, or the browser has no ticket.
     #[error("the code has expired")]
     Expired,
     /// A newer code was mailed.
     #[error("a newer code was sent")]
     Superseded,
-    /// Too many wrong codes.
+    /// No tries are left.
     #[error("too many wrong codes were typed")]
     Burnt,
-    /// Not the code.
+    /// The code is wrong.
     #[error("the code is wrong")]
     Wrong {
-        /// How many codes may still be typed.
+        /// Number of remaining tries.
         tries_left: u32,
     },
 }
 
 impl Ticket {
-    /// Whether a code may still be typed.
+    /// Checks whether a code can be tried.
     pub fn may_try(&self, now: Timestamp) -> Result<(), SignInRefusal> {
         match self.state {
             TicketState::Superseded => Err(SignInRefusal::Superseded),
@@ -136,7 +126,7 @@ impl Ticket {
         }
     }
 
-    /// Compares a code whose try is already counted in `tries`: many typed at once get no more tries than one after the other.
+    /// Checks a code whose try is already counted in `tries`, so that parallel requests get no additional tries.
     pub fn opens(&self, code: &SignInCode, key: &CodeKey) -> Result<(), SignInRefusal> {
         if key.opens(self.token.as_bytes(), code.expose(), &self.sealed_code) {
             return Ok(());
@@ -148,14 +138,14 @@ impl Ticket {
     }
 }
 
-/// How a browser was signed in.
+/// The method of a sign-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Via {
-    /// With a mailed code.
+    /// A mailed code.
     Code,
-    /// By the OpenID provider of this name.
+    /// The OpenID provider of this name.
     Oidc(String),
-    /// By an operator's command.
+    /// A command of the operator.
     Operator,
 }
 
@@ -182,16 +172,16 @@ impl FromStr for Via {
     }
 }
 
-/// Where a browser goes after signing in: one of our own pages, named by path and query, and nothing that a browser could read as
-/// another site.
+/// The page to show after signing in: path and query of one of the server's pages, in a form that no browser can read
+/// as another site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Next(String);
 
-/// Bytes of a path that is kept.
+/// Maximum length, in bytes.
 const NEXT_BYTES_MAX: usize = 512;
 
 impl Next {
-    /// Path and query.
+    /// Path and query, for the redirect.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -209,7 +199,7 @@ impl FromStr for Next {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const PAGES: [&str; 4] = ["/account", "/claim", "/device", "/knowledge"];
-        // Spelled out, because browsers drop tabs and newlines, take `\` for `/`, and decode `%2f` and `..` on the way.
+        // An allowlist, because browsers drop tabs and newlines, read `\` as `/`, and decode `%2f` and `..`.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~?=&%+,".contains(&byte);
         let (path, _) = text.split_once('?').unwrap_or((text, ""));
         let page = PAGES
@@ -267,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_of_a_ticket_is_told_apart() {
+    fn each_end_of_a_ticket_is_distinguished() {
         let live = ticket(&CodeKey::new([1; 32]), "12345678");
         assert_eq!(live.may_try(now()), Ok(()));
         assert_eq!(live.may_try(live.expires_at), Err(SignInRefusal::Expired));

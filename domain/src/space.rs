@@ -1,115 +1,98 @@
-//! Spaces: where memories are put, and who may read and write there (`docs/decisions/0036-spaces.md`).
+//! Spaces: sets of memories with their own readers (`docs/decisions/0036-spaces.md`).
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
 use crate::ids::{SpaceId, UserAccountId};
+use crate::{Timestamp, UnknownName};
 
-/// Characters of the name of a space or of a key.
+/// Maximum length of the name of a space or an API key, in characters.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// The name of the space that an account adds to when it names none.
+/// Name of the default space, which an account adds to if a request names no space.
 pub const DEFAULT_NAME: &str = "Memories";
 
-/// What a space is called: 1 to [`NAME_CHARS_MAX`] characters, trimmed.
+/// Name of a space: 1 to [`NAME_CHARS_MAX`] characters without control characters, trimmed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct SpaceName(String);
 
 impl SpaceName {
-    /// The text.
+    /// The trimmed name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A text that names no space.
+/// A text that cannot name a space or an API key: empty, too long, or with a control character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected 1 to {NAME_CHARS_MAX} characters without line breaks")]
-pub struct NotAName;
+pub struct InvalidName;
 
 impl FromStr for SpaceName {
-    type Err = NotAName;
+    type Err = InvalidName;
 
-    fn from_str(text: &str) -> Result<Self, NotAName> {
-        let text = text.trim();
-        let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
-        if fits { Ok(Self(text.to_owned())) } else { Err(NotAName) }
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        parse_name(text).map(Self)
     }
 }
 
-/// What an account may do in a space: the `accessType` of the answers.
+/// Trims and checks the name of a space or an API key.
+pub(crate) fn parse_name(text: &str) -> Result<String, InvalidName> {
+    let text = text.trim();
+    let fits = (1..=NAME_CHARS_MAX).contains(&text.chars().count()) && !text.chars().any(char::is_control);
+    if fits { Ok(text.to_owned()) } else { Err(InvalidName) }
+}
+
+/// What an account may do in a space: `accessType` of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum AccessType {
-    /// Search.
+    /// Search and read.
     Read,
-    /// Search and add.
+    /// Search, read and add.
     Edit,
-    /// Everything.
+    /// All operations, including sharing and deletion.
     Owner,
 }
 
 impl AccessType {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Edit, Self::Owner];
+    /// All access types, the weakest first.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The word of requests, answers and rows.
+    /// The name in requests, responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Edit => "edit",
-            Self::Owner => "owner",
-        }
+        self.into()
     }
 }
 
-impl fmt::Display for AccessType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that is no kind of access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected one of read, edit, owner")]
-pub struct UnknownAccessType;
-
-impl FromStr for AccessType {
-    type Err = UnknownAccessType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownAccessType> {
-        Self::ALL.into_iter().find(|access| access.as_str() == text).ok_or(UnknownAccessType)
-    }
-}
-
-/// A space, as one account sees it.
+/// A space, as seen by one account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
-    /// Its id.
+    /// Identifies the space in routes.
     pub id: SpaceId,
-    /// Whose.
+    /// The account that owns the space.
     pub owner: UserAccountId,
-    /// What its owner is called, if that is known.
+    /// Name of the owner, if known.
     pub owner_name: Option<String>,
-    /// What it is called.
+    /// Chosen by the owner.
     pub name: SpaceName,
-    /// Whether any valid key may read it.
+    /// Whether every valid API key may read the space.
     pub is_public: bool,
-    /// Whether the looking account marked it.
+    /// Whether the viewing account marked the space as a favourite.
     pub is_favorite: bool,
-    /// Whether its owner adds here without naming a space.
+    /// Whether this is the owner's default space.
     pub is_default: bool,
-    /// What the looking account may do.
+    /// Access of the viewing account.
     pub access: AccessType,
-    /// Since when.
+    /// Time of creation.
     pub created_at: Timestamp,
 }
 
-/// The first and the last name in a name as people write it: the last word is the last name; `""` where there is none.
+/// Splits a full name into first and last name: the last word is the last name. Missing parts are empty.
 pub fn split_name(name: Option<&str>) -> (String, String) {
     let name = name.unwrap_or_default().trim();
     match name.rsplit_once(char::is_whitespace) {
@@ -127,7 +110,7 @@ mod tests {
         assert_eq!(" Trips ".parse::<SpaceName>().unwrap().as_str(), "Trips");
         assert!("é".repeat(NAME_CHARS_MAX).parse::<SpaceName>().is_ok());
         for wrong in ["", " \t ", "a\nb", &"é".repeat(NAME_CHARS_MAX + 1)] {
-            assert_eq!(wrong.parse::<SpaceName>(), Err(NotAName), "{wrong:?}");
+            assert_eq!(wrong.parse::<SpaceName>(), Err(InvalidName), "{wrong:?}");
         }
     }
 
@@ -142,7 +125,7 @@ mod tests {
     #[test]
     fn access_is_read_as_it_was_written_and_grows() {
         for access in AccessType::ALL {
-            assert_eq!(access.to_string().parse(), Ok(access));
+            assert_eq!(access.to_string().parse(), Ok(*access));
         }
         assert!(AccessType::Read < AccessType::Edit && AccessType::Edit < AccessType::Owner);
     }

@@ -1,10 +1,9 @@
 //! Token scopes and identity assertions (`docs/decisions/0003-access-tokens-and-assertions.md`).
 //!
-//! Access tokens are opaque ([`crate::secret`]), so that revoking one is immediate. Identity assertions are JWTs
-//! (RFC 7519, RFC 7523) signed with Ed25519 (RFC 8037) under keys that rotate `next → active → retired`.
+//! Access tokens are opaque ([`crate::secret`]), so that revocation takes effect immediately. Identity assertions are
+//! JWTs (RFC 7519, RFC 7523) signed with Ed25519 (RFC 8037) under keys that rotate `next → active → retired`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,38 +15,42 @@ use serde_json::{Value, json};
 
 use crate::claim::RegistrationType;
 use crate::ids::{Email, RegistrationId};
-use crate::{Rng, Timestamp};
+use crate::{Rng, Timestamp, UnknownName};
 
-/// What an access token opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Scope of an access token.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantNames,
+)]
+#[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum TokenScope {
-    /// Sending events that nobody answers for yet.
+    /// Send events as an unclaimed agent; they are held.
     #[serde(rename = "svc.events")]
+    #[strum(serialize = "svc.events")]
     Events,
-    /// Acting for the account that claimed the agent.
+    /// Act for the account that claimed the agent.
     #[serde(rename = "svc.account")]
+    #[strum(serialize = "svc.account")]
     Account,
 }
 
 impl TokenScope {
-    /// The scope as it is written in answers and rows.
+    /// The name in responses and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "svc.events",
-            Self::Account => "svc.account",
-        }
+        self.into()
     }
 }
 
-impl FromStr for TokenScope {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Events, Self::Account].into_iter().find(|scope| scope.as_str() == text).ok_or("not a token scope")
-    }
-}
-
-/// `typ` of an identity assertion: keeps other JWTs of the same issuer from being taken for one (RFC 8725, section 3.11).
+/// `typ` of an identity assertion. Prevents other JWTs of the same issuer from being accepted (RFC 8725, section 3.11).
 pub const ASSERTION_TYPE: &str = "identity-assertion+jwt";
 
 /// The claims of an identity assertion.
@@ -55,19 +58,19 @@ pub const ASSERTION_TYPE: &str = "identity-assertion+jwt";
 pub struct AssertionClaims {
     /// Issuer: the configured base URL.
     pub iss: String,
-    /// Audience: the same.
+    /// Audience: equal to the issuer.
     pub aud: String,
-    /// The registration.
+    /// Subject: the registration.
     pub sub: RegistrationId,
     /// Issued at, seconds since 1970.
     pub iat: i64,
     /// Expires, seconds since 1970.
     pub exp: i64,
-    /// Unique per assertion.
+    /// Unique id of the assertion.
     pub jti: String,
     /// How the agent registered.
     pub registration_type: RegistrationType,
-    /// After the claim: of the person who confirmed.
+    /// After the claim: e-mail address of the person who confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<Email>,
     /// After the claim: always true, since only signed-in people confirm.
@@ -75,52 +78,41 @@ pub struct AssertionClaims {
     pub email_verified: Option<bool>,
 }
 
-/// Where a signing key stands.
+/// State of a signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum KeyState {
-    /// Published, so that verifiers know it before it signs.
+    /// Published, but does not sign yet, so that verifiers can fetch it.
     Next,
-    /// Signs.
+    /// Signs new assertions.
     Active,
-    /// Verifies what it signed, until that has expired.
+    /// Verifies earlier assertions until they have expired.
     Retired,
 }
 
 impl KeyState {
-    /// The state as rows keep it.
+    /// The name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Next => "next",
-            Self::Active => "active",
-            Self::Retired => "retired",
-        }
+        self.into()
     }
 }
 
-impl FromStr for KeyState {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Next, Self::Active, Self::Retired];
-        all.into_iter().find(|state| state.as_str() == text).ok_or("not a state of a signing key")
-    }
-}
-
-/// A key that signs, or once signed, identity assertions.
+/// A key that signs, or has signed, identity assertions.
 #[derive(Clone)]
 pub struct AssertionKey {
-    /// Key id, as it stands in the header of a JWT.
+    /// Key id in the header of a JWT.
     pub kid: String,
-    /// The Ed25519 seed.
+    /// Ed25519 seed.
     pub seed: [u8; 32],
-    /// Where it stands.
+    /// Position in the rotation.
     pub state: KeyState,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// When it began to sign.
+    /// Time at which the key became active.
     pub activated_at: Option<Timestamp>,
-    /// When it ceased to sign.
+    /// Time at which the key was retired.
     pub retired_at: Option<Timestamp>,
 }
 
@@ -148,20 +140,20 @@ pub enum KeyError {
     /// The key cannot be encoded.
     #[error("the signing key {kid} cannot be used")]
     Unusable {
-        /// Which.
+        /// Id of the key.
         kid: String,
     },
-    /// None of the keys signs.
+    /// No key is active.
     #[error("no signing key is active")]
     NoneActive,
 }
 
-/// An assertion that is not taken. It does not say why: the caller has no use for it, an attacker has.
+/// A rejected assertion. Gives no reason, which would only help an attacker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the assertion is not valid")]
 pub struct InvalidAssertion;
 
-/// The keys of one issuer, ready to sign and to verify.
+/// The keys of an issuer, prepared to sign and verify.
 pub struct AssertionKeys {
     issuer: String,
     signer: (String, EncodingKey),
@@ -170,7 +162,7 @@ pub struct AssertionKeys {
 }
 
 impl AssertionKeys {
-    /// Takes all keys that are still of use; exactly one of them signs.
+    /// Prepares the active and all other usable keys. Fails if none is active.
     pub fn new(issuer: String, keys: &[AssertionKey]) -> Result<Self, KeyError> {
         let mut signer = None;
         let mut verifiers = Vec::new();
@@ -192,7 +184,7 @@ impl AssertionKeys {
         Ok(Self { issuer, signer, verifiers, jwks: json!({ "keys": published }) })
     }
 
-    /// The body of `/.well-known/jwks.json` (RFC 7517).
+    /// Body of `/.well-known/jwks.json` (RFC 7517).
     pub fn jwks(&self) -> &Value {
         &self.jwks
     }
@@ -211,8 +203,8 @@ impl AssertionKeys {
         jsonwebtoken::encode(&header, claims, key).map_err(|_| KeyError::Unusable { kid: kid.clone() })
     }
 
-    /// Verifies algorithm, type, key, signature, issuer, audience and time. Whether the registration still stands is the
-    /// store's to say.
+    /// Verifies algorithm, type, key, signature, issuer, audience and expiry. The caller checks in the store whether
+    /// the registration is revoked.
     pub fn verify(&self, assertion: &str, now: Timestamp) -> Result<AssertionClaims, InvalidAssertion> {
         let header = jsonwebtoken::decode_header(assertion).map_err(|_| InvalidAssertion)?;
         if header.alg != Algorithm::EdDSA || header.typ.as_deref() != Some(ASSERTION_TYPE) {
@@ -224,7 +216,7 @@ impl AssertionKeys {
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.issuer]);
         validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
-        // The library would ask the system's clock; time is ours to say.
+        // The library would read the system clock; expiry is checked below against `now`.
         validation.validate_exp = false;
         let token =
             jsonwebtoken::decode::<AssertionClaims>(assertion, key, &validation).map_err(|_| InvalidAssertion)?;
@@ -274,7 +266,7 @@ mod tests {
         assert_eq!(before.verify(&token, at(100)), Err(InvalidAssertion));
         let after = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Retired), key(2, KeyState::Active)]).unwrap();
         assert_eq!(after.verify(&token, at(0)), Ok(claims()));
-        // Published before it signed, so a verifier that saw the older key set takes it too.
+        // The key was published before it signed, so a verifier with the older key set accepts it too.
         assert_eq!(before.verify(&after.sign(&claims()).unwrap(), at(0)), Ok(claims()));
         let gone = AssertionKeys::new(ISSUER.into(), &[key(2, KeyState::Active)]).unwrap();
         assert_eq!(gone.verify(&token, at(0)), Err(InvalidAssertion));

@@ -1,22 +1,23 @@
 //! The usage quota of an account, its remainder, and the time of its reset (`docs/decisions/0027-usage-metering.md`).
 //!
-//! Time is cut into windows of whole days, one after the other, from the UTC day on which the account was made. What counts is when an
-//! event was received.
+//! Time is divided into consecutive windows of whole days, from the UTC day on which the account was created. An event
+//! counts in the window in which it was received.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
-use std::str::FromStr;
 
 use chrono::DateTime;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::Timestamp;
 use crate::lane::Lane;
+use crate::{Timestamp, UnknownName};
 
-/// What an account has paid for.
+/// The plan of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "the specification names the plans and says no more about them")]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::VariantArray)]
+#[strum(serialize_all = "UPPERCASE", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
 pub enum Plan {
     Free,
     Plus,
@@ -25,34 +26,21 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// All of them, the smallest first.
-    pub const ALL: [Self; 4] = [Self::Free, Self::Plus, Self::Pro, Self::Max];
+    /// All plans, the smallest first.
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// The plan as it is written in answers, the configuration and rows.
+    /// The name in responses, the configuration and rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "FREE",
-            Self::Plus => "PLUS",
-            Self::Pro => "PRO",
-            Self::Max => "MAX",
-        }
+        self.into()
     }
 }
 
-impl FromStr for Plan {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|plan| plan.as_str() == text).ok_or("expected one of FREE, PLUS, PRO, MAX")
-    }
-}
-
-/// What a plan allows within one window.
+/// Limits of a plan within one window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Forwarded events of the lane `memory`; 0 is no limit.
+    /// Limit of forwarded events of the lane `memory`; 0 for no limit.
     pub memory_events: u64,
-    /// Forwarded events of type [`RETROSPECTIVE`]; 0 is no limit.
+    /// Limit of forwarded events of type [`RETROSPECTIVE`]; 0 for no limit.
     pub retrospectives: u64,
     /// Length of a window, in days; at least 1.
     pub window_days: u32,
@@ -61,25 +49,25 @@ pub struct Allowance {
 /// The event type that counts as a retrospective.
 pub const RETROSPECTIVE: &str = "rsi.retrospective_completed";
 
-/// The lane that counts as memory.
+/// The lane whose events count as memory.
 pub const MEMORY: Lane = Lane::Memory;
 
-/// How much was used.
+/// Consumed quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Events of the lane `memory`.
+    /// Number of events of the lane `memory`.
     pub memory: u64,
-    /// Events of type [`RETROSPECTIVE`].
+    /// Number of events of type [`RETROSPECTIVE`].
     pub retrospectives: u64,
 }
 
 impl Used {
-    /// What one forwarded event uses.
+    /// The quota that one forwarded event consumes.
     pub fn by(lane: Lane, event_type: &str) -> Self {
         Self { memory: u64::from(lane == MEMORY), retrospectives: u64::from(event_type == RETROSPECTIVE) }
     }
 
-    /// What remains of it without `part`.
+    /// Subtracts `part`, down to zero.
     #[must_use]
     pub fn less(self, part: Self) -> Self {
         Self {
@@ -88,7 +76,7 @@ impl Used {
         }
     }
 
-    /// Whether it is nothing.
+    /// Whether both counts are zero.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
@@ -119,17 +107,17 @@ impl Day {
     /// Milliseconds of a day.
     pub const MILLISECONDS: i64 = 24 * 60 * 60 * 1000;
 
-    /// The day on which a moment lies.
+    /// The UTC day of a time.
     pub fn of(moment: Timestamp) -> Self {
         Self(moment.timestamp_millis().div_euclid(Self::MILLISECONDS))
     }
 
-    /// Days since 1970-01-01, as rows keep them.
+    /// Days since 1970-01-01, as stored.
     pub fn number(self) -> i64 {
         self.0
     }
 
-    /// Its first moment.
+    /// Midnight UTC at the start of the day; 1970-01-01 for a day beyond the range of [`Timestamp`], which no clock reaches.
     pub fn begin(self) -> Timestamp {
         let millis = self.0.checked_mul(Self::MILLISECONDS);
         millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
@@ -142,17 +130,17 @@ impl From<i64> for Day {
     }
 }
 
-/// The days that are counted together.
+/// A range of days with a common quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Its first day.
+    /// First day of the window.
     pub first: Day,
-    /// The first day of the next window.
+    /// First day of the next window.
     pub end: Day,
 }
 
 impl Window {
-    /// The window in which `now` lies. Before the account was made, by a clock that runs behind, it is the first one.
+    /// The window of `now`; the first window if `now` is before the creation of the account.
     pub fn at(created: Timestamp, now: Timestamp, window_days: u32) -> Self {
         let length = i64::from(window_days.max(1));
         let begin = Day::of(created).0;
@@ -161,35 +149,36 @@ impl Window {
         Self { first: Day(first), end: Day(first + length) }
     }
 
-    /// Whether a day is counted.
+    /// Whether a day is in the window.
     pub fn holds(&self, day: Day) -> bool {
         (self.first..self.end).contains(&day)
     }
 
-    /// When everything is there again.
+    /// Time at which the quota resets.
     pub fn reset_at(&self) -> Timestamp {
         self.end.begin()
     }
 }
 
-/// How much is left, in tenths of a percent, rounded down: 0 to 1000.
+/// Remaining quota in tenths of a percent, rounded down: 0 to 1000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PercentLeft(u16);
 
 impl PercentLeft {
-    /// All of it.
+    /// The whole quota.
     pub const ALL: Self = Self(1000);
 
-    /// What is left of `limit` after `used`; of no limit (0) always all.
+    /// The remainder of `limit` after `used`; always the whole quota if `limit` is 0.
     pub fn of(limit: u64, used: u64) -> Self {
         if limit == 0 {
             return Self::ALL;
         }
         let tenths = u128::from(limit.saturating_sub(used)) * 1000 / u128::from(limit);
+        // At most 1000, so the conversion succeeds.
         Self(u16::try_from(tenths).unwrap_or(1000))
     }
 
-    /// 0 to 1000.
+    /// Tenths of a percent, 0 to 1000.
     pub fn tenths(self) -> u16 {
         self.0
     }
@@ -209,10 +198,10 @@ impl Serialize for PercentLeft {
 }
 
 impl<'de> Deserialize<'de> for PercentLeft {
-    /// From 0 to 100; more decimals than one are rounded down.
+    /// Accepts 0 to 100, and rounds down to one decimal.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let percent = f64::deserialize(deserializer)?;
-        // The tenth is compared as it is written: 0.3 is three tenths, whatever the nearest double is.
+        // Compares the decimal form: 0.3 is three tenths, although the nearest double is smaller.
         let tenths = (0..=1000).rev().find(|tenths| f64::from(*tenths) / 10.0 <= percent);
         let tenths = tenths.filter(|_| percent <= 100.0);
         tenths.map(Self).ok_or_else(|| de::Error::custom("expected a number from 0 to 100"))
@@ -271,7 +260,7 @@ mod tests {
 
     #[test]
     fn plans_are_read_as_they_are_written() {
-        for plan in Plan::ALL {
+        for plan in Plan::ALL.iter().copied() {
             assert_eq!(plan.as_str().parse(), Ok(plan));
             assert_eq!(serde_json::to_string(&plan).unwrap(), format!("\"{}\"", plan.as_str()));
         }

@@ -1,35 +1,36 @@
-//! Addresses of web pages, as people paste them and as servers redirect to them (`docs/decisions/0041-duplicates.md` and `docs/decisions/0042-fetching-rules.md`).
+//! URLs of web pages, from people and from redirects (`docs/decisions/0041-duplicates.md` and
+//! `docs/decisions/0042-fetching-rules.md`).
 //!
-//! One parser, the URL standard's, reads an address for everything that follows: what is judged is what is fetched. The standard turns
-//! every way of writing an IPv4 address (decimal, octal, hexadecimal, short, full-width) into the usual one, so nobody below has to.
+//! One parser, that of the URL standard, reads a URL for every later step, so that the checked address is the requested
+//! one. It normalises every notation of an IPv4 address (decimal, octal, hexadecimal, short, full-width).
 
 use std::fmt;
 use std::str::FromStr;
 
 use url::{Host, Position, Url};
 
-/// No longer address is fetched, in bytes.
+/// Maximum length of a URL, in bytes.
 pub const URL_BYTES_MAX: usize = 2048;
 
-/// The address of a web page: http or https, a host, no user name or password; without fragment and without dots after the host.
+/// The URL of a web page: http or https, with a host, without user information, fragment, or dots after the host.
 ///
-/// Whether its port and its host may be connected to is not decided here.
+/// Whether its host and port are allowed is checked by the fetcher.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct WebUrl(Url);
 
-/// A text that is no address of a web page.
+/// A text that is not the URL of a web page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWebUrl {
     /// Longer than [`URL_BYTES_MAX`].
     #[error("the address has more than {URL_BYTES_MAX} bytes")]
     TooLong,
-    /// Not a URL, or one with control characters.
+    /// Not a URL, or with control characters.
     #[error("this is not a web address")]
     NotAUrl,
-    /// Neither http nor https.
+    /// A scheme other than http and https.
     #[error("the address must begin with http:// or https://")]
     Scheme,
-    /// A user name or a password.
+    /// A URL with user information.
     #[error("the address must not contain a user name or password")]
     UserInfo,
 }
@@ -45,7 +46,7 @@ impl FromStr for WebUrl {
 }
 
 impl WebUrl {
-    /// Where a `Location` in the answer to this address leads.
+    /// Resolves a `Location` header of the response to this URL.
     pub fn join(&self, location: &str) -> Result<Self, InvalidWebUrl> {
         let location = location.trim();
         measure(location)?;
@@ -62,7 +63,7 @@ impl WebUrl {
         let host = url.host_str().ok_or(InvalidWebUrl::NotAUrl)?;
         let bare = host.trim_end_matches('.');
         if bare.len() != host.len() {
-            // Parsed once more: without its dots the host may be an IPv4 address.
+            // Parsed again, because the host without its dots can be an IPv4 address.
             let bare = bare.to_owned();
             url.set_host(Some(&bare)).map_err(|_| InvalidWebUrl::NotAUrl)?;
         }
@@ -71,28 +72,30 @@ impl WebUrl {
         Ok(Self(url))
     }
 
-    /// The address as it is requested.
+    /// The URL as requested.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 
-    /// The address for the library that requests it.
+    /// The parsed URL, for the HTTP client.
     pub fn as_url(&self) -> &Url {
         &self.0
     }
 
-    /// The host as it is written: a name in lower case and Punycode, or a literal address.
+    /// The host: a name in lower case and Punycode, or a literal address.
     pub fn host_str(&self) -> &str {
+        // The constructor rejects a URL without a host.
         self.0.host_str().unwrap_or_default()
     }
 
-    /// The host, names and literal addresses told apart.
+    /// The host as a name or an address.
     pub fn host(&self) -> Option<Host<&str>> {
         self.0.host()
     }
 
-    /// The port, also when it is the scheme's own.
+    /// The port, also if it is the default of the scheme.
     pub fn port(&self) -> u16 {
+        // Both schemes that the constructor accepts have a default port.
         self.0.port_or_known_default().unwrap_or_default()
     }
 
@@ -101,7 +104,7 @@ impl WebUrl {
         self.0.scheme() == "https"
     }
 
-    /// Scheme, host and port: what one `robots.txt` is for.
+    /// Scheme, host and port: the scope of a `robots.txt`.
     pub fn origin(&self) -> String {
         self.0.origin().ascii_serialization()
     }
@@ -122,12 +125,12 @@ impl WebUrl {
     }
 }
 
-/// Names and lengths of addresses are bounded before anything is made of them.
+/// Limits the length and rejects control characters before the text is parsed.
 fn measure(text: &str) -> Result<(), InvalidWebUrl> {
     if text.len() > URL_BYTES_MAX {
         return Err(InvalidWebUrl::TooLong);
     }
-    // The standard drops tabs and line ends silently, from the middle of a host too.
+    // The standard drops tabs and line feeds silently, even inside a host.
     if text.chars().any(char::is_control) { Err(InvalidWebUrl::NotAUrl) } else { Ok(()) }
 }
 
@@ -143,12 +146,12 @@ impl fmt::Debug for WebUrl {
     }
 }
 
-/// An address in the form by which duplicates are found.
+/// A URL in the form by which duplicates are found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CanonicalUrl(String);
 
 impl CanonicalUrl {
-    /// The text, for rows and answers.
+    /// The canonical text, for rows and responses.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -244,7 +247,7 @@ mod tests {
             }
         }
 
-        /// Who connects looks for literal addresses in the text of the host: they must be the ones that are judged as such.
+        /// The connector recognises literal addresses in the host, so they must be the ones that were checked.
         #[test]
         fn a_host_that_reads_like_an_address_is_one(host in "(0x)?[0-9a-f]{0,3}(\\.(0x|0)?[0-9]{0,3}){0,4}\\.{0,2}") {
             if let Ok(url) = format!("http://{host}/").parse::<WebUrl>() {

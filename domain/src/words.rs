@@ -1,6 +1,6 @@
-//! Words as they are searched for: lower case, without accents, cut to their stems (`docs/decisions/0037-absolute-similarity.md`).
+//! Stems of words for full-text search: lower case, without accents (`docs/decisions/0037-absolute-similarity.md`).
 //!
-//! What is stored and what is asked go through the same function, on both databases, so that they always meet.
+//! Stored texts and queries are stemmed by the same function, on both databases, so that they match.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,21 +9,21 @@ use rust_stemmers::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// A word of the title counts as much as so many words of the text.
+/// Weight of a word in the title, relative to a word in the text.
 pub const TITLE_WEIGHT: u32 = 3;
-/// Longer words are cut: nobody types them, and an index has a limit.
+/// Longer words are truncated, because indexes limit the length of an entry.
 const WORD_CHARS_MAX: usize = 40;
 
-/// How often each stem is in a chunk that stands under a title.
+/// Weighted counts of the stems in a chunk and its title.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Stems and their weighted numbers.
+    /// Weighted count of each stem.
     pub stems: HashMap<String, u32>,
-    /// The sum of the numbers.
+    /// Sum of the counts: the length of the chunk for BM25.
     pub length: u32,
 }
 
-/// Counts the stems of a chunk and of the title above it.
+/// Counts the stems of a chunk and its title.
 pub fn counted(title: &str, content: &str) -> Counted {
     let mut counted = Counted::default();
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
@@ -42,8 +42,8 @@ pub fn counted(title: &str, content: &str) -> Counted {
     counted
 }
 
-/// The different stems that a query asks for, in its order, at most `words_max`. Words that nearly every text has are left
-/// out, unless the query has no others.
+/// The distinct stems of a query in their order, at most `words_max`. Omits stop words, unless the query has no other
+/// words.
 pub fn asked(query: &str, words_max: usize) -> Vec<String> {
     let collect = |keep: fn(&str) -> bool| {
         let mut stems: Vec<String> = Vec::new();
@@ -58,10 +58,10 @@ pub fn asked(query: &str, words_max: usize) -> Vec<String> {
     if telling.is_empty() { collect(|_| true) } else { telling }
 }
 
-/// How often each of `asked` is in a chunk under a title, weighted, and nothing else: what [`counted`] says of these stems,
-/// for less work.
+/// The weighted count of each stem of `asked` in a chunk and its title. Equals the counts of [`counted`], but is
+/// faster.
 pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
-    // A stem begins with the letter that its word begins with, so most words need not be cut at all.
+    // A stem has the first letter of its word, so most words need no stemming.
     let firsts: Vec<char> = asked.iter().filter_map(|stem| stem.chars().next()).collect();
     let mut counts = vec![0_u32; asked.len()];
     for (text, weight) in [(title, TITLE_WEIGHT), (content, 1)] {
@@ -78,8 +78,7 @@ pub fn counts_of(asked: &[String], title: &str, content: &str) -> Vec<u32> {
     counts
 }
 
-/// A text in pieces that make it up again, each with whether it is a word of which a stem is among `asked`: what a reader wants to see
-/// marked.
+/// Splits a text into parts, with whether each is a word with a stem in `asked`. Concatenated, the parts are the text.
 pub fn marked<'t>(asked: &[String], text: &'t str) -> Vec<(&'t str, bool)> {
     let mut pieces = Vec::new();
     let (mut unmarked, mut at) = (0, 0);
@@ -102,7 +101,7 @@ pub fn marked<'t>(asked: &[String], text: &'t str) -> Vec<(&'t str, bool)> {
     pieces
 }
 
-/// Calls `take` with the stem of each word that `keep` wants.
+/// Calls `take` with the stem of every word that `keep` accepts.
 fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)) {
     let stemmer = Stemmer::create(Algorithm::English);
     let mut word = String::new();
@@ -116,7 +115,7 @@ fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)
             continue;
         }
         word.extend(piece.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase));
-        // Compatibility forms may bring in characters that separate words.
+        // Compatibility decomposition can produce characters that separate words.
         for part in word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
             if part.chars().any(is_unspaced) {
                 each_pair(part, |pair| {
@@ -134,7 +133,7 @@ fn each_stem(text: &str, keep: impl Fn(&str) -> bool, mut take: impl FnMut(&str)
     }
 }
 
-/// Accents that stand alone belong to the word before them.
+/// Whether a character separates words. A combining mark belongs to the word before it.
 fn is_between_words(c: char) -> bool {
     !c.is_alphanumeric() && (c.is_ascii() || !is_combining_mark(c))
 }
@@ -143,12 +142,13 @@ fn stem<'a>(stemmer: &Stemmer, word: &'a str) -> Cow<'a, str> {
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) { stemmer.stem(word) } else { Cow::Borrowed(word) }
 }
 
-/// Scripts that put no space between words.
+/// Whether a character belongs to a script without spaces between words.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c), 0x0e00..=0x0eff | 0x1100..=0x11ff | 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0x20000..=0x3ffff)
 }
 
-/// Two neighbouring characters are the nearest thing to a word there; a character that stands alone is one by itself.
+/// Calls `take` with every pair of neighbouring characters, the closest approximation of a word in such scripts; with
+/// the character itself if there is only one.
 fn each_pair(text: &str, mut take: impl FnMut(&str)) {
     let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     if starts.len() == 2 {
@@ -159,7 +159,7 @@ fn each_pair(text: &str, mut take: impl FnMut(&str)) {
     }
 }
 
-/// Sorted.
+/// English stop words, sorted for binary search.
 const STOP_WORDS: [&str; 116] = [
     "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does",

@@ -1,15 +1,12 @@
-//! How good the ranking is: nDCG@10 and recall@100 per set and mode, as a Markdown table with 95 % bootstrap intervals.
+//! Measures the quality of the ranking: nDCG@10 and recall@100 per set and mode, as a Markdown table with 95 %
+//! bootstrap intervals.
 //!
 //! `cargo run --release -p attache-knowledge --example ranking -- FOLDER…`
 //!
-//! A folder is a set: `docs.jsonl` (`id`, `title`, `text`, perhaps `chunks`), `queries.jsonl` (`id`, `text`), `qrels.tsv` (query,
-//! document, grade) and `vectors.bin`: for every text that is embedded (a query; a chunk under its title and a line feed) its
-//! SHA-256 and 384 32-bit floats, little-endian.
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_precision_loss,
-    reason = "a tool: what is wrong with its input is said at once"
-)]
+//! A folder is a set: `docs.jsonl` (`id`, `title`, `text`, optional `chunks`), `queries.jsonl` (`id`, `text`),
+//! `qrels.tsv` (query, document, grade) and `vectors.bin`: for every embedded text (a query, or a chunk under its title
+//! and a line feed) its SHA-256 and 384 32-bit floats, little-endian.
+#![expect(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a tool: a fault in its input ends it at once")]
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -67,7 +64,7 @@ async fn main() {
     }
 }
 
-/// Keeps the documents of a set, and says which memory is which.
+/// Stores the documents of a set, and maps each memory to its document.
 async fn keep(store: &Store, set: &Set, name: &str) -> (UserAccountId, HashMap<String, String>) {
     let (rng, now) = (Rng::seeded(1), Timestamp::from_timestamp(1_767_225_600, 0).unwrap());
     let address = format!("{:.20}@example.com", Digest::of(name.as_bytes()).to_string()).parse().unwrap();
@@ -137,7 +134,7 @@ fn reciprocal(a: &[String], b: &[String]) -> Vec<String> {
     all.into_iter().map(|(id, _)| id.clone()).collect()
 }
 
-/// The mean, and between which means 95 % of resamples are.
+/// The mean and its 95 % bootstrap interval.
 fn interval(values: &[f64]) -> String {
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>();
     let rng = Rng::seeded(9);

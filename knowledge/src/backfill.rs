@@ -1,36 +1,37 @@
-//! Vectors for chunks that have none of the model in use: they were kept while it was away, or it has replaced another
-//! (`docs/decisions/0039-bundled-embedding-model.md`).
+//! Embeds chunks that have no vector of the current model: they were stored while the model was unavailable, or the
+//! model was replaced (`docs/decisions/0039-bundled-embedding-model.md`).
 
 use store::{Store, StoreError};
 
 use crate::search::Embed;
 
-/// The text that stands for a chunk when its vector is made: a passage says more under its title.
+/// The text to embed for a chunk: its content under the title, which adds context.
 pub fn text_of(title: &str, content: &str) -> String {
     if title.is_empty() || content.starts_with(title) { content.to_owned() } else { format!("{title}\n{content}") }
 }
 
-/// What came of one step.
+/// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// So many chunks have their vector now, and others may wait.
+    /// This number of chunks was embedded; more may be left.
     Embedded(usize),
-    /// Nothing waits.
+    /// Every chunk has a vector.
     Done,
 }
 
-/// Why a step failed; the next may not.
+/// Why a step failed. A later step may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackfillError {
-    /// The store did not answer.
-    #[error("cannot read or keep vectors")]
+    /// The store failed.
+    #[error("cannot read or store vectors")]
     Store(#[from] StoreError),
-    /// The model did not answer, or gave something else than was asked for.
+    /// The model failed, or returned vectors of the wrong number or length.
     #[error("cannot embed: {0}")]
     Embed(String),
 }
 
-/// Embeds up to `chunks_max` chunks that wait. Two processes that do it at once do some of it twice, and nothing wrong.
+/// Embeds up to `chunks_max` chunks. If two processes run at the same time, some chunks are embedded twice, with the
+/// same result.
 pub async fn step<E: Embed>(store: &Store, embedder: &E, chunks_max: usize) -> Result<Step, BackfillError> {
     let Some(model) = embedder.model() else { return Ok(Step::Done) };
     let waiting = store.chunks_to_embed(model, chunks_max).await?;

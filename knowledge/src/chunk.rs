@@ -1,7 +1,7 @@
-//! Passages: pieces of Markdown that are small enough to be understood at once and to be shown as they are.
+//! Splits Markdown into chunks that can be ranked and displayed on their own.
 //!
-//! A piece ends where the text does, as far as that is possible: before a heading rather than within a section, within a paragraph rather
-//! than within a sentence. Neighbours overlap, so that a thought that was cut is whole in one of them.
+//! Chunks end at boundaries of the text where possible: before a heading rather than within a section, after a sentence
+//! rather than within it. Consecutive chunks overlap, so that a cut sentence is complete in one of them.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,12 @@ use text_splitter::{ChunkConfig, MarkdownSplitter};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChunkSettings {
-    /// Longest passage, in characters. The bundled model reads 256 word pieces, about 1,000 characters of English.
+    /// Maximum length of a chunk, in characters. The bundled model reads 256 word pieces, about 1,000 characters of
+    /// English.
     pub chars_max: usize,
-    /// How many characters of a passage its successor repeats at most.
+    /// Maximum overlap of consecutive chunks, in characters.
     pub overlap_chars: usize,
-    /// How many passages one item may have; what has more is refused.
+    /// Maximum number of chunks per item; an item with more is rejected.
     pub chunks_max: usize,
 }
 
@@ -27,7 +28,7 @@ impl Default for ChunkSettings {
 }
 
 impl ChunkSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
         let rules = [
             (!(100..=20_000).contains(&self.chars_max), "chars_max", "must be 100 to 20000"),
@@ -38,19 +39,20 @@ impl ChunkSettings {
     }
 }
 
-/// More passages than one item may have: `too_large`.
+/// The text has more chunks than one item may have: `too_large`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("its text has more than {0} passages")]
 pub struct TooManyChunks(pub usize);
 
-/// Bytes that are cut into passages at once. The splitter looks back and ahead within what it is given, so this keeps the work linear.
+/// Bytes that are split at once. The splitter looks back and ahead within its input, so bounded input keeps the work
+/// linear.
 const STRETCH_BYTES: usize = 32 * 1024;
 
-/// The passages of `markdown`, in order. None is empty, and every word is in one of them; a word that is longer than a passage is in
-/// several.
+/// The chunks of `markdown` in order. No chunk is empty, and every word is in a chunk; a word longer than a chunk is
+/// split.
 pub fn chunks(markdown: &str, settings: &ChunkSettings) -> Result<Vec<String>, TooManyChunks> {
     let bare = ChunkConfig::new(settings.chars_max.max(1));
-    // An overlap that leaves no room is a mistake that `problems` has named.
+    // An overlap that leaves no room is reported by `problems`; the chunks then do not overlap.
     let overlapping = ChunkConfig::new(settings.chars_max.max(1)).with_overlap(settings.overlap_chars).unwrap_or(bare);
     let splitter = MarkdownSplitter::new(overlapping);
     let mut chunks = Vec::new();
@@ -65,7 +67,7 @@ pub fn chunks(markdown: &str, settings: &ChunkSettings) -> Result<Vec<String>, T
     Ok(chunks)
 }
 
-/// The text with two line ends where more follow each other: the splitter takes time that is quadratic in their number.
+/// Collapses runs of empty lines: the splitter takes quadratic time for them.
 fn with_few_empty_lines(text: &str) -> Cow<'_, str> {
     const EMPTY_LINES_MAX: usize = 1;
     if text.contains('\r') {
@@ -80,7 +82,8 @@ fn with_few_empty_lines(text: &str) -> Cow<'_, str> {
     if lines.iter().map(|line| line.len()).sum::<usize>() == text.len() { text.into() } else { lines.concat().into() }
 }
 
-/// Cuts the text into stretches of at most [`STRETCH_BYTES`], before a heading where there is one, else after a paragraph, a line, a word.
+/// Splits the text into stretches of at most [`STRETCH_BYTES`]: before a heading if there is one, otherwise after a
+/// paragraph, a line or a word.
 fn stretches(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -95,7 +98,7 @@ fn stretches(text: &str) -> impl Iterator<Item = &str> {
 
 fn border(text: &str) -> usize {
     let window = &text[..text.floor_char_boundary(STRETCH_BYTES)];
-    // A border in the first half would leave a stretch of a few words behind.
+    // A boundary in the first half could leave a stretch of a few words.
     let late = window.len() / 2;
     let ends = [("\n# ", 1), ("\n## ", 1), ("\n### ", 1), ("\n\n", 2), ("\n", 1), (" ", 1)];
     let found =
@@ -115,7 +118,7 @@ mod tests {
         ChunkSettings { chars_max: 100, overlap_chars: 20, ..ChunkSettings::default() }
     }
 
-    /// Markup may be cut off from the word that it belongs to.
+    /// Words without markup, because a chunk may end between a word and its markup.
     fn words(text: &str) -> impl Iterator<Item = &str> {
         text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty())
     }
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn the_work_is_linear_in_the_text() {
         let settings = ChunkSettings { chunks_max: usize::MAX, ..ChunkSettings::default() };
-        // Quadratic work on this much takes longer than a test may.
+        // Quadratic work on this size would exceed the timeout of the test.
         let size = 64 * 1024;
         for unit in [
             "x",
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_without_blanks_is_cut_all_the_same() {
+    fn a_long_line_without_blanks_is_cut_too() {
         let line = "x".repeat(10 * 1024 * 1024);
         let settings = ChunkSettings { chunks_max: 200, ..ChunkSettings::default() };
         assert_eq!(chunks(&line, &settings), Err(TooManyChunks(200)));

@@ -1,108 +1,99 @@
 //! Turns text into embeddings: vectors whose angles measure semantic similarity (`docs/decisions/0039-bundled-embedding-model.md`).
 //!
-//! Three providers: the model inside this program, an OpenAI-compatible endpoint, or none. With every provider a vector has length
-//! 1 and belongs to a [`ModelId`]; vectors of different models are not comparable.
+//! Providers are the bundled model, an OpenAI-compatible endpoint, or none. Every vector has length 1 and belongs to a
+//! [`ModelId`]; vectors of different models are not comparable.
 
 mod bundled;
+mod error;
 mod http;
 mod settings;
+mod urgency;
 
 use bundled::Bundled;
 use domain::Rng;
 use domain::memory::ModelId;
 use http::Http;
+use urgency::Urgency;
 
 use crate::search::Embed;
 
+pub use error::EmbedError;
 pub use http::HttpFailure;
 pub use settings::{EmbeddingSettings, HttpEmbeddingSettings, Provider};
 
-/// Makes vectors. Clones share threads and connections.
+/// Embeds texts with the configured provider. Clones share threads and connections.
 #[derive(Debug, Clone)]
 pub struct Embedder {
     model: Option<ModelId>,
-    way: Backend,
+    way: EmbedBackend,
 }
 
 #[derive(Debug, Clone)]
-enum Backend {
-    Nowhere,
+enum EmbedBackend {
+    Disabled,
     Bundled(Bundled),
     Http(Http),
 }
 
-/// An embedder that cannot be made.
+/// Why an embedder cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEmbedder {
-    /// The settings say too little; [`EmbeddingSettings::problems`] says what.
+    /// A setting is invalid; see [`EmbeddingSettings::problems`].
     #[error("knowledge.embedding.{0}: {1}")]
     Settings(String, String),
-    /// The HTTP library.
-    #[error("making the HTTP client: {0}")]
+    /// The HTTP client cannot be created.
+    #[error("creating the HTTP client: {0}")]
     Client(#[from] reqwest::Error),
-    /// The operating system gives no thread.
+    /// The operating system cannot start a thread.
     #[error("starting the embedding threads: {0}")]
     Threads(#[from] std::io::Error),
 }
 
-/// Texts that got no vectors.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EmbedError {
-    /// `provider = "none"`: there will never be any.
-    #[error("embedding is switched off")]
-    Off,
-    /// The model inside the program cannot be read.
-    #[error("{0}")]
-    Model(String),
-    /// The computation broke off.
-    #[error("the embedding of these texts broke off")]
-    BrokeOff,
-    /// The endpoint.
-    #[error(transparent)]
-    Http(#[from] HttpFailure),
-}
-
 impl Embedder {
-    /// What the settings name. Nothing is loaded and nothing is sent before the first text.
+    /// Creates the configured embedder. Loads and sends nothing before the first text.
     pub fn new(settings: &EmbeddingSettings, rng: &Rng) -> Result<Self, InvalidEmbedder> {
         if let Some((field, rule)) = settings.problems().into_iter().next() {
             return Err(InvalidEmbedder::Settings(field, rule));
         }
         Ok(match settings.provider {
-            Provider::None => Self { model: None, way: Backend::Nowhere },
+            Provider::None => Self { model: None, way: EmbedBackend::Disabled },
             Provider::Bundled => {
                 #[expect(clippy::cast_possible_truncation, reason = "384 is less than 65536")]
                 let model = ModelId { name: minilm::NAME.to_owned(), dimensions: minilm::DIMENSIONS as u16 };
-                Self { model: Some(model), way: Backend::Bundled(Bundled::new(settings)?) }
+                Self { model: Some(model), way: EmbedBackend::Bundled(Bundled::new(settings)?) }
             }
             Provider::Http => {
-                let http = Http::new(&settings.http, rng)?;
-                Self { model: Some(http.model().clone()), way: Backend::Http(http) }
+                let endpoint = settings.http.endpoint().ok_or_else(|| {
+                    InvalidEmbedder::Settings("http".to_owned(), "must name an endpoint and a model".to_owned())
+                })?;
+                let http = Http::new(endpoint, &settings.http, rng)?;
+                Self { model: Some(http.model().clone()), way: EmbedBackend::Http(http) }
             }
         })
     }
 
-    /// Whose vectors these are; absent when there are none.
+    /// The model of the vectors; `None` without a provider.
     pub fn model(&self) -> Option<&ModelId> {
         self.model.as_ref()
     }
 
-    /// One vector a text, in their order: for content that is being added. Dropping the future gives up what has not begun.
+    /// Embeds content: one vector per text, in their order. Dropping the future cancels the texts that are still
+    /// queued.
     pub async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.through(texts, Urgency::Content).await
     }
 
-    /// The vector of a search: goes before all content that waits.
+    /// Embeds a search query, ahead of all queued content.
     pub async fn embed_query(&self, text: String) -> Result<Vec<f32>, EmbedError> {
         self.through(vec![text], Urgency::Query).await?.pop().ok_or(EmbedError::BrokeOff)
     }
 
     async fn through(&self, texts: Vec<String>, urgency: Urgency) -> Result<Vec<Vec<f32>>, EmbedError> {
         match &self.way {
-            Backend::Nowhere => Err(EmbedError::Off),
+            EmbedBackend::Disabled => Err(EmbedError::Off),
             _ if texts.is_empty() => Ok(Vec::new()),
-            Backend::Bundled(bundled) => bundled.embed(texts, urgency).await,
-            Backend::Http(http) => Ok(http.embed(texts, urgency).await?),
+            EmbedBackend::Bundled(bundled) => bundled.embed(texts, urgency).await,
+            EmbedBackend::Http(http) => Ok(http.embed(texts, urgency).await?),
         }
     }
 }
@@ -121,13 +112,4 @@ impl Embed for Embedder {
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, EmbedError> {
         self.embed_query(text).await
     }
-}
-
-/// Who waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Urgency {
-    /// Somebody who searches.
-    Query,
-    /// A batch that is being added.
-    Content,
 }

@@ -1,267 +1,28 @@
-//! From the bytes of a page or a file to Markdown (`docs/decisions/0043-extraction-process.md`).
+//! Converts pages and files to Markdown (`docs/decisions/0043-extraction-process.md`).
 //!
-//! 1. `charset` decodes bytes to text. An encoding that the bytes prove takes precedence over the declared one.
-//! 2. `html` finds the main content of a page and writes it as Markdown; `pdf` reads the text of a PDF; `text` takes plain text and
-//!    Markdown unchanged, indents JSON, and takes the text between the tags of XML.
-//! 3. [`worker`] does all of this to pages and PDFs in a process of its own, because their parsers may loop, eat memory or overflow the
-//!    stack on malicious files; that process first drops its rights with [`sandbox`]. A server calls [`Extractor`],
-//!    whose `shares` keep it fair between accounts. [`extract`] is the entry point inside the process.
+//! 1. `charset` decodes the bytes. An encoding that the bytes prove takes precedence over the declared one.
+//! 2. `html` finds the main content of a page and writes Markdown; `pdf` extracts the text of a PDF; `text` handles
+//!    plain text, Markdown, JSON and XML.
+//! 3. [`worker`] extracts pages and PDFs in a separate process, because their parsers can loop, exhaust memory or
+//!    overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
+//!    whose `shares` are fair between accounts. [`extract`] is the entry point inside the process.
 
 mod charset;
+mod error;
+mod format;
 mod html;
 mod pdf;
+mod read;
 pub mod sandbox;
 mod settings;
 mod shares;
+mod stack;
 mod text;
 mod tree;
 pub mod worker;
 
-use std::io;
-
-use domain::item::Fault;
-use domain::memory::{MemoryType, note_title, short_title};
-use serde::{Deserialize, Serialize};
-
+pub use error::ExtractError;
+pub use format::Format;
+pub use read::{Extracted, extract};
 pub use settings::ExtractSettings;
 pub use worker::{Extractor, Source, WorkerCommand};
-
-/// What there is to remember of a page or a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extracted {
-    /// What it is called, at most [`domain::memory::TITLE_CHARS_MAX`] characters.
-    pub title: Option<String>,
-    /// Its main content; never empty.
-    pub markdown: String,
-    /// A page, or a document.
-    pub kind: MemoryType,
-}
-
-/// Why there is nothing to remember.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(tag = "error", content = "message", rename_all = "snake_case")]
-pub enum ExtractError {
-    /// Not a word in it.
-    #[error("there is no text in it")]
-    Empty,
-    /// No type that is read.
-    #[error("content of the type {0} is not read")]
-    Unsupported(String),
-    /// More text than is kept of one item.
-    #[error("its text has more than {0} bytes")]
-    TooLarge(usize),
-    /// An element of the page with more attributes than are read.
-    #[error("it cannot be read: one of its elements has more than {0} attributes")]
-    TooManyAttributes(usize),
-    /// It breaks the rules of its type, or breaks whoever reads it.
-    #[error("it cannot be read: {0}")]
-    Failed(String),
-}
-
-impl ExtractError {
-    /// The item's error code.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Empty => Fault::EmptyContent,
-            Self::Unsupported(_) => Fault::UnsupportedType,
-            Self::TooLarge(_) => Fault::TooLarge,
-            Self::TooManyAttributes(_) | Self::Failed(_) => Fault::ExtractFailed,
-        }
-    }
-}
-
-/// The ways in which content is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// A web page.
-    Html,
-    /// Plain text.
-    Text,
-    /// Markdown.
-    Markdown,
-    /// JSON, whatever its schema.
-    Json,
-    /// XML, whatever its vocabulary: feeds among it.
-    Xml,
-    /// PDF.
-    Pdf,
-}
-
-impl Format {
-    /// How content of this media type is read, parameters and case aside; `None` for types that are not.
-    pub fn of(media_type: &str) -> Option<Self> {
-        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match essence.as_str() {
-            "text/html" | "application/xhtml+xml" => Some(Self::Html),
-            "text/plain" => Some(Self::Text),
-            "text/markdown" | "text/x-markdown" => Some(Self::Markdown),
-            "application/json" => Some(Self::Json),
-            "text/xml" | "application/xml" => Some(Self::Xml),
-            "application/pdf" => Some(Self::Pdf),
-            other if other.ends_with("+json") => Some(Self::Json),
-            other if other.ends_with("+xml") => Some(Self::Xml),
-            _ => None,
-        }
-    }
-
-    /// Whether reading it can go so wrong that it is done in a process that can be killed.
-    fn is_risky(self) -> bool {
-        matches!(self, Self::Html | Self::Pdf)
-    }
-}
-
-/// Reads `body`. `charset` is what the answer's header said, `url` where the body came from: relative links are relative to it.
-///
-/// Busy, and for hostile pages and PDFs possibly without end: servers go through [`Extractor`].
-pub fn extract(
-    media_type: &str,
-    charset: Option<&str>,
-    body: &[u8],
-    url: Option<&str>,
-    settings: &ExtractSettings,
-) -> Result<Extracted, ExtractError> {
-    let work = || extract_here(media_type, charset, body, url, settings);
-    match Format::of(media_type) {
-        Some(Format::Html) => on_large_stack(work).unwrap_or_else(|error| Err(ExtractError::Failed(error.to_string()))),
-        _ => work(),
-    }
-}
-
-/// The same on this thread, whose stack is large enough for a page.
-fn extract_here(
-    media_type: &str,
-    charset: Option<&str>,
-    body: &[u8],
-    url: Option<&str>,
-    settings: &ExtractSettings,
-) -> Result<Extracted, ExtractError> {
-    let format = Format::of(media_type).ok_or_else(|| ExtractError::Unsupported(short(media_type)))?;
-    let decoded = || charset::decode(body, charset, matches!(format, Format::Html | Format::Xml), url);
-    let (title, markdown) = match format {
-        Format::Html => html::read(&decoded(), url, settings)?,
-        Format::Pdf => pdf::read(body)?,
-        Format::Text => (None, text::plain(&decoded())?),
-        Format::Markdown => (None, text::markdown(&decoded())?),
-        Format::Json => (None, text::json(&decoded())?),
-        Format::Xml => text::xml(&decoded())?,
-    };
-    if !markdown.chars().any(char::is_alphanumeric) {
-        return Err(ExtractError::Empty);
-    }
-    if markdown.len() > settings.markdown_bytes_max {
-        return Err(ExtractError::TooLarge(settings.markdown_bytes_max));
-    }
-    let named = title.as_deref().and_then(short_title);
-    let from_text = || if format == Format::Json { None } else { note_title(&markdown) };
-    let title = named.or_else(from_text).or_else(|| url.and_then(file_name));
-    let kind = if format == Format::Html { MemoryType::Page } else { MemoryType::Document };
-    Ok(Extracted { title, markdown, kind })
-}
-
-/// Runs `work` on a thread whose stack holds the tree of a page.
-fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
-    /// For trees of `depth_max` and one step of the parser more, in builds without optimisation too.
-    const STACK_BYTES: usize = 128 * 1024 * 1024;
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("extract".to_owned()).stack_size(STACK_BYTES);
-        let running = thread.spawn_scoped(scope, work)?;
-        running.join().map_err(|_| io::Error::other("the reading thread panicked"))
-    })
-}
-
-/// The last part of the URL's path, for files that say nothing about themselves.
-fn file_name(url: &str) -> Option<String> {
-    let url = url::Url::parse(url).ok()?;
-    url.path_segments()?.rfind(|segment| !segment.is_empty()).and_then(short_title)
-}
-
-/// As much of a foreign text as belongs into a message.
-fn short(text: &str) -> String {
-    const CHARS_MAX: usize = 100;
-    text.chars().filter(|character| !character.is_control()).take(CHARS_MAX).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn read(media_type: &str, body: &str) -> Result<Extracted, ExtractError> {
-        extract(media_type, None, body.as_bytes(), Some("https://example.com/a/file.txt"), &ExtractSettings::default())
-    }
-
-    #[test]
-    fn every_type_that_is_fetched_is_read() {
-        for (media_type, body, title, markdown) in [
-            ("text/plain; charset=utf-8", "Hello\r\nworld", "Hello", "Hello\nworld"),
-            ("Text/Markdown", "# Hi\n\n* there", "Hi", "# Hi\n\n* there"),
-            ("application/ld+json", r#"{"a":[1,"x y"]}"#, "file.txt", "{\n  \"a\": [\n    1,\n    \"x y\"\n  ]\n}"),
-            ("application/atom+xml", "<feed><title>News</title><p>a&amp;b</p></feed>", "News", "News\n\na&b"),
-        ] {
-            let extracted = read(media_type, body).unwrap();
-            assert_eq!((extracted.title.as_deref(), extracted.markdown.as_str()), (Some(title), markdown));
-            assert_eq!(extracted.kind, MemoryType::Document);
-        }
-        let page = read("application/xhtml+xml", "<title>Boats and their many sails</title><p>Some words").unwrap();
-        assert_eq!((page.title.as_deref(), page.kind), (Some("Boats and their many sails"), MemoryType::Page));
-        assert_eq!(page.markdown, "Some words");
-    }
-
-    #[test]
-    fn what_cannot_be_remembered_says_why() {
-        assert_eq!(read("image/png", "x").unwrap_err().fault(), Fault::UnsupportedType);
-        for (media_type, body) in [
-            ("text/html", "<html><body><script>let words = 1</script></body></html>"),
-            ("text/html", ""),
-            ("text/plain", " \n\t"),
-            ("text/xml", "<a><b/></a>"),
-            ("application/json", "{}"),
-        ] {
-            assert_eq!(read(media_type, body).unwrap_err().fault(), Fault::EmptyContent, "{media_type} {body}");
-        }
-        assert_eq!(read("application/pdf", "%PDF-1.4 nonsense").unwrap_err().fault(), Fault::ExtractFailed);
-        assert_eq!(read("text/plain", &"\0\u{1}".repeat(50)).unwrap_err().fault(), Fault::ExtractFailed);
-        let long = "words ".repeat(ExtractSettings::default().markdown_bytes_max / 6 + 1);
-        assert_eq!(read("text/plain", &long).unwrap_err().fault(), Fault::TooLarge);
-    }
-
-    #[test]
-    fn errors_survive_the_way_out_of_the_worker() {
-        let all = [
-            ExtractError::Empty,
-            ExtractError::Unsupported("a/b".into()),
-            ExtractError::TooLarge(3),
-            ExtractError::TooManyAttributes(4),
-            ExtractError::Failed("x".into()),
-        ];
-        for error in all {
-            let written = serde_json::to_string(&error).unwrap();
-            assert_eq!(serde_json::from_str::<ExtractError>(&written).unwrap(), error);
-        }
-    }
-
-    const TYPES: [&str; 6] =
-        ["text/html", "text/plain", "text/markdown", "application/json", "text/xml", "application/pdf"];
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn no_bytes_make_it_panic(body in prop::collection::vec(any::<u8>(), 0..400), kind in 0..TYPES.len()) {
-            let _ = extract(TYPES[kind], None, &body, None, &ExtractSettings::default());
-        }
-
-        #[test]
-        fn no_markup_makes_it_panic_or_leave_a_script(
-            body in "(<(/?)(p|div|a|b|table|td|svg|math|template|script|style|select|li|pre|h1|img|br|noscript|title)( href=\"(x|javascript:y|//z)\")?>|text|&#0;|&amp|<!--|-->|\\PC){0,40}",
-            charset in prop::option::of("(utf-8|utf-16|iso-8859-1|big5|x)"),
-        ) {
-            let page = format!("<p>hello<script>secret()</script><style>secret</style>{body}");
-            let read = extract("text/html", charset.as_deref(), page.as_bytes(), Some("https://example.com/"), &ExtractSettings::default());
-            if let Ok(extracted) = read {
-                prop_assert!(!extracted.markdown.contains("secret"), "{}", extracted.markdown);
-                prop_assert!(!extracted.markdown.contains("javascript:"), "{}", extracted.markdown);
-            }
-        }
-    }
-}

@@ -1,21 +1,23 @@
-//! Fetching of web pages, for servers that must not be led where only they can go (`docs/decisions/0042-fetching-rules.md`).
+//! Fetches web pages, protected against server-side request forgery (`docs/decisions/0042-fetching-rules.md`).
 //!
-//! The way of a page, anew for each redirect:
+//! For the URL and for each redirect:
 //!
-//! 1. [`address`] judges port and host: literal hosts here, names in `resolver` at the moment of connecting. The HTTP library connects
-//!    to nothing that was not judged, knows no proxies and follows no redirects by itself.
-//! 2. `robots` says whether the site wants us there.
-//! 3. `pace` waits for the host's turn: one request at a time, with a pause in between.
-//! 4. `exchange` asks; `body` counts what comes out of the decompression. What may pass is tried again.
-//! 5. `redirect` says whether and where to go on.
+//! 1. [`address`] checks the port and a literal host; `resolver` checks the resolved addresses of a name at the time of
+//!    the connection. The HTTP client connects only to checked addresses, uses no proxy, and does not follow redirects
+//!    itself.
+//! 2. `robots` checks the rules of the site.
+//! 3. `pace` waits for the host: one request at a time, with a delay in between.
+//! 4. `exchange` sends the request; `body` limits the decompressed size. Transient failures are retried.
+//! 5. `redirect` decides whether to follow a redirect.
 //!
-//! All time but the wait for the host's turn comes out of one `budget`. A dropped future gives everything back.
+//! All waiting except for the host's turn is limited by one `budget`. Dropping the future releases all resources.
 
 pub mod address;
 mod body;
 mod budget;
 mod error;
 mod exchange;
+mod failure;
 mod media_type;
 mod pace;
 mod redirect;
@@ -39,7 +41,8 @@ use url::Host;
 
 use address::AddressRules;
 use budget::Budget;
-use exchange::{Again, Content, Failure, FetchResponse, Wanted, exchange};
+use exchange::{Content, FetchKind, FetchResponse, exchange};
+use failure::{FailedAttempt, Retry};
 use pace::Pace;
 use redirect::RedirectChain;
 use resolver::JudgingResolver;
@@ -50,35 +53,35 @@ pub use media_type::MediaType;
 pub use resolver::SystemResolver;
 pub use settings::{FetchSettings, RobotsRule};
 
-/// Fetches pages. There is one in a process: it is what keeps the pace of the hosts over all batches.
+/// Fetches pages. A process has one fetcher, which paces the requests to each host across all batches.
 pub struct Fetcher {
     http: reqwest::Client,
     settings: FetchSettings,
     rules: Arc<AddressRules>,
     robots: Robots,
     pace: Pace,
-    /// Requests in progress.
+    /// Limits the concurrent requests.
     slots: Semaphore,
     clock: Clock,
     rng: Rng,
 }
 
-/// What a [`Fetcher`] is given of the world.
+/// Services and values that a [`Fetcher`] depends on.
 pub struct FetcherDependencies {
-    /// How this server is reached from outside: web servers are told.
+    /// Base URL of this server, part of the user agent.
     pub base_url: String,
-    /// Who turns names into addresses; its answers are judged.
+    /// Resolves names. The fetcher checks the resulting addresses.
     pub resolver: Arc<dyn Resolve>,
-    /// Certificates that are trusted beside those of the system.
+    /// Trusted certificates in addition to those of the system.
     pub roots: Vec<Certificate>,
-    /// For dates in `Retry-After`.
+    /// Compared with dates in `Retry-After`.
     pub clock: Clock,
-    /// For jitter.
+    /// Source of jitter.
     pub rng: Rng,
 }
 
 impl FetcherDependencies {
-    /// The machine's own resolver and certificates.
+    /// The system's resolver and certificates.
     pub fn system(base_url: &str, clock: Clock, rng: Rng) -> Self {
         Self {
             base_url: base_url.to_owned(),
@@ -90,39 +93,39 @@ impl FetcherDependencies {
     }
 }
 
-/// A fetcher that cannot be made.
+/// Why a fetcher cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FetcherError {
-    /// A user agent that no header takes.
+    /// The user agent is not a valid header value.
     #[error("knowledge.fetch.user_agent does not fit a header")]
     UserAgent,
-    /// The HTTP library.
-    #[error("making the HTTP client: {0}")]
+    /// The HTTP client cannot be created.
+    #[error("creating the HTTP client: {0}")]
     Http(#[from] reqwest::Error),
 }
 
-/// A page.
+/// A fetched page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
-    /// The address that was asked for.
+    /// The requested URL.
     pub requested: WebUrl,
-    /// The address that answered, after all redirects.
+    /// The final URL, after all redirects.
     pub url: WebUrl,
-    /// What the content is.
+    /// Type of the content.
     pub media_type: MediaType,
-    /// The charset that the header names, in lower case; nobody has checked it.
+    /// Charset of the `Content-Type` header in lower case, unchecked.
     pub charset: Option<String>,
-    /// The content, decompressed.
+    /// Decompressed content.
     pub body: Bytes,
 }
 
 impl Fetcher {
-    /// A fetcher under these settings; nothing is sent yet.
-    pub fn new(settings: FetchSettings, surroundings: FetcherDependencies) -> Result<Self, FetcherError> {
-        let FetcherDependencies { base_url, resolver, roots, clock, rng } = surroundings;
+    /// Creates a fetcher; sends nothing.
+    pub fn new(settings: FetchSettings, dependencies: FetcherDependencies) -> Result<Self, FetcherError> {
+        let FetcherDependencies { base_url, resolver, roots, clock, rng } = dependencies;
         let (user_agent, product) = settings.agent(&base_url).ok_or(FetcherError::UserAgent)?;
         let rules = Arc::new(AddressRules::new(settings.allow_private.clone()));
-        // Fails when the process has chosen one already, which is as good.
+        // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .dns_resolver(Arc::new(JudgingResolver { inner: resolver, rules: Arc::clone(&rules) }))
@@ -132,7 +135,8 @@ impl Fetcher {
             .redirect(Policy::none())
             .referer(false)
             .no_proxy()
-            // Decompressed by ourselves, whatever the library has learned for others.
+            // The body is decompressed by `body`; these methods disable decompression if another crate enables the
+            // features.
             .no_gzip()
             .no_brotli()
             .no_deflate()
@@ -153,23 +157,23 @@ impl Fetcher {
         })
     }
 
-    /// The page at this address. Takes as long as its host's queue is, and then at most `total_timeout` and what the host asked us to
-    /// wait; drop the future to give up.
+    /// Fetches a page. Takes the waiting time for its host, and then at most `total_timeout` plus the delays that the
+    /// host requests. Dropping the future cancels.
     pub async fn fetch(&self, url: &WebUrl) -> Result<Fetched, FetchError> {
         let (here, Content { media_type, charset, body }) =
-            self.walk(url, Wanted::Page, self.settings.total_timeout).await?;
+            self.walk(url, FetchKind::Page, self.settings.total_timeout).await?;
         Ok(Fetched { requested: url.clone(), url: here, media_type, charset, body })
     }
 
-    async fn walk(&self, start: &WebUrl, wanted: Wanted, total: Duration) -> Result<(WebUrl, Content), FetchError> {
+    async fn walk(&self, start: &WebUrl, wanted: FetchKind, total: Duration) -> Result<(WebUrl, Content), FetchError> {
         let mut budget = Budget::new(total);
         let mut trail = RedirectChain::new(start.clone(), self.settings.redirects_max);
         loop {
             let here = trail.here();
             self.judge(here)?;
             let interval = match wanted {
-                Wanted::Page => self.ask_robots(here).await?.max(self.settings.host_interval),
-                Wanted::Robots => self.settings.host_interval,
+                FetchKind::Page => self.ask_robots(here).await?.max(self.settings.host_interval),
+                FetchKind::Robots => self.settings.host_interval,
             };
             match self.visit(here, wanted, interval, &mut budget).await? {
                 FetchResponse::Content(content) => return Ok((here.clone(), content)),
@@ -178,7 +182,7 @@ impl Fetcher {
         }
     }
 
-    /// Whether an address may be connected to, as far as it can be told without asking for the host's name.
+    /// Checks the port and a literal host. Names are checked when they are resolved.
     fn judge(&self, url: &WebUrl) -> Result<(), FetchError> {
         if !self.settings.ports.contains(&url.port()) {
             return Err(FetchError::BlockedPort(url.port()));
@@ -192,7 +196,7 @@ impl Fetcher {
         if self.rules.allow(literal) { Ok(()) } else { Err(FetchError::BlockedAddress) }
     }
 
-    /// Asks for leave to fetch a page; the pause that the site wants between requests.
+    /// Checks `robots.txt`, and returns the site's crawl delay.
     async fn ask_robots(&self, page: &WebUrl) -> Result<Duration, FetchError> {
         if self.settings.robots == RobotsRule::Ignore {
             return Ok(Duration::ZERO);
@@ -210,12 +214,12 @@ impl Fetcher {
         Ok(delay.unwrap_or_default().min(self.settings.crawl_delay_max))
     }
 
-    /// RFC 9309, section 2.3.1: what is not there forbids nothing, and so does what hides behind too many redirects; what cannot be
-    /// asked forbids everything.
+    /// RFC 9309, section 2.3.1: a missing file and too many redirects allow everything; an unreachable file forbids
+    /// everything.
     async fn fetch_robots(&self, page: &WebUrl) -> RobotsState {
         let fetched = match page.join("/robots.txt") {
-            // The way to a robots.txt asks for no other, so this goes one level deep.
-            Ok(url) => Box::pin(self.walk(&url, Wanted::Robots, self.settings.robots_timeout)).await,
+            // Fetching a robots.txt does not check another one, so the recursion is one level deep.
+            Ok(url) => Box::pin(self.walk(&url, FetchKind::Robots, self.settings.robots_timeout)).await,
             Err(fault) => Err(fault.into()),
         };
         match fetched {
@@ -228,17 +232,17 @@ impl Fetcher {
         }
     }
 
-    /// One address, with as many tries as its failures deserve.
+    /// Fetches one URL without following redirects; retries transient failures.
     async fn visit(
         &self,
         url: &WebUrl,
-        wanted: Wanted,
+        wanted: FetchKind,
         interval: Duration,
         budget: &mut Budget,
     ) -> Result<FetchResponse, FetchError> {
         let mut retries = 0;
         loop {
-            let Failure { error, again } = match self.attempt(url, wanted, interval, budget).await {
+            let FailedAttempt { error, again } = match self.attempt(url, wanted, interval, budget).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -246,9 +250,9 @@ impl Fetcher {
                 return Err(error);
             }
             match again {
-                Again::Never => return Err(error),
-                Again::AfterPause(pause) => self.pace.hold(url.host_str(), pause),
-                Again::Soon => {
+                Retry::Never => return Err(error),
+                Retry::AfterPause(pause) => self.pace.hold(url.host_str(), pause),
+                Retry::Soon => {
                     let pause = self.settings.retry_pause.saturating_mul(1 << retries);
                     let pause = pause.mul_f64(0.5 + self.rng.fraction());
                     if !budget.covers(pause) {
@@ -264,12 +268,12 @@ impl Fetcher {
     async fn attempt(
         &self,
         url: &WebUrl,
-        wanted: Wanted,
+        wanted: FetchKind,
         interval: Duration,
         budget: &mut Budget,
-    ) -> Result<FetchResponse, Failure> {
+    ) -> Result<FetchResponse, FailedAttempt> {
         let turn = self.pace.turn(url.host_str()).await;
-        // Never closed, so there always is a slot.
+        // The semaphore is never closed, so acquiring succeeds.
         let _slot = self.slots.acquire().await;
         turn.start(interval);
         exchange(&self.http, url, wanted, &self.settings, || self.clock.now(), budget).await

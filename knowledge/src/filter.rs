@@ -1,11 +1,11 @@
 //! Decides whether an account keeps new content (`docs/decisions/0044-content-filter.md`).
 //!
-//! A language model decides if the operator has configured one: any endpoint that speaks the chat protocol of `OpenAI`. Its input is
-//! untrusted text, so it can only return a verdict: the rest of its answer is discarded, and only categories that the
-//! account has are accepted. Without a model, the include and exclude lists decide by whole words.
+//! If the operator has configured a language model, it decides: any endpoint with the chat protocol of `OpenAI`. Its
+//! input is untrusted text, so it can only return a verdict. The rest of its response is discarded, and only existing
+//! categories of the account are accepted. Without a model, the include and exclude lists decide by whole words.
 //!
-//! **If it fails** (no answer in time, an error, nonsense), the item is kept and marked `unfiltered`: a filter that is down must not lose
-//! what people add.
+//! **If it fails** (timeout, error, invalid response), the item is kept and marked `unfiltered`, so that a failing
+//! filter loses no content.
 
 mod answer;
 mod prompt;
@@ -19,51 +19,41 @@ use http::{HeaderValue, StatusCode, header};
 use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 
+pub use prompt::Candidate;
 pub use settings::{InvalidLlm, LlmSettings};
 
-/// More than any verdict needs, with the wrapping that endpoints put around it.
+/// Maximum size of a response; larger than any verdict with its wrapping.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
 
-/// Decides about new content. Clones share connections and the bound on them.
+/// Decides about new content. Clones share connections and the limit of requests.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    model: Option<Arc<Model>>,
+    model: Option<Arc<LanguageModel>>,
 }
 
-/// What is decided about.
-#[derive(Debug, Clone, Copy)]
-pub struct Candidate<'c> {
-    /// Its title.
-    pub title: Option<&'c str>,
-    /// Where it came from.
-    pub url: Option<&'c str>,
-    /// Its text.
-    pub markdown: &'c str,
-}
-
-/// A filter that cannot be made.
+/// Why a filter cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    /// The settings name no usable endpoint.
+    /// The settings of the endpoint are invalid.
     #[error(transparent)]
     Settings(#[from] InvalidLlm),
-    /// The HTTP library.
-    #[error("making the HTTP client: {0}")]
+    /// The HTTP client cannot be created.
+    #[error("creating the HTTP client: {0}")]
     Http(#[from] reqwest::Error),
 }
 
 impl Filter {
-    /// A filter that asks the model that the settings name, if they name one; nothing is sent yet.
+    /// Creates a filter with the configured model, if there is one. Sends nothing.
     pub fn new(settings: &LlmSettings) -> Result<Self, FilterError> {
-        Ok(Self { model: Model::new(settings)?.map(Arc::new) })
+        Ok(Self { model: LanguageModel::new(settings)?.map(Arc::new) })
     }
 
-    /// Whether there is a model to ask: what [`FilterSettings::warnings`] wants to know.
+    /// Whether a model is configured, for [`FilterSettings::warnings`].
     pub fn has_model(&self) -> bool {
         self.model.is_some()
     }
 
-    /// Decides. Never fails: see the module's words on failures.
+    /// Decides about an item. On failure, returns a verdict that keeps it.
     pub async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> FilterVerdict {
         if !wanted.is_active() {
             return FilterVerdict::unfiltered("");
@@ -81,7 +71,7 @@ impl Filter {
     }
 }
 
-/// The lists may be long and so may the text: more work than a thread that others wait for should do.
+/// Matching long lists in a long text is too slow for an async thread.
 async fn by_words(wanted: &FilterSettings, candidate: Candidate<'_>) -> FilterVerdict {
     let rules = Rules::new(wanted);
     let (title, text) = (candidate.title.unwrap_or_default().to_owned(), candidate.markdown.to_owned());
@@ -90,7 +80,7 @@ async fn by_words(wanted: &FilterSettings, candidate: Candidate<'_>) -> FilterVe
 }
 
 #[derive(Debug)]
-struct Model {
+struct LanguageModel {
     http: reqwest::Client,
     url: String,
     authorization: Option<HeaderValue>,
@@ -98,23 +88,23 @@ struct Model {
     permits: Semaphore,
 }
 
-/// Why there is no verdict.
+/// Why the model returned no verdict.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("no answer in time")]
+enum ModelFailure {
+    #[error("timeout")]
     Timeout,
     #[error("{0}")]
     Http(reqwest::Error),
     #[error("status {0}")]
     Status(StatusCode),
-    #[error("an answer of more than {ANSWER_BYTES_MAX} bytes")]
+    #[error("a response of more than {ANSWER_BYTES_MAX} bytes")]
     TooLarge,
-    #[error("an answer that is no verdict")]
+    #[error("a response without a verdict")]
     Garbage,
 }
 
-impl Failure {
-    /// What the verdict log says: nothing of the operator's endpoint.
+impl ModelFailure {
+    /// The reason in the verdict log, without details of the operator's endpoint.
     fn for_people(&self) -> &'static str {
         match self {
             Self::Timeout => "the language model did not answer in time",
@@ -124,10 +114,10 @@ impl Failure {
     }
 }
 
-impl Model {
+impl LanguageModel {
     fn new(settings: &LlmSettings) -> Result<Option<Self>, FilterError> {
         let Some(base_url) = settings.base_url()? else { return Ok(None) };
-        // Fails when the process has chosen one already, which is as good.
+        // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().redirect(Policy::none()).no_proxy().build()?;
         Ok(Some(Self {
@@ -139,29 +129,29 @@ impl Model {
         }))
     }
 
-    async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> Result<FilterVerdict, Failure> {
+    async fn judge(&self, wanted: &FilterSettings, candidate: Candidate<'_>) -> Result<FilterVerdict, ModelFailure> {
         let body = prompt::request(&self.settings, wanted, candidate);
-        // Waiting for a turn is no failure of the model's. The semaphore is never closed.
+        // Waiting for a permit is not part of the model's timeout. The semaphore is never closed.
         let _permit = self.permits.acquire().await;
         let asked = tokio::time::timeout(self.settings.timeout, self.ask(&body)).await;
-        let answer = asked.unwrap_or(Err(Failure::Timeout))?;
-        answer::verdict(&answer, &wanted.categories).ok_or(Failure::Garbage)
+        let answer = asked.unwrap_or(Err(ModelFailure::Timeout))?;
+        answer::verdict(&answer, &wanted.categories).ok_or(ModelFailure::Garbage)
     }
 
-    async fn ask(&self, body: &serde_json::Value) -> Result<BytesMut, Failure> {
-        let broken = |error: reqwest::Error| Failure::Http(error.without_url());
+    async fn ask(&self, body: &serde_json::Value) -> Result<BytesMut, ModelFailure> {
+        let broken = |error: reqwest::Error| ModelFailure::Http(error.without_url());
         let mut request = self.http.post(&self.url).json(body);
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
         let mut response = request.send().await.map_err(broken)?;
         if !response.status().is_success() {
-            return Err(Failure::Status(response.status()));
+            return Err(ModelFailure::Status(response.status()));
         }
         let mut answer = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(broken)? {
             if answer.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(Failure::TooLarge);
+                return Err(ModelFailure::TooLarge);
             }
             answer.extend_from_slice(&chunk);
         }

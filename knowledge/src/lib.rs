@@ -1,22 +1,24 @@
-//! From bytes to meaning: what stands between an address that somebody pasted and the passage that somebody finds.
+//! The knowledge pipeline: from URLs and notes to searchable chunks.
 //!
-//! No actors live here. Whoever adds goes through the first six rooms ([`prepare`] walks them in order), whoever searches through the
+//! Contains no actors. Adding an item uses the first six modules, which [`prepare`] calls in order; searching uses the
 //! others.
 //!
-//! | room | what happens there |
+//! | module | task |
 //! |---|---|
-//! | [`fetch`] | an address becomes bytes, and nothing but the public web is reached |
-//! | [`extract`] | bytes become Markdown, in a process that can be killed |
-//! | [`filter`] | what an account does not want is left out |
-//! | [`chunk`] | Markdown becomes passages |
-//! | [`embed`] | passages become vectors |
-//! | [`prepare`] | all of this, for one item of a batch |
-//! | [`backfill`] | vectors for passages that have none |
-//! | [`index`] | vectors in memory, as the store has them |
-//! | [`search`] | passages are found again, by meaning and by word |
+//! | [`fetch`] | fetches URLs, on the public web only |
+//! | [`extract`] | converts pages and files to Markdown, in a separate process |
+//! | [`filter`] | drops content that the account does not want |
+//! | [`chunk`] | splits Markdown into chunks |
+//! | [`embed`] | embeds chunks as vectors |
+//! | [`prepare`] | runs these steps for one item of a batch |
+//! | [`backfill`] | embeds chunks without a vector |
+//! | [`index`] | finds the nearest vectors |
+//! | [`search`] | finds chunks by meaning and by words |
 
 pub mod backfill;
+mod blocking;
 pub mod chunk;
+mod content_type;
 pub mod embed;
 pub mod extract;
 pub mod fetch;

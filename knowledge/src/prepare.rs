@@ -1,7 +1,8 @@
-//! Prepares one item of a batch for storage: fetches, extracts and filters it, splits it into passages and embeds them
+//! Prepares one item of a batch for storage: fetches, extracts and filters it, splits it into chunks and embeds them
 //! (`docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0041-duplicates.md`).
 //!
-//! Nothing is written here. The worker of the batch commits the result, so an item may be prepared twice and is stored once.
+//! Writes nothing. The worker of the batch stores the result, so an item can be prepared twice and is still stored
+//! once.
 
 use std::sync::Arc;
 
@@ -22,87 +23,88 @@ use crate::extract::{Extracted, Extractor, Source};
 use crate::fetch::{FetchError, Fetcher};
 use crate::filter::{Candidate, Filter};
 
-/// The way of an item. Clones share every limit.
+/// Prepares items. Clones share all limits.
 #[derive(Debug, Clone)]
 pub struct Pipeline(Arc<PipelineStages>);
 
-/// What an item passes.
+/// The steps of preparing an item.
 #[derive(Debug)]
 pub struct PipelineStages {
-    /// From the web.
+    /// Fetches a URL.
     pub fetcher: Arc<Fetcher>,
-    /// From bytes to Markdown.
+    /// Converts bytes to Markdown.
     pub extractor: Extractor,
-    /// What is left out.
+    /// Decides whether to keep the content.
     pub filter: Filter,
-    /// From Markdown to passages.
+    /// How Markdown is split into chunks.
     pub chunk: ChunkSettings,
-    /// From passages to vectors.
+    /// Embeds chunks.
     pub embedder: Embedder,
 }
 
-/// What is to become of an item.
+/// Result of preparing an item.
 #[derive(Debug, Clone)]
 pub enum Prepared {
-    /// It is to be kept.
+    /// The item is ready to be stored.
     Memory(Box<Draft>),
-    /// It cannot be kept.
+    /// The item failed or was skipped.
     NotStored(ItemOutcome),
-    /// The account's settings leave it out.
+    /// The account's filter dropped the item.
     Dropped {
-        /// What is told.
+        /// The outcome for the stream.
         outcome: ItemOutcome,
-        /// What was about: an address, or a title.
+        /// URL or title, for the verdict log.
         subject: String,
-        /// Why.
+        /// The verdict of the filter.
         verdict: FilterVerdict,
     },
 }
 
-/// A memory that is not kept yet.
+/// A memory that is ready to be stored.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// What it is.
+    /// `page` or `document` for URLs, the client's type for notes.
     pub kind: MemoryType,
-    /// What it is called.
+    /// Title from the content or the client.
     pub title: String,
-    /// Where it is from; nowhere for notes.
+    /// Canonical URL; `None` for notes.
     pub url: Option<String>,
-    /// Its text, as Markdown.
+    /// Text as Markdown.
     pub content: String,
-    /// What makes two of them the same.
+    /// Key by which duplicates are found.
     pub dedupe: Digest,
-    /// Its passages, each with its vector unless there is none now.
+    /// Chunks with their vectors; `None` where embedding failed.
     pub passages: Vec<(String, Option<Vec<f32>>)>,
-    /// Whose vectors these are.
+    /// Model of the vectors.
     pub model: Option<ModelId>,
-    /// The address that the client wrote.
+    /// URL as the client wrote it.
     pub given_url: Option<String>,
-    /// The title that the client gave.
+    /// Title as the client wrote it.
     pub given_title: Option<String>,
-    /// What a filter said of it; worth keeping when a filter was asked and could not say.
+    /// The verdict, if the filter was active but could not decide.
     pub verdict: Option<FilterVerdict>,
 }
 
-/// Where a memory is to be kept, and how far its sender reaches.
+/// Where to store a memory, and the access of its sender.
 #[derive(Debug, Clone, Copy)]
 pub struct ItemPosition<'a> {
-    /// For which account.
+    /// The account to store it in.
     pub account: &'a UserAccountId,
-    /// In which spaces.
+    /// The spaces to add it to.
     pub spaces: &'a [SpaceId],
-    /// The spaces that the sender's key covers; all of them when absent.
+    /// The spaces of the sender's API key; `None` if the key is not limited.
     pub key_spaces: Option<&'a [SpaceId]>,
 }
 
 impl Draft {
-    /// What is told when it cannot be kept after all: of what the client wrote, as in every other error.
+    /// The error outcome if storing fails, with URL and title as the client wrote them.
     pub fn refused(&self, error: Fault, message: &str) -> ItemOutcome {
         let (url, title) = (self.given_url.clone(), self.given_title.clone());
         ItemOutcome::Error { url, title, error, message: message.to_owned() }
     }
 
-    /// Keeps it; `None` when the account keeps as much as it may. The same draft twice is the same memory.
+    /// Stores the draft; `None` if the account's limit of memories is reached. Storing the same draft twice yields the
+    /// same memory.
     pub async fn put(
         &self,
         store: &Store,
@@ -134,24 +136,24 @@ impl Draft {
         })
     }
 
-    /// What a verdict about it is filed under.
+    /// URL or title, for the verdict log.
     pub fn subject(&self) -> &str {
         self.url.as_deref().unwrap_or(&self.title)
     }
 }
 
 impl Pipeline {
-    /// The stations in their order.
+    /// Creates a pipeline of these stages.
     pub fn new(stations: PipelineStages) -> Self {
         Self(Arc::new(stations))
     }
 
-    /// The stations.
+    /// The stages of the pipeline.
     pub fn stations(&self) -> &PipelineStages {
         &self.0
     }
 
-    /// Prepares an item of `account`. Dropping the future cancels the steps that have not begun.
+    /// Prepares an item of `account`. Dropping the future cancels the steps that have not started.
     pub async fn prepare(&self, account: &UserAccountId, item: &Item, wanted: &FilterSettings) -> Prepared {
         let raw = match item {
             Item::Url(url) => self.page(account, url).await,
@@ -167,7 +169,7 @@ impl Pipeline {
         }
     }
 
-    async fn page(&self, account: &UserAccountId, url: &str) -> Result<Raw, ItemFailure> {
+    async fn page(&self, account: &UserAccountId, url: &str) -> Result<RawItem, ItemFailure> {
         let fault = |fault: Fault, why: &dyn std::error::Error| ItemFailure::Fault(fault, why.to_string());
         let url: WebUrl = url.parse().map_err(|error| fault(Fault::InvalidUrl, &error))?;
         let fetched = self.0.fetcher.fetch(&url).await.map_err(|error: FetchError| match error.fault() {
@@ -183,7 +185,7 @@ impl Pipeline {
         let extracted = self.0.extractor.extract(source, account).await;
         let Extracted { title, markdown, kind } = extracted.map_err(|error| fault(error.fault(), &error))?;
         let canonical = url.canonical();
-        Ok(Raw {
+        Ok(RawItem {
             kind,
             title: title.unwrap_or_else(|| url.host_str().to_owned()),
             dedupe: Digest::of(canonical.as_str().as_bytes()),
@@ -192,7 +194,7 @@ impl Pipeline {
         })
     }
 
-    async fn keep(&self, item: &Item, raw: Raw, wanted: &FilterSettings) -> Prepared {
+    async fn keep(&self, item: &Item, raw: RawItem, wanted: &FilterSettings) -> Prepared {
         let PipelineStages { filter, chunk, .. } = &*self.0;
         let candidate = Candidate { title: Some(&raw.title), url: raw.url.as_deref(), markdown: &raw.content };
         let verdict = if wanted.is_active() { Some(filter.judge(wanted, candidate).await) } else { None };
@@ -206,7 +208,7 @@ impl Pipeline {
             };
         }
         let (settings, content) = (chunk.clone(), raw.content);
-        // Long texts keep a processor busy, and others wait on these threads.
+        // Splitting a long text is too slow for an async thread.
         let cut = tokio::task::spawn_blocking(move || (chunks(&content, &settings), content)).await;
         let (texts, content) = match cut {
             Ok((Ok(texts), content)) if !texts.is_empty() => (texts, content),
@@ -239,7 +241,7 @@ impl Pipeline {
         }))
     }
 
-    /// Passages that get no vector now are found by their words, and get one later.
+    /// Chunks without a vector are found by their words, and embedded later by [`crate::backfill`].
     async fn embed(&self, title: &str, texts: Vec<String>) -> (Option<ModelId>, Vec<(String, Option<Vec<f32>>)>) {
         let embedder = &self.0.embedder;
         let without = |texts: Vec<String>| texts.into_iter().map(|text| (text, None)).collect();
@@ -256,8 +258,8 @@ impl Pipeline {
     }
 }
 
-/// An item after it was read, before anything was decided.
-struct Raw {
+/// An item before it is filtered and split.
+struct RawItem {
     kind: MemoryType,
     title: String,
     url: Option<String>,
@@ -265,17 +267,18 @@ struct Raw {
     dedupe: Digest,
 }
 
-/// Why an item goes no further.
+/// Why an item cannot be prepared.
 enum ItemFailure {
     Fault(Fault, String),
     Skipped(&'static str),
 }
 
-fn note(content: &str, title: Option<&str>, kind: MemoryType) -> Result<Raw, ItemFailure> {
+fn note(content: &str, title: Option<&str>, kind: MemoryType) -> Result<RawItem, ItemFailure> {
     let content = normalised(content);
     if !content.chars().any(char::is_alphanumeric) {
         return Err(ItemFailure::Fault(Fault::EmptyContent, "there is no text in it".to_owned()));
     }
+    // A note with a word has a title.
     let title = title.and_then(short_title).or_else(|| note_title(&content)).unwrap_or_default();
-    Ok(Raw { kind, title, url: None, dedupe: note_digest(&content), content })
+    Ok(RawItem { kind, title, url: None, dedupe: note_digest(&content), content })
 }

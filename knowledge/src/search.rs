@@ -1,113 +1,81 @@
 //! Search, semantic and lexical (`docs/decisions/0037-absolute-similarity.md`).
 //!
-//! 1. Which shelves may hold an answer, and what was committed on them.
-//! 2. Two legs at once: chunks by their words (`lexical`), chunks by the vector of the query (`meaning`, [`crate::index`]).
-//! 3. The candidates of both are read, in the scope of who asks. A leg that is full of fewer documents than are wanted is asked once
-//!    more, so that no long document keeps the others out (`crowd`).
-//! 4. Each candidate gets one absolute similarity (`score`).
-//! 5. Chunks become documents; those below the threshold go, the best stay.
+//! 1. The store returns the accounts to search, with their statistics.
+//! 2. Two legs run concurrently: `lexical` proposes chunks by words, `meaning` by the vector of the query
+//!    ([`crate::index`]).
+//! 3. The store reads the candidates within the caller's scope. A leg with candidates from too few documents is queried
+//!    again with a limit per document, so that a long document cannot crowd out the others (`crowd`).
+//! 4. `score` computes one absolute similarity per candidate.
+//! 5. Chunks are grouped by document; documents below the threshold are dropped, and the best are returned.
 //!
-//! If the model does not answer, the words alone do.
+//! If the model fails, the lexical leg answers alone.
 
+mod context;
 mod counts;
 mod crowd;
+mod embed;
 mod lexical;
 mod meaning;
+mod query;
 mod score;
 mod settings;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-use domain::ids::{MemoryId, SpaceId};
-use domain::memory::ModelId;
-use store::memory::{Memory, MemoryScope};
+use domain::ids::MemoryId;
+use store::memory::Memory;
 use store::{Store, StoreError};
 
+use self::context::SearchContext;
 use self::counts::Counts;
-use self::lexical::Lexical;
-use self::meaning::Meaning;
-use self::score::Scored;
+pub use self::embed::Embed;
+use self::lexical::LexicalLeg;
+use self::meaning::SemanticLeg;
+pub use self::query::SearchQuery;
+use self::score::ScoredChunk;
 pub use self::settings::Settings;
+use crate::blocking;
 use crate::index::Index;
 
-/// Makes vectors.
-pub trait Embed: Clone + Send + Sync + 'static {
-    /// Why it cannot.
-    type Error: fmt::Display + Send;
-
-    /// The model; none when there are only words.
-    fn model(&self) -> Option<&ModelId>;
-
-    /// One vector of unit length per text, for content.
-    fn embed(&self, texts: Vec<String>) -> impl Future<Output = Result<Vec<Vec<f32>>, Self::Error>> + Send;
-
-    /// The vector of what somebody searches for, before all content that waits.
-    fn embed_query(&self, text: String) -> impl Future<Output = Result<Vec<f32>, Self::Error>> + Send;
-}
-
-/// What somebody looks for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SearchQuery {
-    /// The words.
-    pub text: String,
-    /// Most documents.
-    pub limit: usize,
-    /// The least similarity, 0 to 1.
-    pub threshold: f64,
-    /// Where. That the caller may look there was decided before.
-    pub scope: MemoryScope,
-}
-
-impl SearchQuery {
-    /// The spaces to which it is confined.
-    fn spaces(&self) -> Option<&[SpaceId]> {
-        match &self.scope {
-            MemoryScope::Account(_) => None,
-            MemoryScope::Spaces(spaces) => Some(spaces),
-        }
-    }
-}
-
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResults {
     /// Documents, most similar first.
     pub found: Vec<Found>,
-    /// Why the vector of the query was missing, if it was: then words alone have answered.
+    /// Why the query was not embedded, if it was not; the result is then lexical only.
     pub by_words_alone: Option<String>,
 }
 
-/// A document that answers.
+/// A document of the result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// The document, with as much of its text as an answer may have.
+    /// The document, with its text up to `content_max` characters.
     pub memory: Memory,
-    /// That of its best chunk: 0 to 1, four decimals.
+    /// Similarity of its best chunk: 0 to 1, with four decimals.
     pub similarity: f64,
     /// Its best chunks, best first.
     pub chunks: Vec<Highlight>,
 }
 
-/// A chunk that answers.
+/// A chunk of the result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Highlight {
-    /// Its text.
+    /// Text of the chunk.
     pub content: String,
-    /// 0 to 1, four decimals.
+    /// Similarity: 0 to 1, with four decimals.
     pub similarity: f64,
 }
 
-/// Why there is no answer.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// The store did not answer.
+    /// The store failed.
     #[error("cannot search")]
     Store(#[from] StoreError),
 }
 
-/// Searches. Cheap to clone.
+/// Searches memories. Clones share the index.
 #[derive(Debug, Clone)]
 pub struct Search<E> {
     store: Store,
@@ -118,55 +86,62 @@ pub struct Search<E> {
 }
 
 impl<E: Embed> Search<E> {
-    /// Nothing in memory yet.
+    /// A search whose index is empty.
     pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
         let index = Index::new(store.clone(), settings.index.clone());
         Self { store, embedder, index, counts: Counts::default(), settings: Arc::new(settings) }
     }
 
-    /// Who compares the vectors.
+    /// The vector index.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Documents that answer a query.
+    /// Searches for documents.
     pub async fn search(&self, query: &SearchQuery) -> Result<SearchResults, SearchError> {
         let shelves = self.store.shelves_in(&query.scope, self.settings.shelves_max).await?;
         if shelves.is_empty() || query.limit == 0 {
             return Ok(SearchResults { found: Vec::new(), by_words_alone: None });
         }
+        let context = SearchContext {
+            store: &self.store,
+            embedder: &self.embedder,
+            index: &self.index,
+            settings: &self.settings,
+            shelves: &shelves,
+            query,
+        };
         let (lexical, meaning) = tokio::join!(
-            Lexical::look_up(&self.store, &self.counts, &shelves, query, &self.settings),
-            self.by_meaning(&shelves, query)
+            LexicalLeg::look_up(&self.store, &self.counts, &shelves, query, &self.settings),
+            SemanticLeg::look_up(&context)
         );
         let (lexical, meaning) = (lexical?, meaning?);
-        let passages = self.passages(&shelves, &lexical, &meaning, query).await?;
-        let Meaning { vector, missing, .. } = meaning;
+        let passages = crowd::passages(&context, &lexical, &meaning).await?;
+        let SemanticLeg { vector, missing, .. } = meaning;
         let (weight, text) = (self.settings.meaning_weight, query.text.clone());
         let words_max = self.settings.words_max;
-        let scoring = tokio::task::spawn_blocking(move || {
+        let scored = blocking::compute(move || {
             let stems = domain::words::asked(&text, words_max);
             score::scored(passages, &stems, &lexical, vector.as_deref(), weight)
         });
-        // Arithmetic; it ends early only with the runtime.
-        let scored = scoring.await.unwrap_or_default();
+        let scored = scored.await;
         let found = self.documents(scored, query).await?;
         Ok(SearchResults { found, by_words_alone: missing })
     }
 
-    /// The best documents of the scored chunks, read as they are now.
-    async fn documents(&self, scored: Vec<Scored>, query: &SearchQuery) -> Result<Vec<Found>, StoreError> {
-        let mut documents: HashMap<MemoryId, Vec<Scored>> = HashMap::new();
+    /// Groups scored chunks by document and reads the best documents.
+    async fn documents(&self, scored: Vec<ScoredChunk>, query: &SearchQuery) -> Result<Vec<Found>, StoreError> {
+        let mut documents: HashMap<MemoryId, Vec<ScoredChunk>> = HashMap::new();
         for scored in scored.into_iter().filter(|scored| scored.similarity >= query.threshold) {
             documents.entry(scored.memory).or_default().push(scored);
         }
-        let mut best: Vec<(MemoryId, Vec<Scored>)> = documents.into_iter().collect();
+        let mut best: Vec<(MemoryId, Vec<ScoredChunk>)> = documents.into_iter().collect();
         for (_, chunks) in &mut best {
             chunks.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(a.chunk.cmp(&b.chunk)));
             chunks.truncate(self.settings.chunks_shown);
         }
-        let top = |chunks: &[Scored]| chunks.first().map_or(0.0, |chunk| chunk.similarity);
-        // Of equals, the newer first.
+        let top = |chunks: &[ScoredChunk]| chunks.first().map_or(0.0, |chunk| chunk.similarity);
+        // Equal similarities are ordered newest first.
         best.sort_by(|a, b| top(&b.1).total_cmp(&top(&a.1)).then(b.0.cmp(&a.0)));
         best.truncate(query.limit);
         let ids: Vec<MemoryId> = best.iter().map(|(memory, _)| *memory).collect();
@@ -176,7 +151,7 @@ impl<E: Embed> Search<E> {
             let similarity = top(&chunks);
             let chunks =
                 chunks.into_iter().map(|chunk| Highlight { content: chunk.content, similarity: chunk.similarity });
-            // One that was deleted meanwhile is no answer.
+            // A memory deleted in the meantime is left out.
             memories.remove(&id).map(|memory| Found { memory, similarity, chunks: chunks.collect() })
         });
         Ok(found.collect())

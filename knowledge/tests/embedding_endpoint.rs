@@ -1,4 +1,4 @@
-//! An OpenAI-compatible endpoint as it answers, and as it fails.
+//! Embeddings from an OpenAI-compatible endpoint, with its failures.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 
@@ -36,7 +36,7 @@ fn texts(count: usize) -> Vec<String> {
     (0..count).map(|number| number.to_string()).collect()
 }
 
-/// A vector that says of which text it is: the text is a number.
+/// Responds with a vector that identifies its text, which is a number.
 fn answer(request: &Request) -> ResponseTemplate {
     let body: Value = request.body_json().unwrap();
     let inputs = body["input"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().parse::<f64>().unwrap());
@@ -45,7 +45,7 @@ fn answer(request: &Request) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"object": "list", "data": data}))
 }
 
-/// Fails so often with this answer, then works.
+/// An endpoint that fails `times` times and then works.
 async fn failing_first(times: usize, failure: ResponseTemplate) -> (MockServer, Arc<AtomicUsize>) {
     let (server, asked) = (MockServer::start().await, Arc::new(AtomicUsize::new(0)));
     let count = asked.clone();
@@ -121,8 +121,8 @@ async fn a_silent_endpoint_is_left_and_an_absent_one_is_named() {
     assert_eq!(silent.unwrap_err(), EmbedError::Http(HttpFailure::Timeout));
     assert!(asked.load(Ordering::SeqCst) > 1, "it was tried again");
 
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    settings.http.base_url = Some(format!("http://{nobody}/v1"));
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    settings.http.base_url = Some(format!("http://{unused}/v1"));
     let absent = embedder(&settings).embed(texts(1)).await;
     assert!(matches!(absent, Err(EmbedError::Http(HttpFailure::Connection(_)))), "{absent:?}");
 }

@@ -1,4 +1,4 @@
-//! Extraction in a real process: what is honest is read, what is not is ended.
+//! Extraction in a real worker process: valid content is extracted, malicious content is stopped.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn refusals_come_through() {
 
 #[tokio::test]
 async fn a_page_of_ten_mebibytes_ends_within_its_bounds() {
-    // Most of it is what large pages are large by: data in attributes.
+    // Large pages consist mostly of data in attributes.
     let paragraph = format!("<p data-x='{}'>Some words of a large page, <b>many</b> times.</p>\n", "x".repeat(1000));
     let body = paragraph.repeat(10 * 1024 * 1024 / paragraph.len());
     let settings = ExtractSettings { timeout: Duration::from_mins(1), ..ExtractSettings::default() };
@@ -70,7 +70,7 @@ async fn a_page_of_a_million_attributes_is_refused_and_costs_no_time() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_page_that_eats_memory_is_ended_by_the_system() {
-    // Elements that are nowhere closed are opened again in each paragraph: a few bytes become many nodes.
+    // The parser reopens unclosed elements in each paragraph, so that a few bytes become many nodes.
     let open = (0..400).map(|number| format!("<b id={number}>")).collect::<Vec<_>>().concat();
     let body = format!("<p>{open}{}", "<p>x".repeat(20_000));
     let unbounded = ExtractSettings {

@@ -1,6 +1,6 @@
-//! The filter against a real HTTP server that plays a language model.
+//! The filter against a scripted language model behind a real HTTP server.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ async fn without_a_model_whole_words_decide() {
 }
 
 #[tokio::test]
-async fn inactive_settings_ask_nobody() {
+async fn inactive_settings_call_no_provider() {
     let server = MockServer::start().await;
     Mock::given(any()).respond_with(ResponseTemplate::new(500)).expect(0).mount(&server).await;
     let inactive = FilterSettings { should_llm_filter: false, ..wanted() };

@@ -1,6 +1,6 @@
 //! Forbidden operations, attempted in a real extraction process; each attempt succeeds outside of the sandbox.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "what is not as it must be fails the test")]
+#![expect(clippy::unwrap_used, reason = "any unexpected value fails the test")]
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -48,7 +48,7 @@ fn files_network_programs_and_processes_are_out_of_reach() {
         ("signal", &parent),
         ("unlimit", ""),
     ];
-    // Of a process that is not its child, the memory may be protected without any sandbox.
+    // The kernel may protect the memory of other processes even without the sandbox.
     let outside = tried("outside", &attempts);
     for ((name, on), said) in attempts.iter().zip(&outside).filter(|((_, on), _)| *on != memory) {
         assert_eq!(said, "done", "{name} {on}");
@@ -59,7 +59,7 @@ fn files_network_programs_and_processes_are_out_of_reach() {
     assert!(!inside[0].contains("no "), "this kernel has no sandbox: {}", inside[0]);
     for ((name, on), said) in attempts.iter().zip(&inside[1..]) {
         assert!(said.starts_with("refused: "), "{name} {on}: {said}");
-        // The sandbox refused it; the target exists.
+        // The error comes from the sandbox: the target exists.
         let by_kernel = ["not implemented", "not permitted", "Permission denied", "temporarily unavailable"];
         assert!(by_kernel.iter().any(|why| said.contains(why)), "{name} {on}: {said}");
     }

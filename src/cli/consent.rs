@@ -69,7 +69,7 @@ pub struct Set {
 /// The lanes, for arguments.
 pub fn lanes() -> impl clap::builder::TypedValueParser<Value = Lane> {
     use clap::builder::TypedValueParser;
-    PossibleValuesParser::new(Lane::ALL.map(Lane::as_str)).try_map(|lane| lane.parse::<Lane>())
+    PossibleValuesParser::new(Lane::ALL.iter().map(|lane| lane.as_str())).try_map(|lane| lane.parse::<Lane>())
 }
 
 fn levels() -> impl clap::builder::TypedValueParser<Value = ConsentLevel> {

@@ -44,7 +44,7 @@ impl PlanSettings {
     }
 
     pub(super) fn problems(&self) -> Vec<(String, String)> {
-        let short = Plan::ALL.into_iter().filter(|plan| self.of(*plan).window_days == 0);
+        let short = Plan::ALL.iter().copied().filter(|plan| self.of(*plan).window_days == 0);
         short.map(|plan| (format!("{}.window_days", plan.as_str()), "must be at least 1".to_owned())).collect()
     }
 }

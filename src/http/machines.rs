@@ -7,7 +7,7 @@ use domain::ids::MachineUuid;
 use domain::secret::{Secret, SecretKind};
 use store::machine::{NewMachine, Register};
 use wire::Done;
-use wire::device::{MachineRequest, MachineResult};
+use wire::device::{MACHINE_NAME_CHARS_MAX, MachineRequest, MachineResult};
 
 use super::auth::{Authorization, Caller, unauthorized};
 use super::body::{self, JsonBody};
@@ -24,13 +24,11 @@ pub async fn register(
     headers: HeaderMap,
     JsonBody(body): JsonBody<MachineRequest>,
 ) -> ApiResult {
-    /// Characters of a computer's name.
-    const NAME_MAX: usize = 100;
     may_register(&headers, &app)?;
     let MachineRequest { user_cuid, machine_uuid, name } = body;
     let name = name.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-    if name.as_ref().is_some_and(|name| name.chars().count() > NAME_MAX) {
-        return Err(ApiError::invalid("name", format!("must not be longer than {NAME_MAX} characters")));
+    if name.as_ref().is_some_and(|name| name.chars().count() > MACHINE_NAME_CHARS_MAX) {
+        return Err(ApiError::invalid("name", format!("must not be longer than {MACHINE_NAME_CHARS_MAX} characters")));
     }
     app.limits.registration(address)?;
     let secret = Secret::mint(SecretKind::Machine, &app.rng);

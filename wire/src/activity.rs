@@ -1,4 +1,5 @@
-//! Activity and audit (`docs/protocol/audit.md`). The bodies are the statistics service's; these are the shapes of the embedded one.
+//! Activity and audit (`docs/protocol/audit.md`). The statistics service defines these bodies; the types describe those
+//! of the embedded one.
 
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -7,10 +8,10 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// `GET /api/v1/activity`; only the members that attache itself adds have a fixed form.
+/// `GET /api/v1/activity`: the members that attache itself adds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActivityPage {
-    /// Held events, newest first, at most 100; only on the first page.
+    /// Held events, newest first; only on the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<Unclassified>)]
     pub unclassified: Option<Vec<Unclassified>>,
@@ -18,29 +19,30 @@ pub struct ActivityPage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool)]
     pub unclassified_truncated: Option<bool>,
-    /// Members of the statistics service's answer: `events` and `next_cursor` of the embedded one.
+    /// Members of the statistics service.
     #[serde(flatten)]
     pub upstream: Map<String, Value>,
 }
 
-/// A held event (`docs/protocol/events.md#unclassified-entries`); a member that its bytes do not contain is `null`.
+/// A held event (`docs/protocol/events.md#unclassified-entries`). Members that could not be read from its bytes are
+/// `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Unclassified {
-    /// `event_id` of the envelope.
+    /// Id of the event.
     #[schema(required = true)]
     pub event_id: Option<String>,
-    /// `event_type` of the envelope.
+    /// Type of the event.
     #[schema(required = true)]
     pub event_type: Option<String>,
-    /// Agent kind, `scope.agent_id` of the envelope.
+    /// Agent kind of the event.
     #[schema(required = true)]
     pub agent_id: Option<String>,
-    /// Computer in the scope of the envelope.
+    /// Computer in the event's scope.
     #[schema(required = true)]
     pub machine_uuid: Option<String>,
-    /// Hold reason, such as `malformed_envelope`.
+    /// The hold reason.
     pub reason: String,
-    /// Time at which the server received the event.
+    /// Time of receipt.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub received_at: Timestamp,
@@ -49,34 +51,34 @@ pub struct Unclassified {
 /// `GET /api/v1/audit/keys`: the keys that sign or have signed the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogKeys {
-    /// The log's keys, of which one has `retired_at` null.
+    /// The keys of the log.
     pub keys: Vec<LogKey>,
 }
 
 /// A key that signs checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogKey {
-    /// The verifier key in the form of C2SP signed notes.
+    /// Verifier key in the format of C2SP signed notes.
     pub vkey: String,
-    /// Time from which the key signs checkpoints.
+    /// Time from which the key signs.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub active_from: Timestamp,
-    /// Time at which an epoch retired the key; `null` for the key in use.
+    /// Time until which the key signed; `null` for the active key.
     #[serde(default, with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub retired_at: Option<Timestamp>,
 }
 
-/// `GET /api/v1/audit/consistency`: proof that the tree of `from` leaves is the beginning of the tree of `to` leaves.
+/// `GET /api/v1/audit/consistency`: proof that the tree of `from` leaves is a prefix of the tree of `to` leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsistencyProof {
-    /// Size of the smaller tree in leaves.
+    /// Size of the smaller tree.
     pub from: u64,
-    /// Size of the larger tree in leaves.
+    /// Size of the larger tree.
     pub to: u64,
-    /// The consistency proof of RFC 6962, section 2.1.2.
+    /// Hashes of the proof (RFC 6962, section 2.1.2).
     pub proof: Vec<Digest>,
-    /// The newest checkpoint as a signed note.
+    /// The newest checkpoint, as a signed note.
     pub checkpoint: String,
 }

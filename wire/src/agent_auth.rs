@@ -1,4 +1,6 @@
-//! Registration, claims and the token exchange of agents (`docs/protocol/agents.md`).
+//! Registration and claims of agents, and their tokens (`docs/protocol/agents.md`).
+
+mod token;
 
 use domain::Timestamp;
 use domain::ids::RegistrationId;
@@ -6,29 +8,19 @@ use domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use self::token::{TokenRequest, TokenResult};
+pub use crate::grant::{ASSERTION_GRANT, CLAIM_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS};
 use crate::{form, schema};
-
-/// The grant of an agent that presents its claim token; the server does not compare the vendor in it.
-pub const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
-
-/// The grant of an agent that presents its identity assertion (RFC 7523).
-pub const ASSERTION_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-
-/// Scope of an unclaimed agent: it may send events, which are held.
-pub const SCOPE_EVENTS: &str = "svc.events";
-
-/// Scope of a claimed agent: it acts for an account.
-pub const SCOPE_ACCOUNT: &str = "svc.account";
 
 /// The body of `POST /api/v1/agent-auth/identity`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RegistrationRequest {
-    /// The agent may be claimed by any person.
+    /// For any person to claim.
     Anonymous,
-    /// The agent may be claimed by one person only.
+    /// For the person with an e-mail address.
     ServiceAuth {
-        /// E-mail address of that person.
+        /// E-mail address of the person.
         #[schema(schema_with = schema::email)]
         login_hint: String,
     },
@@ -37,60 +29,60 @@ pub enum RegistrationRequest {
 /// A registration (`docs/protocol/agents.md#identity`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RegistrationResult {
-    /// Registration id of the agent.
+    /// Id of the agent.
     #[schema(value_type = schema::UuidV7)]
     pub registration_id: RegistrationId,
-    /// The secret with which the agent polls for its token.
+    /// Claim token, with which the agent polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// Scopes of a token after the claim: `["svc.account"]`.
+    /// Always `["svc.account"]`.
     #[schema(schema_with = schema::account_scopes)]
     pub post_claim_scopes: Vec<String>,
-    /// Members that depend on the registration type.
+    /// Members that depend on the type of registration.
     #[serde(flatten)]
     pub variant: RegistrationVariant,
 }
 
-/// Registration type of an agent, with the members that this type adds.
+/// The part of a registration that depends on its type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "registration_type", rename_all = "snake_case")]
 pub enum RegistrationVariant {
-    /// For one person; the claim has started already.
+    /// For one person; the claim starts immediately.
     ServiceAuth {
-        /// Link and code, which the agent shows to that person.
+        /// The claim to show to the person.
         claim: AgentClaim,
     },
-    /// For any person.
+    /// For any person to claim.
     Anonymous {
-        /// Identity assertion, a JWT that the agent exchanges for a token with the scope `svc.events`.
+        /// JWT to exchange for a token with the scope `svc.events`.
         #[serde(with = "form::clear")]
         #[schema(value_type = String, min_length = 1)]
         identity_assertion: Secret,
-        /// Scopes of a token before the claim: `["svc.events"]`.
+        /// Always `["svc.events"]`.
         #[schema(schema_with = schema::events_scopes)]
         pre_claim_scopes: Vec<String>,
-        /// Time until which the agent can be claimed.
+        /// Expiry of the claim token.
         #[serde(with = "form::moment")]
         #[schema(value_type = schema::Moment)]
         claim_token_expires: Timestamp,
     },
 }
 
-/// Link and code that an agent shows to its person (`docs/protocol/agents.md#agentclaim`).
+/// A claim, for the agent to show to its person (`docs/protocol/agents.md#agentclaim`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentClaim {
-    /// The code, six decimal digits.
+    /// Six digits to enter on the page.
     #[serde(with = "form::clear")]
     #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
-    /// Validity of link and code in seconds; always 1800.
+    /// Lifetime of the code in seconds; always 1800.
     #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
-    /// The page on which the person types the code.
+    /// Link for the person to open.
     #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
-    /// Seconds between polls; always 5.
+    /// Interval of polls in seconds; always 5.
     #[schema(schema_with = schema::interval)]
     pub interval: u64,
 }
@@ -98,47 +90,34 @@ pub struct AgentClaim {
 /// The body of `POST /api/v1/agent-auth/claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimRequest {
-    /// The claim token of the registration result.
+    /// Claim token of the registration.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// E-mail address of the person that the claim is for; must match `login_hint` of a `service_auth` registration.
+    /// E-mail address that the claim is bound to. A `service_auth` registration accepts only its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::email, required = false)]
     pub email: Option<String>,
 }
 
-/// The response to `POST /api/v1/agent-auth/claim`.
+/// Response to a new claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimResult {
-    /// The new link and code; earlier ones are superseded.
+    /// The new link and code; earlier ones are no longer valid.
     pub claim: AgentClaim,
 }
 
 /// The body of `POST /api/v1/agent-auth/claim/complete`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompleteRequest {
-    /// The claim attempt token in the link.
+    /// Token of the link.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_attempt_token: Secret,
-    /// The code that the agent shows, six decimal digits.
+    /// Six digits that the agent shows.
     #[serde(with = "form::clear")]
     #[schema(schema_with = schema::six_digits)]
     pub user_code: Secret,
-}
-
-/// The form of `POST /api/v1/agent-auth/token`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenRequest {
-    /// [`ASSERTION_GRANT`], or [`CLAIM_GRANT`] with any vendor.
-    pub grant_type: String,
-    /// The claim token; with the claim grant only.
-    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
-    pub claim_token: Option<Secret>,
-    /// The identity assertion; with the assertion grant only.
-    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
-    pub assertion: Option<Secret>,
 }
 
 /// The form of `POST /api/v1/agent-auth/revoke` (RFC 7009).
@@ -148,32 +127,12 @@ pub struct RevokeRequest {
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token: Option<Secret>,
-    /// Ignored by the server; accepted because RFC 7009 defines it.
+    /// Ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub token_type_hint: Option<String>,
 }
 
-/// The result of a token exchange (`docs/protocol/agents.md#token`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenResult {
-    /// Bearer token of the agent API.
-    #[serde(with = "form::clear")]
-    pub access_token: Secret,
-    /// Type of the token; always `Bearer`.
-    pub token_type: String,
-    /// Validity of the token in seconds.
-    pub expires_in: u64,
-    /// Scope of the token, `svc.events` before the claim and `svc.account` after it.
-    pub scope: String,
-    /// Identity assertion for the next exchange, a JWT; only with `svc.account`.
-    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
-    pub identity_assertion: Option<Secret>,
-    /// Time at which the assertion expires; only with `svc.account`.
-    #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
-    pub assertion_expires: Option<Timestamp>,
-}
-
-/// `{}`: the token is not valid any more, or never was.
+/// Empty response: the token is not valid, whether it was before or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {}

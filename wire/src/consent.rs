@@ -8,74 +8,77 @@ use utoipa::ToSchema;
 
 use crate::{form, schema};
 
-/// `GET /api/v1/consent`: the effective level of a computer or, for an account without `machine_uuid`, all stored levels.
+/// `GET /api/v1/consent`: the effective level of a computer, or all records of an account if the request has no
+/// `machine_uuid`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum ConsentAnswer {
-    /// The level in force for the computer and lane.
+    /// The effective level of computer and lane.
     Effective {
-        /// The effective level: the lower one where person and computer set one each.
+        /// The effective level.
         #[schema(value_type = schema::ConsentLevel)]
         level: ConsentLevel,
     },
-    /// All levels that are stored for the account's identities.
+    /// All records.
     Levels {
-        /// One record per identity, computer and lane with a level, and a second one where the computer set a level itself.
+        /// One record for each identity, computer and lane with a level, and another one where the computer set its
+        /// own.
         levels: Vec<ConsentRecord>,
     },
 }
 
-/// A stored level (`docs/protocol/consent.md#consent-record`).
+/// A recorded level (`docs/protocol/consent.md#consent-record`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentRecord {
-    /// The identity that the level applies to.
+    /// Identity of the record.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The computer that the level applies to; every computer of the identity when `null`.
+    /// Computer of the record; `null` for all computers.
     #[schema(value_type = Option<schema::UuidV7>, required = true)]
     pub machine_uuid: Option<MachineUuid>,
-    /// The lane that the level applies to; all lanes when `null`.
+    /// Lane of the record; `null` for all lanes.
     #[schema(value_type = Option<schema::Lane>, required = true)]
     pub lane: Option<Lane>,
-    /// The stored level.
+    /// The recorded level.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// The author of the record. Where both the person (or one of their agents) and the computer set a level, the lower one is in force.
+    /// The party that set it. If both the person (or an agent of the account) and the computer set a level, the lower
+    /// one is in force.
     #[schema(value_type = schema::ConsentAuthor)]
     pub set_by: Author,
 }
 
-/// Maximum number of characters of a `reason`. The attribute below requires a literal; a test compares it with this constant.
+/// Maximum length of a `reason`, in characters. Attributes require literals; a test compares them with this constant.
 pub const REASON_CHARS_MAX: usize = 256;
 
 /// The body of `POST /api/v1/consent`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
-    /// The level to store.
+    /// The level to set.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Reason for the change, at most 256 characters.
+    /// Reason of the change, at most 256 characters.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, max_length = 256)]
     pub reason: Option<String>,
-    /// The computer that the level applies to; every linked identity as a whole when absent.
+    /// The computer; every linked identity if absent.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: Option<MachineUuid>,
-    /// The lane that the level applies to; all lanes when absent.
+    /// The lane; all lanes if absent.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::Lane)]
     pub lane: Option<Lane>,
 }
 
-/// The result of a change of consent.
+/// Result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsentWritten {
-    /// The level in force. It is lower than the requested one where the person or the computer has set a lower one.
+    /// The level in force, which is lower than the one that was set if the person or the computer set a lower one.
     #[schema(value_type = schema::ConsentLevel)]
     pub level: ConsentLevel,
-    /// Number of rows that changed.
+    /// Number of changed records.
     pub written: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Registration of computers and their attachment to an account (`docs/protocol/computers.md` and
+//! Registration of computers, and the device flow (`docs/protocol/computers.md` and
 //! `docs/decisions/0008-registration-of-computers.md`; RFC 8628).
 
 use domain::Timestamp;
@@ -7,18 +7,19 @@ use domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use crate::grant::DEVICE_GRANT;
 use crate::{form, schema};
 
-/// The grant with which a computer polls.
-pub const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+/// Maximum length of a computer's name, in characters. Attributes require literals; a test compares them with this constant.
+pub const MACHINE_NAME_CHARS_MAX: usize = 100;
 
 /// The body of `POST /api/v1/machines`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineRequest {
-    /// CUID2 of the local user on the computer.
+    /// Identity of the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// Id of the computer, a UUIDv7 that it chose itself.
+    /// Id of the computer, which chooses it.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
     /// Name of the computer, at most 100 characters.
@@ -27,20 +28,20 @@ pub struct MachineRequest {
     pub name: Option<String>,
 }
 
-/// A registered computer with its machine secret, which only this response contains.
+/// A registered computer. Its secret is returned only in this response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MachineResult {
     /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// CUID2 of the local user on the computer.
+    /// Identity of the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// The machine secret, the computer's bearer credential.
+    /// Machine secret: bearer credential of the computer.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub machine_secret: Secret,
-    /// Time of the computer's registration.
+    /// Time of the registration.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub first_seen_at: Timestamp,
@@ -49,33 +50,33 @@ pub struct MachineResult {
 /// The body of `POST /api/v1/device/code`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CodeRequest {
-    /// CUID2 of the local user; must be that of the credential.
+    /// Identity of the computer.
     #[schema(value_type = schema::Cuid2)]
     pub user_cuid: UserCuid,
-    /// Id of the computer; must be that of the credential.
+    /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
 }
 
-/// Device code and user code (`docs/protocol/computers.md#device-code`).
+/// The codes of the device flow (`docs/protocol/computers.md#device-code`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceCodeResult {
-    /// The secret with which the computer polls.
+    /// Secret with which the computer polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub device_code: Secret,
-    /// The code that the computer displays, `XXXX-XXXX`.
+    /// Code to show to the person, `XXXX-XXXX`.
     pub user_code: String,
-    /// The page on which the person types the user code.
+    /// Page on which the person enters the code.
     #[schema(schema_with = schema::uri)]
     pub verification_uri: String,
-    /// The same page with the user code in its query.
+    /// The same page with the code in its query.
     #[schema(schema_with = schema::uri)]
     pub verification_uri_complete: String,
-    /// Seconds between polls; always 5.
+    /// Interval of polls in seconds; always 5.
     #[schema(schema_with = schema::interval)]
     pub interval: u64,
-    /// Validity of both codes in seconds; always 1800.
+    /// Lifetime of the codes in seconds; always 1800.
     #[schema(schema_with = schema::seconds_valid)]
     pub expires_in: u64,
 }
@@ -83,7 +84,7 @@ pub struct DeviceCodeResult {
 /// The body of `POST /api/v1/device/approve` and `/deny`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApproveRequest {
-    /// The code that the computer displays; case, and characters other than letters and digits, are ignored.
+    /// User code that the computer shows. Case and punctuation are ignored.
     #[schema(min_length = 1)]
     pub user_code: String,
 }
@@ -91,22 +92,33 @@ pub struct ApproveRequest {
 /// The body of `POST /api/v1/device/token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceTokenRequest {
-    /// The `device_code` of the response to `POST /api/v1/device/code`.
+    /// Secret with which the computer polls.
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub device_code: Secret,
-    /// Always `urn:ietf:params:oauth:grant-type:device_code`.
+    /// Always [`DEVICE_GRANT`].
     #[schema(schema_with = schema::device_grant)]
     pub grant_type: String,
 }
 
-/// The computer is attached. The response contains no token: the machine secret remains the credential.
+/// The computer is attached. The response contains no token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceTokenResult {
-    /// Id of the account that the computer is attached to.
+    /// Account that the computer is attached to.
     #[schema(value_type = schema::Cuid2)]
     pub user_account_id: UserAccountId,
     /// The state of the computer; always `claimed`.
     #[schema(schema_with = schema::claimed)]
     pub status: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_described_limit_of_a_name_is_the_enforced_one() {
+        let schema = serde_json::to_value(<MachineRequest as utoipa::PartialSchema>::schema()).unwrap();
+        assert_eq!(schema["properties"]["name"]["maxLength"], MACHINE_NAME_CHARS_MAX);
+    }
 }

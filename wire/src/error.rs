@@ -5,32 +5,32 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// The body of every response with an error status.
+/// Body of every error: `{error: <code>, …}`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// Error code, such as `invalid_request`.
+    /// Error code.
     pub error: String,
-    /// Whether the same request may be sent again later.
+    /// Whether the request can be retried later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool)]
     pub retryable: Option<bool>,
-    /// The faults of an invalid request, each with its place.
+    /// Violated rules of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
-    /// Text for a person: on every error of the knowledge API, and where the code alone does not name the next step.
+    /// Explanation for a person: on every error of the knowledge API, and where the code alone is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub details: Option<String>,
-    /// Members that only some codes have, such as `interval`.
+    /// Further members of a code, such as `interval`.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
 
-/// A fault in a request.
+/// A violated rule of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Issue {
-    /// Path of the member, such as `contents[3].title`; empty for the whole request.
+    /// Path of the value, such as `contents[3].title`; empty for the whole request.
     pub path: String,
-    /// The rule that the member breaks.
+    /// The violated rule.
     pub message: String,
 }

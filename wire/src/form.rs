@@ -1,4 +1,4 @@
-//! Serialised forms: date-times with milliseconds, secrets as plain text, and structures from JSON objects only.
+//! Serialisation of values: date-times with milliseconds, secrets in the clear, objects from objects only.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A structure that is deserialised from an object only. By itself, `serde` also accepts an array of the members in order.
+/// Deserialises `T` from a JSON object only. Serde would otherwise also accept an array of the members in order.
 #[derive(Debug)]
 pub struct Object<T>(pub T);
 
@@ -31,7 +31,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
     }
 }
 
-/// A list of such objects, or `null`; for `#[serde(deserialize_with = …)]`.
+/// Deserialises an optional list of objects; for `#[serde(deserialize_with = …)]`.
 pub fn objects_or_none<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     T: Deserialize<'de>,
@@ -41,7 +41,7 @@ where
     Ok(objects.map(|objects| objects.into_iter().map(|Object(object)| object).collect()))
 }
 
-/// A member that may be absent but not `null`; for `#[serde(default, deserialize_with = …)]`.
+/// Deserialises a member that may be absent but not `null`; for `#[serde(default, deserialize_with = …)]`.
 pub fn unless_absent<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -50,7 +50,7 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// The value, or its default if it is `null`; for `#[serde(deserialize_with = …)]`.
+/// Deserialises a value, or its default if it is `null`; for `#[serde(deserialize_with = …)]`.
 pub fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
@@ -59,67 +59,67 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A moment as RFC 3339 in UTC with milliseconds; for `#[serde(with = …)]`.
+/// A date-time, RFC 3339 in UTC with milliseconds; for `#[serde(with = …)]`.
 pub mod moment {
     use domain::Timestamp;
     use domain::clock::date_time;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Serialises the moment in UTC with milliseconds.
+    /// Serialises in UTC.
     pub fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&date_time(*moment))
     }
 
-    /// Deserialises an RFC 3339 date-time of any time zone.
+    /// Deserialises from any time zone.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         Timestamp::deserialize(deserializer)
     }
 }
 
-/// A moment or `null`; for `#[serde(with = …)]`.
+/// A date-time or `null`.
 pub mod moment_or_null {
     use domain::Timestamp;
     use domain::clock::date_time;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Serialises the moment in UTC with milliseconds, or `null`.
+    /// Serialises in UTC.
     pub fn serialize<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
         moment.map(date_time).serialize(serializer)
     }
 
-    /// Deserialises an RFC 3339 date-time of any time zone, or `null`.
+    /// Deserialises from any time zone.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         Option::deserialize(deserializer)
     }
 }
 
-/// A secret as plain text; for `#[serde(with = …)]`.
+/// A secret in the clear, for the request or response that carries it.
 pub mod clear {
     use domain::secret::Secret;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Serialises the secret itself.
+    /// Serialises in the clear.
     pub fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(secret.expose())
     }
 
-    /// Deserialises a secret that a client presented.
+    /// Deserialises without checking the form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
         String::deserialize(deserializer).map(Secret::presented)
     }
 }
 
-/// A secret as plain text, or `null`; for `#[serde(with = …)]`.
+/// An optional secret in the clear.
 pub mod clear_or_none {
     use domain::secret::Secret;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Serialises the secret itself, or `null`.
+    /// Serialises in the clear.
     pub fn serialize<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
         secret.as_ref().map(Secret::expose).serialize(serializer)
     }
 
-    /// Deserialises a secret that a client presented, or `null`.
+    /// Deserialises without checking the form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
         Ok(Option::<String>::deserialize(deserializer)?.map(Secret::presented))
     }

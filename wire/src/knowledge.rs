@@ -1,5 +1,5 @@
-//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md`, `docs/decisions/0040-batches-and-streams.md` and
-//! `docs/decisions/0036-spaces.md`).
+//! Spaces, batches, search, settings and memories (`docs/protocol/knowledge.md` and
+//! `docs/decisions/0040-batches-and-streams.md` and `docs/decisions/0036-spaces.md`).
 
 use domain::Timestamp;
 use domain::filter::FilterSettings;
@@ -19,51 +19,51 @@ pub struct SpaceRequest {
     /// Name of the space, 1 to 100 characters.
     #[schema(schema_with = schema::name)]
     pub space_name: String,
-    /// Whether any valid key may read it; `false` when absent.
+    /// Whether every valid API key may read the space; `false` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_public: Option<bool>,
 }
 
-/// The response to `POST /v1/spaces/create`.
+/// Response to a new space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceCreated {
-    /// Text for a person.
+    /// Message for a person.
     pub message: String,
     /// The new space.
     pub space: Space,
 }
 
-/// The body of `PATCH /v1/spaces/{id}`; absent members are unchanged.
+/// Body of `PATCH /v1/spaces/{id}`. Absent members do not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpaceChange {
-    /// New name, 1 to 100 characters.
+    /// New name of the space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::name_or_null, required = false)]
     pub space_name: Option<String>,
-    /// Whether any valid key may read it.
+    /// Whether every valid API key may read the space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_public: Option<bool>,
-    /// Whether the space is a favorite of the caller's account.
+    /// Whether the caller's account marks the space as a favourite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_favorite: Option<bool>,
 }
 
-/// The response to `PATCH /v1/spaces/{id}`.
+/// Response to a changed space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpaceChanged {
     /// The space after the change.
     pub space: Space,
 }
 
-/// `GET /v1/spaces`: the default space first, then newest first.
+/// `GET /v1/spaces`: the default space first, then the newest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Spaces {
-    /// Spaces that the account owns or that are shared with it.
+    /// The spaces that the caller may read.
     pub spaces: Vec<Space>,
 }
 
-/// A set of memories with its own readers (`docs/protocol/knowledge.md#spaces`).
+/// A set of memories (`docs/protocol/knowledge.md#spaces`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Space {
@@ -72,69 +72,69 @@ pub struct Space {
     pub id: SpaceId,
     /// Name of the space.
     pub name: String,
-    /// Whether any valid key may read it.
+    /// Whether every valid API key may read the space.
     pub is_public: bool,
-    /// Whether the space is a favorite of the caller's account.
+    /// Whether the caller's account marked the space as a favourite.
     pub is_favorite: bool,
-    /// Name of the owner.
+    /// Owner of the space.
     pub owner: Owner,
-    /// Access of the caller's account to the space.
+    /// Access of the caller's account.
     #[schema(value_type = schema::AccessType)]
     pub access_type: AccessType,
-    /// Time of the space's creation.
+    /// Time of creation.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
 }
 
-/// The owner of a space; both members are empty if the name is not known.
+/// Owner of a space; members are empty if the name is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// All words of the name but the last; the name itself if it is one word.
+    /// First names.
     pub first_name: String,
-    /// The last word of the name; empty if the name is one word.
+    /// Last name.
     pub last_name: String,
 }
 
-/// Maximum size of a query in bytes. The attributes below require literals; a test compares them with these constants.
+/// Maximum length of a query, in bytes. Attributes require literals; a test compares them with these constants.
 pub const QUERY_BYTES_MAX: usize = 4096;
-/// Maximum number of results that one search may request.
+/// Maximum number of documents per search.
 pub const SEARCH_LIMIT_MAX: u32 = 50;
-/// Number of results when a search requests none.
+/// Default number of documents.
 pub const SEARCH_LIMIT: u32 = 10;
-/// Maximum number of spaces that one search may name.
+/// Maximum number of spaces per search.
 pub const SEARCH_SPACES_MAX: usize = 50;
 
 /// The body of `POST /v1/search`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchRequest {
-    /// Text to search for, 1 to 4096 bytes.
+    /// Query, 1 to 4096 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, min_length = 1, max_length = 4096)]
     pub query: Option<String>,
-    /// Maximum number of results, 1 to 50; 10 when absent.
+    /// Maximum number of documents, 1 to 50; default 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>, minimum = 1, maximum = 50, default = 10)]
     pub limit: Option<f64>,
-    /// Minimum similarity of a result, 0 to 1; 0 when absent.
+    /// Minimum similarity, 0 to 1; default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub threshold: Option<f64>,
-    /// Spaces to search; all memories that the key may read when absent.
+    /// Spaces to search; default is the whole account of the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 50)]
     pub spaces: Option<Vec<Uuid>>,
 }
 
-/// The response to `POST /v1/search`.
+/// Result of a search, most similar first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SearchResults {
-    /// The memories that were found, in descending order of similarity.
+    /// The documents, most similar first.
     pub results: Vec<SearchResult>,
 }
 
-/// A memory that was found (`docs/protocol/knowledge.md#search`).
+/// A document of a search result (`docs/protocol/knowledge.md#search`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchResult {
@@ -143,45 +143,45 @@ pub struct SearchResult {
     pub id: MemoryId,
     /// Title of the memory.
     pub title: String,
-    /// URL of the page; for a note, the URL of the memory.
+    /// URL of the page, or of the note in attache.
     pub url: String,
-    /// Beginning of the content, at most 100,000 characters.
+    /// Start of the content, at most 100,000 characters.
     pub content: String,
-    /// Similarity of the best chunk, 0 to 1, with four decimals.
+    /// Similarity of the best chunk: 0 to 1, with four decimals.
     #[schema(minimum = 0, maximum = 1)]
     pub similarity: f64,
-    /// Time at which the memory was added.
+    /// Time of addition.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
-    /// Kind of the memory.
+    /// Type of the memory.
     #[serde(rename = "type")]
     #[schema(value_type = schema::MemoryType)]
     pub kind: MemoryType,
-    /// The best chunks in descending order of similarity, at most 5.
+    /// The best chunks, at most 5, best first.
     pub chunks: Vec<Chunk>,
 }
 
-/// A chunk of a memory that was found.
+/// A chunk of a search result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Chunk {
     /// Text of the chunk.
     pub content: String,
-    /// Similarity of the chunk, 0 to 1, with four decimals.
+    /// Similarity: 0 to 1, with four decimals.
     #[schema(minimum = 0, maximum = 1)]
     pub similarity: f64,
 }
 
-/// The body of `POST /v1/batch-add`; at most 600 URLs and notes together.
+/// Body of `POST /v1/batch-add`, with at most 600 URLs and notes in total.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BatchRequest {
-    /// URLs of pages to fetch and add.
+    /// URLs of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
     /// Notes to add.
     #[serde(default, deserialize_with = "form::objects_or_none", skip_serializing_if = "Option::is_none")]
     pub contents: Option<Vec<Note>>,
-    /// Ids of the spaces that the new memories belong to; the account's default space when absent.
+    /// Spaces to add to; the account's default space if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spaces: Option<Vec<Uuid>>,
 }
@@ -191,24 +191,24 @@ pub struct BatchRequest {
 pub struct Note {
     /// Text of the note, at most 1 MiB.
     pub content: String,
-    /// Title of the note; its first line when absent.
+    /// Title of the note; derived from the text if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Kind of the memory; `note` when absent.
+    /// Type of the note; default `note`.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::MemoryType>)]
     pub kind: Option<MemoryType>,
 }
 
-/// A message of the stream of a batch: the object after `data:`. A client ignores types that it does not know.
+/// A message of a batch's stream, in `data:`. Clients ignore unknown types.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum BatchMessage {
-    /// Number of finished items.
+    /// Progress of the batch.
     Progress {
         /// Number of items with an outcome.
         processed: u64,
-        /// Number of items of the batch.
+        /// Number of items in the batch.
         total: u64,
     },
     /// An item was added and is searchable.
@@ -216,13 +216,13 @@ pub enum BatchMessage {
         /// Id of the memory.
         #[schema(value_type = schema::UuidV7)]
         id: MemoryId,
-        /// URL of the page; for a note, the URL of the memory.
+        /// URL of the page, or of the note in attache.
         url: String,
     },
-    /// An item could not be added. With `fatal` the stream ends: the batch cannot continue, or, with the error `unauthorized`, the
-    /// credential of this stream was revoked or expired, and the batch continues.
+    /// An item was not added. With `fatal`, the stream ends: the batch cannot continue, or, with `unauthorized`, the
+    /// credential of this stream was revoked or expired, while the batch continues.
     Error {
-        /// Index of the item among the URLs and then the notes, from 0.
+        /// Index of the item: URLs first, then notes, from 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schema(value_type = u64)]
         index: Option<u64>,
@@ -236,15 +236,15 @@ pub enum BatchMessage {
         title: Option<String>,
         /// Error code, such as `http_404`.
         error: String,
-        /// Explanation of the error for a person.
+        /// Explanation for a person.
         message: String,
-        /// Whether the stream ends here.
+        /// Whether this message ends the stream.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         fatal: bool,
     },
-    /// An item was left out by the account's filter or by the `robots.txt` of its site.
+    /// An item was left out: by the account's filter, or by the site's robots.txt.
     Skipped {
-        /// Index of the item among the URLs and then the notes, from 0.
+        /// Index of the item.
         index: u64,
         /// URL of the item.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,35 +253,35 @@ pub enum BatchMessage {
         /// `filtered` or `robots_disallowed`.
         reason: String,
     },
-    /// Every item has an outcome; the stream ends.
+    /// Every item has an outcome.
     Complete,
-    /// A type that this version does not know.
+    /// A message type of a newer server.
     #[serde(other)]
     Unknown,
 }
 
-/// The response header of a stream that names its batch.
+/// Response header with the id of the batch.
 pub const X_BATCH_ID: &str = "x-batch-id";
 
-/// The response to `PUT` and `PATCH /v1/settings`.
+/// Response of `PUT` and `PATCH /v1/settings`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettingsChanged {
-    /// Text for a person.
+    /// Message for a person.
     pub message: String,
     /// The settings after the change.
     #[schema(value_type = schema::FilterSettings)]
     pub settings: FilterSettings,
-    /// Stored settings that have no effect, with the reason.
+    /// Settings without effect, and why.
     pub warnings: Vec<String>,
 }
 
 /// `GET /v1/settings`: the account's filter settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settings {
-    /// The stored settings.
+    /// The current settings.
     #[schema(value_type = schema::FilterSettings)]
     pub settings: FilterSettings,
-    /// Stored settings that have no effect, with the reason.
+    /// Settings without effect, and why.
     pub warnings: Vec<String>,
 }
 
@@ -294,11 +294,11 @@ pub struct Memory {
     pub id: MemoryId,
     /// Title of the memory.
     pub title: String,
-    /// URL of the page; for a note, the URL of the memory.
+    /// URL of the page, or of the note in attache.
     pub url: String,
     /// The whole content.
     pub content: String,
-    /// Time at which the memory was added.
+    /// Time of addition.
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub created_at: Timestamp,
@@ -306,11 +306,11 @@ pub struct Memory {
     #[serde(with = "form::moment")]
     #[schema(value_type = schema::Moment)]
     pub updated_at: Timestamp,
-    /// Kind of the memory.
+    /// Type of the memory.
     #[serde(rename = "type")]
     #[schema(value_type = schema::MemoryType)]
     pub kind: MemoryType,
-    /// Spaces that contain the memory, as far as the key may access them.
+    /// Spaces of the memory, as far as the API key covers them.
     #[schema(value_type = Vec<schema::UuidV7>)]
     pub spaces: Vec<SpaceId>,
 }

@@ -1,9 +1,9 @@
-//! The bodies of both HTTP surfaces: handlers serialise them, clients parse them, and the machine-readable description is generated from
-//! them. No IO and no behaviour.
+//! Request and response bodies of both HTTP surfaces. Handlers, clients and the OpenAPI description share these types.
+//! No IO and no behaviour.
 //!
-//! Parsing is tolerant: clients ignore members that they do not know (`docs/protocol/conventions.md#versioning`). Serialising is exact:
-//! an absent value is left out or `null`, as the specification says. Credentials and codes are a [`Secret`](domain::secret::Secret), whose
-//! `Debug` output does not contain the value.
+//! Clients ignore unknown members (`docs/protocol/conventions.md#versioning`). Servers write exactly the members that the
+//! protocol defines: an absent value is left out or `null`. Credentials are [`Secret`](domain::secret::Secret)s, which
+//! `Debug` hides.
 //!
 //! | module | specification |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | [`activity`] | *Activity and audit* |
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`error`] | *Errors* |
-//! | [`schema`] | *Resources*: the form of identifiers, enumerated words and moments |
+//! | [`schema`] | *Resources*: schemas of identifiers, names and date-times |
 
 pub mod account;
 pub mod activity;
@@ -26,6 +26,7 @@ pub mod device;
 pub mod error;
 pub mod events;
 pub mod form;
+pub mod grant;
 pub mod knowledge;
 pub mod schema;
 pub mod usage;
@@ -33,7 +34,7 @@ pub mod usage;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// `{ok: true}`: the request succeeded, and the response has no other content.
+/// `{ok: true}`: success without further content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
     /// Always `true`.

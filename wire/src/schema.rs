@@ -1,8 +1,7 @@
-//! Schemas of the values in bodies: identifiers, enumerated words, moments. Each is a named schema of the description, whichever Rust type
-//! contains it.
+//! Schemas of the values in bodies: identifiers, closed lists of names, date-times. Each has one name in the
+//! description, whichever types use it.
 
 mod envelope;
-mod token;
 
 use std::borrow::Cow;
 
@@ -14,6 +13,7 @@ use domain::memory::MemoryType as Kind;
 use domain::space::{AccessType as Access, NAME_CHARS_MAX};
 use domain::{lane, usage};
 use serde_json::Value;
+use strum::VariantNames;
 use utoipa::openapi::schema::{
     ArrayBuilder, KnownFormat, Object, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
 };
@@ -50,14 +50,14 @@ named! {
         .examples([Value::from("019b76da-a800-7a67-8a14-94a3f41b0634")]);
     /// A CUID2, an opaque identifier.
     Cuid2 = text("^[0-9a-z]{2,32}$").examples([Value::from("tz4a98xxat96iws9zmbrgj3a")]);
-    /// A moment, RFC 3339; in responses in UTC with milliseconds.
+    /// A date-time, RFC 3339; responses use UTC with milliseconds.
     Moment = ObjectBuilder::new()
         .schema_type(Type::String)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .examples([Value::from("2026-01-01T00:00:00.000Z")]);
     /// SHA-256 in lower-case hex.
     Sha256 = text("^[0-9a-f]{64}$");
-    /// The preceding event of the chain: the literal `GENESIS`, or the `hash_chain.self` of that event.
+    /// Link of an event: the literal `GENESIS`, or the `self` of the previous event.
     Prev = text("^(GENESIS|[0-9a-f]{64})$");
     /// A position in a chain.
     Position = ObjectBuilder::new()
@@ -67,29 +67,29 @@ named! {
         .required("chain_epoch")
         .required("seq")
         .required("prev");
-    /// The category of an event type.
-    Lane = words(lane::Lane::ALL.map(lane::Lane::as_str));
-    /// How much of an event may be recorded.
-    ConsentLevel = words([Level::Off, Level::MetadataOnly, Level::Full].map(Level::as_str));
-    /// The author of a consent record: a person in a browser, an agent of the person's account, or the computer itself.
-    ConsentAuthor = words(Author::ALL.map(Author::as_str));
-    /// The plan of the account.
-    Plan = words(usage::Plan::ALL.map(usage::Plan::as_str));
-    /// How an agent registered: for any person (`anonymous`) or for one (`service_auth`).
-    RegistrationKind = words([RegistrationType::Anonymous, RegistrationType::ServiceAuth].map(RegistrationType::as_str));
-    /// An operation that an API key of the knowledge API permits.
-    KeyScope = words(ApiKeyScope::ALL.map(ApiKeyScope::as_str));
-    /// The access of the caller's account to a space.
-    AccessType = words(Access::ALL.map(Access::as_str));
-    /// The kind of a memory.
-    MemoryType = words(Kind::ALL.map(Kind::as_str));
-    /// Rules that decide which new content is stored.
+    /// Category of an event type.
+    Lane = names::<lane::Lane>();
+    /// How much may be recorded.
+    ConsentLevel = names::<Level>();
+    /// The party that set a consent level: a person in a browser, an agent of the account, or the computer itself.
+    ConsentAuthor = names::<Author>();
+    /// Plan of the account.
+    Plan = names::<usage::Plan>();
+    /// How an agent registered.
+    RegistrationKind = names::<RegistrationType>();
+    /// Scope of an API key.
+    KeyScope = names::<ApiKeyScope>();
+    /// Access of the caller's account to a space.
+    AccessType = names::<Access>();
+    /// Type of a memory.
+    MemoryType = names::<Kind>();
+    /// Content filter settings of an account.
     FilterSettings = ObjectBuilder::new()
-        .property("categories", list(CATEGORY_CHARS_MAX, "What kept content is sorted into."))
+        .property("categories", list(CATEGORY_CHARS_MAX, "The categories of kept content."))
         .property("filterPrompt", ObjectBuilder::new()
             .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
             .max_length(Some(PROMPT_CHARS_MAX))
-            .description(Some("What a language model is told about the content that is wanted.")))
+            .description(Some("The instruction to the language model that selects content.")))
         .property("includeItems", list(ITEM_CHARS_MAX, "Words and phrases of which content has to have one."))
         .property("excludeItems", list(ITEM_CHARS_MAX, "Words and phrases that content must not have."))
         .property("shouldLLMFilter", ObjectBuilder::new()
@@ -100,7 +100,7 @@ named! {
         .required("includeItems")
         .required("excludeItems")
         .required("shouldLLMFilter");
-    /// A change of the filter settings. `null` or `[]` clears a setting; lengths are counted without leading and trailing blanks.
+    /// A change of the filter settings. `null` and `[]` clear a setting; lengths are checked after trimming.
     FilterUpdate = ObjectBuilder::new()
         .property("categories", list_or_null(CATEGORY_CHARS_MAX))
         .property("filterPrompt", words_or_null(PROMPT_CHARS_MAX))
@@ -111,25 +111,30 @@ named! {
             .default(Some(Value::from(false))));
 }
 
-/// An integer from 0 to 2^53 − 1, the largest that JSON numbers represent exactly.
+/// A non-negative integer within the safe range of JSON numbers.
 fn place() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(INTEGER_MAX))
 }
 
-/// Maximum of a place: 2^53 − 1.
+/// 2^53 − 1: doubles represent every integer up to it.
 const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// A string that matches `pattern`.
-fn text(pattern: &str) -> ObjectBuilder {
+/// A string that matches the pattern.
+pub(crate) fn text(pattern: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
 }
 
-/// A string that is one of `words`.
-fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
+/// The name of a variant of `T`.
+fn names<T: VariantNames>() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(T::VARIANTS.iter().copied()))
+}
+
+/// One of these strings.
+pub(crate) fn words<const N: usize>(words: [&'static str; N]) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words))
 }
 
-/// A string that is not blank, of at most `chars_max` characters.
+/// A string of at most `chars_max` characters that is not blank.
 fn element(chars_max: usize) -> ObjectBuilder {
     text(r"\S").min_length(Some(1)).max_length(Some(chars_max))
 }
@@ -165,7 +170,7 @@ always! {
     bearer = Type::String, "Bearer";
     seconds_valid = Type::Integer, domain::device::CODE_SECONDS;
     interval = Type::Integer, domain::device::INTERVAL_SECONDS;
-    device_grant = Type::String, crate::device::DEVICE_GRANT;
+    device_grant = Type::String, crate::grant::DEVICE_GRANT;
 }
 
 macro_rules! scopes {
@@ -178,21 +183,21 @@ macro_rules! scopes {
 }
 
 scopes! {
-    events_scopes = crate::agent_auth::SCOPE_EVENTS;
-    account_scopes = crate::agent_auth::SCOPE_ACCOUNT;
+    events_scopes = crate::grant::SCOPE_EVENTS;
+    account_scopes = crate::grant::SCOPE_ACCOUNT;
 }
 
-/// A code of six decimal digits.
+/// A string of six digits.
 pub(crate) fn six_digits() -> Object {
     text("^[0-9]{6}$").description(Some("Six digits.")).examples([Value::from("482913")]).build()
 }
 
-/// The name of a key or space: 1 to 100 characters that are not all blanks, on one line.
+/// A name: 1 to 100 characters on one line, not all white space.
 pub(crate) fn name() -> Object {
     named_by().schema_type(Type::String).build()
 }
 
-/// The same name, or `null`.
+/// A name or `null`.
 pub(crate) fn name_or_null() -> Object {
     named_by().schema_type(SchemaType::from_iter([Type::String, Type::Null])).build()
 }
@@ -204,14 +209,14 @@ fn named_by() -> ObjectBuilder {
     named.description(Some(text))
 }
 
-/// An e-mail address.
+/// A string in the format of an e-mail address.
 pub(crate) fn email() -> Object {
     let format = Some(SchemaFormat::KnownFormat(KnownFormat::Email));
     let email = ObjectBuilder::new().schema_type(Type::String).format(format).description(Some("An e-mail address."));
     email.examples([Value::from("person@example.com")]).build()
 }
 
-/// An absolute URI.
+/// A string in the format of a URI.
 pub(crate) fn uri() -> Object {
     ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::Custom("uri".into()))).build()
 }

@@ -1,4 +1,4 @@
-//! Checks that the source of the floors is unchanged and that each floor does what its documentation says.
+//! The frozen source of the floors, and their results.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,15 +11,15 @@ use floors::disk::{Disk, RECORD_BYTES};
 use sha2::{Digest, Sha256};
 use tower::ServiceExt as _;
 
-/// Name, text and recorded SHA-256 of each file that decides the cost of a floor.
+/// The files that determine the cost of a floor.
 const FILES: [(&str, &str, &str); 3] = [
     ("Cargo.toml", include_str!("../Cargo.toml"), "1e986e1efbf4957f91f7f01b31c2c6cdadbdb7bbcc3e96c12785ed47d03c755d"),
     ("src/lib.rs", include_str!("../src/lib.rs"), "fd49060d1f2c40186a63587a3c883b630ac3c311ec99dd2d3437603a6f6c1984"),
     ("src/disk.rs", include_str!("../src/disk.rs"), "10eb93c9a18019bf16eaaabe6588bbff8fe0fc7a89f5398e1e1eec104f7ea431"),
 ];
 
-/// To change a floor on purpose: measure the old and the new one in turn in one run, write both figures and the reason
-/// into `benches/results.md`, and put the new digest above. Figures from before the change no longer compare.
+/// To change a floor: measure the old and the new version in turn in one run, record both figures and the reason in
+/// `benches/results.md`, and update the digest above. Earlier figures are not comparable afterwards.
 #[test]
 fn the_source_of_the_floors_is_frozen() {
     for (name, text, recorded) in FILES {
@@ -67,7 +67,7 @@ async fn every_record_of_the_disk_floor_is_counted_for_its_sender() {
     assert_eq!(measured.by_sender.iter().sum::<usize>(), measured.latencies.len());
     assert!(measured.by_sender.iter().all(|&count| count > 0), "{measured:?}");
 
-    // Only the first record of the first sender is all zeros, like the rest of the file.
+    // Only the first record of the first sender consists of zeros, like the unwritten file.
     let file = std::fs::read(folder.path().join("floor")).unwrap();
     let written = file.chunks(RECORD_BYTES).filter(|record| record.iter().any(|&byte| byte != 0)).count();
     assert_eq!(written, measured.latencies.len() - 1);

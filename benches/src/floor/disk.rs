@@ -1,19 +1,19 @@
-//! F3r as a process: prints its outcome.
+//! F3r as a process.
 
 use std::path::Path;
 use std::time::Duration;
 
 use floors::disk::{Disk, Measured};
 
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome};
-use crate::{Result, process};
 
-/// Appends from `senders` tasks at once, each waiting for its record to be durable.
+/// Appends from `senders` concurrent tasks, each waiting until its record is durable, and prints the outcome.
 pub async fn measure(folder: &Path, senders: usize, length: Duration) -> Result<()> {
     let disk = Disk::prepare(folder)?;
-    let before = process::usage(std::process::id())?;
+    let before = crate::usage::usage(std::process::id())?;
     let Measured { latencies, by_sender, took } = disk.measure(senders, length).await?;
-    let usage = process::usage(std::process::id())?.since(before);
+    let usage = crate::usage::usage(std::process::id())?.since(before);
     let outcome = Outcome::of(0, Answers::of(latencies, String::new()), took.as_secs_f64(), usage);
     Outcome { lanes_done: by_sender, ..outcome }.print()
 }

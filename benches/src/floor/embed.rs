@@ -1,4 +1,4 @@
-//! F4: the sentence model alone, on the texts that the product embeds.
+//! F4: the sentence model alone, on the same texts as the product.
 
 use std::io::stdin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use minilm::{Model, Scratch, Tokens};
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
-/// Maximum number of tokens that one thread computes together, as in the product.
+/// Tokens per computation of a thread, as in the product.
 const BATCH_TOKENS_MAX: usize = 256;
 
-/// Embeds items of several texts each on `threads` threads; prints the outcome, which counts items as answers.
+/// Embeds items of several texts on `threads` threads, and prints the outcome with items as responses.
 pub fn together(threads: usize) -> Result<()> {
     let items: Vec<Vec<String>> = serde_json::from_reader(stdin().lock())?;
     let texts: Vec<&String> = items.iter().flatten().collect();
@@ -50,7 +50,7 @@ pub fn together(threads: usize) -> Result<()> {
     Outcome::of(0, Answers::of(vec![0; items.len()], String::new()), seconds, cost).print()
 }
 
-/// Embeds one text after the other, repeatedly; prints the outcome, whose latencies are those of single texts.
+/// Embeds one text after the other repeatedly, and prints the outcome with the latencies of single texts.
 pub fn one_by_one(length: Duration) -> Result<()> {
     let texts: Vec<String> = serde_json::from_reader(stdin().lock())?;
     let model = Model::bundled()?;

@@ -1,4 +1,4 @@
-//! The fetch floor: the HTTP client of the fetcher, which discards the bodies.
+//! The fetch floor: the HTTP client of the fetcher, without processing of the content.
 
 use std::collections::BTreeMap;
 use std::io::stdin;
@@ -9,14 +9,14 @@ use std::time::Instant;
 use reqwest::Client;
 use tokio::task::JoinSet;
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
-/// Fetches each address once, `at_once` concurrently; prints the outcome.
+/// Fetches each URL once with `at_once` concurrent requests, and prints the outcome.
 pub async fn measure(at_once: usize) -> Result<()> {
     let addresses: Arc<Vec<String>> = Arc::new(serde_json::from_reader(stdin().lock())?);
-    // The client requires a TLS provider of the process, although nothing here is encrypted; an earlier installation of the same is fine.
+    // The client requires a TLS provider, though no request is encrypted. Fails if the process already has a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().http1_only().build()?;
     let next = Arc::new(AtomicUsize::new(0));

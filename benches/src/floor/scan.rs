@@ -1,22 +1,22 @@
 //! F5: exact cosine similarity with every vector.
 
-#![expect(clippy::inline_always, reason = "what is not inlined is compiled without the instructions that were chosen")]
+#![expect(clippy::inline_always, reason = "a function that is not inlined is compiled without the chosen instructions")]
 
 use std::time::{Duration, Instant};
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::Result;
+use crate::options::Result;
 use crate::outcome::{Answers, Outcome, nanoseconds};
-use crate::process::usage;
+use crate::usage::usage;
 
 const SIZE: usize = minilm::DIMENSIONS;
-/// Number of independent sums, so that the compiler can use wide registers.
+/// Number of partial sums, so that the compiler can use wide registers.
 const LANES: usize = 32;
-/// Number of nearest rows to find, as a search does.
+/// Results per scan, as many as a search requests.
 const BEST: usize = 50;
 
-/// A vector of length 1, deterministic for row and seed: near one of 300 centres, as texts about as many subjects are.
+/// A deterministic unit vector per row, near one of a few hundred cluster centres.
 pub fn vector(row: usize, seed: u64) -> Vec<f32> {
     const PLACES: u64 = 300;
     let numbers = |stream: u64| {
@@ -29,7 +29,7 @@ pub fn vector(row: usize, seed: u64) -> Vec<f32> {
     raw.into_iter().map(|value| value / length).collect()
 }
 
-/// One step of the random number generator `SplitMix64`.
+/// Next number of the generator `SplitMix64`.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -38,7 +38,7 @@ fn next(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Scans repeatedly; prints the outcome, whose latencies are those of whole scans.
+/// Scans repeatedly, and prints the outcome with the latencies of whole scans.
 pub fn measure(rows: usize, seed: u64, length: Duration) -> Result<()> {
     let vectors: Vec<f32> = (0..rows).flat_map(|row| vector(row, seed)).collect();
     let arch = Arch::new();

@@ -1,4 +1,4 @@
-//! The floor of streams: a handler that sends messages which exist before the request.
+//! The floor of streams: a handler that sends prepared messages.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -10,14 +10,14 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
-use crate::Result;
+use crate::options::Result;
 
-/// The file in the floor's folder: a JSON array of pairs, the id of a message and its data.
+/// The file in the floor's folder: a list of pairs of message id and data.
 pub const FILE: &str = "messages.json";
 
 type Messages = Arc<Vec<(String, String)>>;
 
-/// A router that sends the messages of a file as server-sent events on every path.
+/// Streams the messages of a file on every path.
 pub fn router(file: &Path) -> Result<Router> {
     let messages: Messages = Arc::new(serde_json::from_slice(&std::fs::read(file)?)?);
     Ok(Router::new().fallback(tell).with_state(messages))

@@ -1,4 +1,4 @@
-//! Batches: from the request to the last message of its stream.
+//! Batches, from the request to the last message of the stream.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,33 +11,34 @@ use knowledge::chunk::{ChunkSettings, chunks};
 use knowledge::extract::{ExtractSettings, extract};
 use serde_json::{Value, json};
 
-use super::Holder;
+use super::key_holder::KeyHolder;
 use super::pages::{self, HOSTS};
 use super::words::Words;
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::outcome::{Answers, Outcome};
 use crate::process::{Server, measure_with, myself, say};
 use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
-use crate::{Options, Result, client, run};
+use crate::{client, measurement};
 
-/// A round takes as long as the embedding of its batch; more rounds would not make the figures more exact.
+/// Rounds take as long as embedding; more of them would not add information.
 const ROUNDS_MAX: u32 = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Number of times that the floor fetches each page.
+/// Number of fetches of each page by the floor.
 const FETCHES: usize = 10;
-/// The chunks of each item of a batch, as they are embedded.
+/// The chunks of each item of a batch.
 type Passages = Vec<Vec<String>>;
 
-/// `batch-add` of notes of one chunk each: embedding is most of the work.
+/// `batch-add` of notes with one chunk each: the work is embedding.
 pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const NOTE_CHARS: usize = 800;
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Embed, 0.95)];
     let count = if options.quick { 40 } else { 400 };
     let product = Product::start(options, Upstream::Embedded)?;
-    let holder = Holder::new(&product, "adds@example.com")?;
+    let holder = KeyHolder::new(&product, "adds@example.com")?;
     warm(&product, &holder)?;
-    let mut trial = Trial::new(&[Floor::Embed]);
+    let mut trial = BatchRounds::new(&[Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let words = Words::new(options.seed + u64::from(round));
         let notes: Vec<String> = (0..count).map(|_| words.text(NOTE_CHARS)).collect();
@@ -56,7 +57,7 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// `batch-add` of pages of a web server on this machine: fetched, extracted, chunked, embedded, stored.
+/// `batch-add` of pages of a local web server: fetching, extracting, splitting, embedding, storing.
 pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Fetch, 0.7), Goal::Rate(Floor::Embed, 0.7)];
     let wanted = if options.quick { 16 } else { 220 };
@@ -72,13 +73,13 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         "\n[knowledge.fetch]\nallow_private = [\"127.0.0.0/8\"]\nports = [{port}]\nrobots = \"ignore\"\nhost_interval = \"0s\"\n"
     );
     let product = Product::start_with(options, Upstream::Embedded, &more)?;
-    let holder = Holder::new(&product, "adds@example.com")?;
+    let holder = KeyHolder::new(&product, "adds@example.com")?;
     warm(&product, &holder)?;
     let address_of = |number: usize, round: u32| {
         let host = number % usize::from(HOSTS) + 1;
         format!("http://127.0.0.{host}:{port}/{number}?round={round}")
     };
-    // Pages without text are errors for the product too, and give the floor no work.
+    // Pages without text are errors for the product and no work for the floor.
     let mut passages = Vec::new();
     let mut numbers = Vec::new();
     for (number, page) in all.iter().enumerate() {
@@ -87,7 +88,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         passages.push(passages_of(extracted.title.as_deref(), &extracted.markdown)?);
         numbers.push(number);
     }
-    let mut trial = Trial::new(&[Floor::Fetch, Floor::Embed]);
+    let mut trial = BatchRounds::new(&[Floor::Fetch, Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let urls: Vec<String> = numbers.iter().map(|number| address_of(*number, round)).collect();
         trial.fetch(0, &urls)?;
@@ -100,34 +101,34 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Adds a small batch first, because the first batch of a process loads the model.
-fn warm(product: &Product, holder: &Holder) -> Result<()> {
+/// Loads the model with a first batch.
+fn warm(product: &Product, holder: &KeyHolder) -> Result<()> {
     let contents: Vec<Value> =
         (0..8).map(|number| json!({ "content": format!("a note to warm up, number {number}") })).collect();
     client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents }))).map(drop)
 }
 
-/// The texts that the product embeds for an item: its chunks, each with the title.
+/// The chunks that the product embeds for a text.
 fn passages_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
     let passages = chunks(content, &ChunkSettings::default())?;
     Ok(passages.iter().map(|passage| text_of(title.unwrap_or_default(), passage)).collect())
 }
 
-/// State that the rounds of a batch share: floors, product and counts.
-struct Trial {
+/// State of the rounds of a batch.
+struct BatchRounds {
     floors: Vec<Contestant>,
     ours: Contestant,
     passages: usize,
     items: usize,
 }
 
-impl Trial {
+impl BatchRounds {
     fn new(floors: &[Floor]) -> Self {
         let floors = floors.iter().map(|floor| Contestant::new(floor.name())).collect();
         Self { floors, ours: Contestant::new("attache"), passages: 0, items: 0 }
     }
 
-    /// F4 on as many threads as the product has.
+    /// F4 with as many threads as the product uses.
     fn embed(&mut self, place: usize, passages: &Passages) -> Result<()> {
         (self.items, self.passages) = (passages.len(), passages.iter().map(Vec::len).sum());
         let threads = thread::available_parallelism()?.to_string();
@@ -140,20 +141,20 @@ impl Trial {
     fn fetch(&mut self, place: usize, urls: &[String]) -> Result<()> {
         let at_once = HOSTS.to_string();
         let arguments = ["floor", Floor::Fetch.command(), "--connections", &at_once];
-        // One fetch of each page ends before its CPU time can be measured.
+        // Fetching each page once is too short to measure its cost.
         let again: Vec<&String> = (0..FETCHES).flat_map(|_| urls).collect();
         let outcome = measure_with(&arguments, &serde_json::to_vec(&again)?)?;
         self.keep(place, &outcome, Floor::Fetch.status())
     }
 
     fn keep(&mut self, place: usize, outcome: &Outcome, status: u16) -> Result<()> {
-        let sample = run::sample(outcome, status, outcome.own_cpu_seconds, outcome.own_peak_bytes)?;
+        let sample = measurement::sample(outcome, status, outcome.own_cpu_seconds, outcome.own_peak_bytes)?;
         self.floors[place].samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, generator: f64::NAN, ..sample });
         Ok(())
     }
 
-    /// The product: it must store every item.
-    fn add(&mut self, product: &Product, holder: &Holder, body: &Value, count: usize) -> Result<()> {
+    /// The product: every item must be stored.
+    fn add(&mut self, product: &Product, holder: &KeyHolder, body: &Value, count: usize) -> Result<()> {
         let request = holder.post("/v1/batch-add", body);
         let before = product.server.usage()?;
         let begin = Instant::now();
@@ -170,7 +171,7 @@ impl Trial {
             say(&format!("  SURPRISES: {kept} of {count} were kept; {error}"));
         }
         let outcome = Outcome::of(200, Answers::of(vec![0; kept], String::new()), seconds, cost);
-        let sample = run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)?;
+        let sample = measurement::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)?;
         say(&format!("  {:.1} items/s", sample.rate));
         self.ours.samples.push(Sample { p50_us: f64::NAN, p99_us: f64::NAN, generator: f64::NAN, ..sample });
         Ok(())

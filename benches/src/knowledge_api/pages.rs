@@ -1,4 +1,4 @@
-//! Pages to fetch, from the test data, the machine's own documentation, or generated; and the web server that serves them.
+//! Pages to fetch (from the test data, from the machine's documentation, or generated) and their web server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::words::Words;
-use crate::Result;
+use crate::options::Result;
 
-/// Number of loopback addresses of the server: the product sends a host one request at a time, so one address would be a bottleneck.
+/// Number of loopback addresses to serve on, because each host is fetched sequentially.
 pub const HOSTS: u8 = 8;
-/// Maximum size in bytes of a page of the machine's documentation; larger files are whole books.
+/// Larger pages of the machine's documentation are books.
 const PAGE_BYTES_MAX: u64 = 60_000;
 const PAGE_BYTES_MIN: u64 = 1_000;
 
-/// Writes `count` pages into a folder, named by their numbers; returns them with a text that names their source.
+/// Writes `count` pages into a folder, named by their numbers; returns them and their source.
 pub fn gather(count: usize, folder: &Path, seed: u64) -> Result<(Vec<Vec<u8>>, String)> {
     let mut files: Vec<PathBuf> = Vec::new();
     let data = env::var_os("ATTACHE_TEST_DATA").map(PathBuf::from);
@@ -76,7 +76,7 @@ fn made_up(words: &Words) -> String {
     )
 }
 
-/// Serves the pages of a folder on one port of [`HOSTS`] addresses until killed; prints the first address as its first line.
+/// Serves the pages of a folder on one port of [`HOSTS`] addresses until killed. Prints the first address.
 pub fn serve(folder: &Path) -> Result<()> {
     let mut pages = Vec::new();
     while let Ok(page) = fs::read(folder.join(pages.len().to_string())) {

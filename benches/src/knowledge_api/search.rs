@@ -10,36 +10,37 @@ use serde_json::json;
 use store::memory::{ChunkPut, MemoryPut};
 use store::{DatabaseSettings, Store};
 
-use super::Holder;
+use super::key_holder::KeyHolder;
 use super::words::Words;
 use crate::floor::{Floor, scan};
+use crate::options::{Options, Result};
 use crate::plan::Plan;
 use crate::process::{self, measure_with, say};
 use crate::product::{Product, Upstream};
 use crate::report::{Contestant, Finding, Report, Section};
-use crate::{Options, Result, client, run};
+use crate::{client, measurement};
 
-/// Chunks of one memory, and their length in characters: a page of usual length.
+/// Chunks per memory, and their length: a page of usual size.
 const CHUNKS_OF_A_MEMORY: usize = 10;
 const CHUNK_CHARS: usize = 500;
 const QUERIES: usize = 500;
-/// Number of queries that consist of common words only.
+/// Number of queries of common words.
 const COMMON_QUERIES: usize = 50;
-/// The first tenth of all memories is in the old space, and every tenth memory is in the scattered space.
+/// Of this many memories, the first ones are in the old space, and one each is in the scattered space.
 const SPACE_SHARE: usize = 10;
-/// Number of memories in the small space, the oldest of all.
+/// Number of memories in the small space, the oldest ones.
 const SMALL_SPACE: usize = 20;
 
 /// `search` by one client, one search after the other.
 pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     let product = Product::start(options, Upstream::Embedded)?;
-    let (few, many) = (Holder::new(&product, "few@example.com")?, Holder::new(&product, "many@example.com")?);
+    let (few, many) = (KeyHolder::new(&product, "few@example.com")?, KeyHolder::new(&product, "many@example.com")?);
     let words = Words::new(options.seed);
     let queries: Vec<String> = (0..QUERIES).map(|_| words.query()).collect();
-    // Load the model and allocate the buffers before memory is measured.
+    // Loads the model and fills buffers before memory is measured.
     let note = json!({ "contents": [{ "content": words.text(CHUNK_CHARS) }] });
     client::hear(product.address, &few.post("/v1/batch-add", &note))?;
-    let search = |holder: &Holder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
+    let search = |holder: &KeyHolder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
     let warm: Vec<_> = queries.iter().map(|query| search(&few, query)).collect();
     client::send_all(product.address, &warm, 1)?;
     let before = product.server.usage()?.resident_bytes;
@@ -71,10 +72,10 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
         for (contestant, outcome) in
             section.floors.iter_mut().zip([measure_with(&asked, &texts)?, process::measure(&scanned)?])
         {
-            contestant.samples.push(run::sample(&outcome, 0, outcome.own_cpu_seconds, outcome.own_peak_bytes)?);
+            contestant.samples.push(measurement::sample(&outcome, 0, outcome.own_cpu_seconds, outcome.own_peak_bytes)?);
         }
         let plan = Plan::cycling(&requests, 1, options.seconds);
-        let sample = run::measure(&product.server, product.address, &plan, 200)?;
+        let sample = measurement::measure(&product.server, product.address, &plan, 200)?;
         say(&format!("  p50 {:.0} µs, p99 {:.0} µs", sample.p50_us, sample.p99_us));
         ours.samples.push(sample);
         filtered.measure(&product, options)?;
@@ -101,13 +102,13 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     Ok(())
 }
 
-/// The same searches confined to spaces, and searches for common words, whose costs are compared with those of all memories.
+/// Searches of spaces and of common words, whose costs are compared with searches of all memories.
 #[derive(Debug)]
 struct Filtered {
     cases: Vec<(Case, Vec<Bytes>, Contestant)>,
 }
 
-/// A kind of query, and the space that it is confined to.
+/// A kind of query, and the searched space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Case {
     what: &'static str,
@@ -116,7 +117,7 @@ struct Case {
 }
 
 impl Filtered {
-    fn new(holder: &Holder, spaces: &Spaces, queries: &[String], words: &Words) -> Self {
+    fn new(holder: &KeyHolder, spaces: &Spaces, queries: &[String], words: &Words) -> Self {
         let common: Vec<String> = (0..COMMON_QUERIES).map(|_| words.common_query()).collect();
         let places = [
             ("all memories", None),
@@ -126,7 +127,7 @@ impl Filtered {
         ];
         let mut cases = Vec::new();
         for (is_common, queries) in [(false, queries), (true, &common)] {
-            // Searches of all memories for usual words are the measurement of the scenario itself.
+            // Searches of all memories are measured by the scenario itself.
             for (what, space) in places.iter().skip(usize::from(!is_common)) {
                 let body = |query: &String| match space {
                     Some(space) => json!({ "query": query, "spaces": [space] }),
@@ -142,7 +143,7 @@ impl Filtered {
     fn measure(&mut self, product: &Product, options: &Options) -> Result<()> {
         for (case, requests, contestant) in &mut self.cases {
             let plan = Plan::cycling(requests, 1, options.seconds);
-            let sample = run::measure(&product.server, product.address, &plan, 200)?;
+            let sample = measurement::measure(&product.server, product.address, &plan, 200)?;
             let words = if case.is_common { ", common words" } else { "" };
             say(&format!("  {}{words}: p50 {:.0} µs, p99 {:.0} µs", case.what, sample.p50_us, sample.p99_us));
             contestant.samples.push(sample);
@@ -150,7 +151,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// A filter must not make a search more expensive: `all` is the p99 of the queries of all memories.
+    /// A filter must not cost more than none: `all` is the p99 of the searches of all memories.
     fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
         let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
         let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));
@@ -177,7 +178,7 @@ fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     )
 }
 
-/// Spaces besides the default one, which contains all memories.
+/// The spaces besides the default one, which contains all memories.
 #[derive(Debug, Clone, Copy)]
 struct Spaces {
     old: SpaceId,
@@ -196,7 +197,7 @@ impl Spaces {
         Ok(Self { old: made[0], scattered: made[1], small: made[2] })
     }
 
-    /// The spaces of memory number `nth` of `memories`.
+    /// The spaces of the n-th memory.
     fn of(&self, default: SpaceId, nth: usize, memories: usize) -> Vec<SpaceId> {
         let mut spaces = vec![default];
         spaces.extend((nth < memories / SPACE_SHARE).then_some(self.old));
@@ -206,12 +207,12 @@ impl Spaces {
     }
 }
 
-/// Writes chunks directly into the database file of the running server, with generated vectors: embedding 100,000 texts takes half an
-/// hour, and is not part of the measurement.
+/// Writes chunks into the database of the running server, with generated vectors: embedding 100,000 texts takes half an
+/// hour and is not measured.
 fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
-        // The newest key is the one that the searches use.
+        // The newest key is that of the searching client.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
         let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };

@@ -1,27 +1,28 @@
-//! Many concurrent clients of the stream of one batch.
+//! Many streams of one batch.
 
 use std::fs;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Holder;
+use super::key_holder::KeyHolder;
 use super::words::Words;
 use crate::floor::{Floor, stream};
+use crate::options::{Options, Result};
 use crate::process::{Server, measure_with, myself, say};
 use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
-use crate::{Options, Result, client, run};
+use crate::{client, measurement};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The stream of a finished batch, read from its beginning by a thousand clients, each of which connects again at its end.
-pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
+/// Streams of an ended batch, joined from the beginning by a thousand clients, which join again at the end.
+pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;
     let (streams, items) = if options.quick { (100, 40) } else { (1_000, 600) };
     let product = Product::start(options, Upstream::Embedded)?;
-    let holder = Holder::new(&product, "hears@example.com")?;
+    let holder = KeyHolder::new(&product, "hears@example.com")?;
     let words = Words::new(options.seed);
     let contents: Vec<Value> = (0..items).map(|_| json!({ "content": words.text(NOTE_CHARS) })).collect();
     let messages = client::hear(product.address, &holder.post("/v1/batch-add", &json!({ "contents": contents })))?;
@@ -38,7 +39,7 @@ pub fn told(name: &'static str, options: &Options, report: &mut Report) -> Resul
         let before = server.usage()?;
         let outcome = measure_with(&["listen", address, "--streams", &streams, "--seconds", &seconds], &join)?;
         let cost = server.usage()?.since(before);
-        run::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)
+        measurement::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)
     };
     let (mut bare, mut ours) = (Contestant::new(Floor::Stream.name()), Contestant::new("attache"));
     for round in 0..options.rounds {

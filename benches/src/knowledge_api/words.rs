@@ -1,8 +1,8 @@
-//! Generated texts whose word frequencies are like those of English prose.
+//! Generated texts with word frequencies of natural texts.
 
 use domain::Rng;
 
-/// The commonest words of English prose, roughly by frequency, and some that are more frequent in programmers' texts.
+/// The commonest words of English prose, in their approximate order, and words of texts about programming.
 const COMMON: &str = "the of and to a in is that for it as was with be by on not he are at this from or have an they which one you \
     were all her she there would their we him been has when who will no more if out so up said what its about than into them can \
     only other time new some could these two may first then do any like my now over such our man me even most made after also did \
@@ -16,10 +16,10 @@ const COMMON: &str = "the of and to a in is that for it as was with be by on not
     water light river stone garden window letter music market engine winter summer village harbour bridge forest mountain island \
     doctor teacher captain farmer painter writer council hospital station railway factory kitchen bread coffee cotton silver copper";
 
-/// Size of the vocabulary.
+/// Number of distinct words.
 const WORDS: usize = 20_000;
 
-/// A generator of texts and queries.
+/// A generator of texts.
 #[derive(Debug)]
 pub struct Words {
     words: Vec<String>,
@@ -27,18 +27,18 @@ pub struct Words {
 }
 
 impl Words {
-    /// A generator whose vocabulary is always the same; `seed` determines the texts.
+    /// The words are constant; texts depend on the seed.
     pub fn new(seed: u64) -> Self {
         let common: Vec<&str> = COMMON.split_whitespace().collect();
         let mut words: Vec<String> = common.iter().map(|word| (*word).to_owned()).collect();
-        // Rare words are concatenations of two longer ones.
+        // Rare words are composed of two longer ones.
         let long: Vec<&str> = common.iter().copied().filter(|word| word.len() > 3).collect();
         let pairs = long.iter().flat_map(|first| long.iter().map(move |second| format!("{first}{second}")));
         words.extend(pairs.take(WORDS.saturating_sub(words.len())));
         Self { words, rng: Rng::seeded(seed) }
     }
 
-    /// A text of about `chars` characters, at most a word longer.
+    /// A text of at least `chars` characters.
     pub fn text(&self, chars: usize) -> String {
         const WORDS_OF_A_SENTENCE: u64 = 14;
         let mut text = String::with_capacity(chars + 16);
@@ -50,7 +50,7 @@ impl Words {
         text
     }
 
-    /// A query of three to six words.
+    /// A query of a few words.
     pub fn query(&self) -> String {
         let count = 3 + self.rng.below(4);
         (0..count).map(|_| self.word()).collect::<Vec<_>>().join(" ")
@@ -64,7 +64,7 @@ impl Words {
         (0..count).map(word).collect::<Vec<_>>().join(" ")
     }
 
-    /// A word drawn by Zipf's law: the n-th word has a probability of about 1/n.
+    /// Draws by Zipf's law: the n-th word has a probability proportional to 1/n.
     #[expect(clippy::cast_precision_loss, reason = "20,000 is exact")]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 20,000")]
     fn word(&self) -> &str {

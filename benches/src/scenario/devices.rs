@@ -1,16 +1,17 @@
-//! Polls of computers that wait for their attachment.
+//! Polls of computers with pending codes.
 
 use bytes::Bytes;
 
-use super::{POLL, Scenario};
+use super::definition::{POLL, Scenario};
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::Plan;
 use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result, client, population};
+use crate::{client, population};
 
-/// `device/token`, pending, while this number of computers waits: answered by an actor that does not read the database.
+/// `device/token` with a number of pending codes, answered by an actor without the store.
 #[derive(Debug)]
 pub struct DevicePoll {
     name: &'static str,
@@ -19,7 +20,7 @@ pub struct DevicePoll {
 }
 
 impl DevicePoll {
-    /// A scenario with `waiting` pending codes.
+    /// A scenario with this number of pending codes.
     pub fn of(name: &'static str, waiting: usize) -> Self {
         Self { name, waiting, polls: Vec::new() }
     }
@@ -38,7 +39,7 @@ impl Scenario for DevicePoll {
         vec![POLL]
     }
 
-    /// Both `authorization_pending` and, where there are too few codes for the rate of polls, `slow_down`: the actor's work is the same.
+    /// Includes `slow_down`, if there are too few codes for the rate of polls: the work is the same.
     fn status(&self) -> u16 {
         400
     }
@@ -46,7 +47,7 @@ impl Scenario for DevicePoll {
     fn prepare(&mut self, product: &Product, _stock: Option<&Stock>, options: &Options) -> Result<()> {
         const CONNECTIONS: usize = 32;
         self.polls = population::waiting(&product.database(), self.waiting, options.seed)?;
-        // This poll starts the actor of each code.
+        // The first poll creates the actor of each code.
         client::send_all(product.address, &self.polls, CONNECTIONS).map(drop)
     }
 

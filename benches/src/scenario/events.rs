@@ -1,39 +1,39 @@
-//! Events that do not enter the embedded log: held, or forwarded to another process.
+//! Events that do not reach the embedded log: held, or forwarded to another process.
 
 use std::time::Duration;
 
 use domain::Clock;
 
-use super::Scenario;
+use super::definition::Scenario;
 use crate::event::{Chain, IdSource, Ids, Machine, Members, TARGET};
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::{Pace, Plan};
 use crate::process;
 use crate::product::{Product, Upstream};
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result};
 
-/// One chain per connection; each sender waits for the response before it sends the next event.
+/// One chain per connection, each sending its next event after the response.
 #[derive(Debug)]
 pub struct Events {
     name: &'static str,
     goals: Vec<Goal>,
     upstream: Upstream,
     event_type: &'static str,
-    /// Number of events that are held before the first round.
+    /// Number of held events before the first round.
     before: usize,
     machines: Vec<Machine>,
 }
 
 impl Events {
-    /// Held durably, because their type is not registered.
+    /// Held durably, because the event type is not registered.
     pub fn held(name: &'static str, before: usize) -> Self {
         let goals = vec![Goal::Cpu(55.0)];
         Self { name, goals, upstream: Upstream::Embedded, event_type: "memory.dreamt", before, machines: Vec::new() }
     }
 
-    /// Forwarded over HTTP to a service that answers immediately.
+    /// Forwarded over HTTP to a service that responds at once.
     pub fn external() -> Self {
         Self {
             name: "events_external",
@@ -92,8 +92,8 @@ impl Scenario for Events {
     }
 }
 
-/// A separate chain for each computer, together about `count` events. Every round is a new epoch, because a round ends in the
-/// middle of its chains.
+/// A chain per machine, with about `count` events in total. Every round uses a new epoch, because rounds end in the
+/// middle of the chains.
 pub fn plan_of_events(
     machines: &[Machine],
     event_type: &'static str,

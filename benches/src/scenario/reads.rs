@@ -1,18 +1,19 @@
-//! Reads: proofs, and the pages of a signed-in person.
+//! Reads: proofs, and the account page's data.
 
 use bytes::Bytes;
 use domain::Rng;
 use serde_json::json;
 
-use super::Scenario;
+use super::definition::Scenario;
+use crate::client;
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::{self, Plan};
 use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result, client};
 
-/// `account/computers` of several people with a few computers each, with session cookies.
+/// `account/computers` with the sessions of several people, who have a few computers each.
 #[derive(Debug, Default)]
 pub struct AccountComputers {
     reads: Vec<Bytes>,
@@ -64,22 +65,22 @@ impl Scenario for AccountComputers {
     }
 }
 
-/// `audit/verify` of events anywhere in a filled log, each request for another event.
+/// `audit/verify` of random events in a filled log.
 #[derive(Debug)]
 pub struct AuditProof {
     name: &'static str,
-    /// Number of events in the log; that of the first filled log of the states when absent.
+    /// Number of events in the log; the first filled log of the states if `None`.
     log: Option<u64>,
     reads: Vec<Bytes>,
 }
 
 impl AuditProof {
-    /// Proofs in the first filled log of the states.
+    /// On the first filled log of the states.
     pub fn first() -> Self {
         Self { name: "audit_proof", log: None, reads: Vec::new() }
     }
 
-    /// Proofs in a log of ten million events, if that is among the states.
+    /// On a log of ten million events, if the states include one.
     pub fn ten_million() -> Self {
         Self { name: "audit_proof_10m", log: Some(10_000_000), reads: Vec::new() }
     }
@@ -116,7 +117,7 @@ impl Scenario for AuditProof {
             stock.machines[*place].request("GET", &format!("/api/v1/audit/verify?event_id={id}"), b"")
         };
         self.reads = stock.known.iter().map(read).collect();
-        // In the order of the log one tile would serve 256 proofs in a row.
+        // In the order of the log, one tile would serve 256 consecutive proofs.
         let rng = Rng::seeded(options.seed);
         for last in (1..self.reads.len()).rev() {
             self.reads.swap(last, usize::try_from(rng.below(last as u64 + 1))?);

@@ -1,21 +1,22 @@
-//! Durable writes of single requests: registrations of computers, and requests for device codes.
+//! Durable writes of single requests: registrations of computers, and device codes.
 
 use domain::Rng;
 use serde_json::json;
 
-use super::Scenario;
+use super::definition::Scenario;
 use crate::event::Machine;
 use crate::floor::Floor;
+use crate::options::{Options, Result};
 use crate::plan::{self, Pace, Plan};
+use crate::population;
 use crate::product::Product;
 use crate::report::Goal;
 use crate::stock::Stock;
-use crate::{Options, Result, population};
 
-/// At least this number of durable writes per second.
+/// The goal of durable writes per second.
 const WRITES: Goal = Goal::PerSecond(10_000.0);
 
-/// `machines`: each request registers a new computer.
+/// `machines`: registers a new computer per request.
 #[derive(Debug)]
 pub struct Registrations;
 
@@ -56,7 +57,7 @@ impl Scenario for Registrations {
     }
 }
 
-/// `device/code`: each computer requests one.
+/// `device/code`: requests one code per computer.
 #[derive(Debug, Default)]
 pub struct DeviceCodes {
     machines: Vec<Machine>,
@@ -100,7 +101,7 @@ impl Scenario for DeviceCodes {
     }
 }
 
-/// A plan that sends each request once.
+/// Sends each request once.
 fn once(requests: &[bytes::Bytes], options: &Options) -> Plan {
     let dealt = Plan::dealt(requests, options.connections, options.seconds);
     Plan { pace: Pace::of(options.seconds), ..dealt }

@@ -1,13 +1,13 @@
-//! RFC 8785 bytes of a parsed tree.
+//! Writes the RFC 8785 bytes of a parsed value.
 //!
-//! A general serialiser sorts every object and formats every number through a buffer; this writer walks the tree once and appends to
-//! one vector. It cannot fail, so an event can never be hashed over empty bytes.
+//! A general serialiser sorts every object and formats every number through a buffer. This writer walks the value once
+//! and appends to one vector. It cannot fail, so an event can never be hashed over empty bytes.
 
 use serde_json::{Map, Number, Value};
 
 use super::SAFE_INTEGER_MAX;
 
-/// The bytes of most events; a larger one grows the vector.
+/// Initial capacity: the size of most events.
 const CAPACITY: usize = 1024;
 
 /// The canonical bytes (RFC 8785) of a value that [`super::parse_object`] returned.
@@ -40,10 +40,10 @@ fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Members in the order of their keys' UTF-16 code units (RFC 8785, section 3.2.3).
+/// Writes members in the order of their keys' UTF-16 code units (RFC 8785, section 3.2.3).
 ///
-/// The map is in the order of UTF-8 bytes. The two orders differ only where a key has a character beyond the basic plane, which UTF-16
-/// writes as surrogates that sort before U+E000, so only objects with a key beyond ASCII are sorted again.
+/// The map is ordered by UTF-8 bytes. The orders differ only for keys with characters beyond the basic plane, which
+/// UTF-16 encodes as surrogates that sort before U+E000. Only objects with a non-ASCII key are therefore sorted again.
 fn write_object(members: &Map<String, Value>, out: &mut Vec<u8>) {
     out.push(b'{');
     let is_sorted = members.keys().all(|key| key.is_ascii()) && members.keys().is_sorted();
@@ -73,12 +73,12 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
         Some(whole) if (-SAFE_INTEGER_MAX..=SAFE_INTEGER_MAX).contains(&whole) => {
             out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
         }
-        // Every number of the tree has a double; ECMAScript defines how it is written.
+        // Every number of the value has a double; ECMAScript defines its format.
         _ => out.extend_from_slice(ryu_js::Buffer::new().format(number.as_f64().unwrap_or(f64::NAN)).as_bytes()),
     }
 }
 
-/// A string with the escapes of RFC 8785, section 3.2.2.2: runs of plain bytes are copied whole.
+/// Writes a string with the escapes of RFC 8785, section 3.2.2.2. Copies runs of plain bytes at once.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');

@@ -1,33 +1,33 @@
-//! The event by which the service itself reports that a person changed a level (`docs/decisions/0026-consent-outbox.md`).
+//! The event with which the service reports a change of a consent level (`docs/decisions/0026-consent-outbox.md`).
 
 use serde_json::{Value, json};
 
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
-use crate::envelope::{AgentKinds, EncodedEvent, seal};
+use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
 use crate::ids::{EventId, MachineUuid, UserAccountId, UserCuid};
 use crate::{Digest, Timestamp};
 
-/// One level that changed.
+/// A change of a consent level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentChange {
-    /// Whose.
+    /// The identity whose level changed.
     pub identity: UserCuid,
     /// The account that the identity is linked to.
     pub account: Option<UserAccountId>,
-    /// What holds from now on.
+    /// The new record.
     pub rule: ConsentRule,
-    /// The level that the same author had set before for the same scope.
+    /// The previous level of the same author for the same scope.
     pub previous: Option<ConsentLevel>,
-    /// What the person said about it.
+    /// The reason that the author gave.
     pub reason: Option<String>,
 }
 
 impl ConsentChange {
-    /// The type of the event.
+    /// Event type of the report.
     pub const EVENT_TYPE: &'static str = "consent.changed";
 
-    /// The event, at its place in the chain that `control_machine` names.
+    /// The event at `position` of the chain of `control_machine`.
     pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> EncodedEvent {
         let mut scope = json!({
             "user_id": self.identity,
@@ -37,36 +37,25 @@ impl ConsentChange {
         if let Some(account) = &self.account {
             scope["user_account_id"] = json!(account);
         }
-        let members = json!({
-            "schema_version": "v1",
-            "event_id": id,
-            "event_type": Self::EVENT_TYPE,
-            "lane": "security",
-            "ts_edge_ms": at.timestamp_millis(),
-            "consent_level": ConsentLevel::MetadataOnly,
-            "redacted": false,
-            "scope": scope,
-            "payload": {
-                "level": self.rule.level,
-                "previous_level": self.previous,
-                "machine_uuid": self.rule.machine,
-                "lane": self.rule.lane.map(crate::lane::Lane::as_str),
-                "set_by": self.rule.set_by,
-                "reason": self.reason,
-            },
+        let payload = json!({
+            "level": self.rule.level,
+            "previous_level": self.previous,
+            "machine_uuid": self.rule.machine,
+            "lane": self.rule.lane,
+            "set_by": self.rule.set_by,
+            "reason": self.reason,
         });
-        let Value::Object(members) = members else { return EncodedEvent { body: Vec::new(), seal: Digest::of(b"") } };
-        seal(members, position)
+        seal(report(id, Self::EVENT_TYPE, at, scope, payload), position)
     }
 }
 
-/// Puts an event that nobody has taken yet at another place of its chain; `None` when `body` is no event.
+/// Encodes an unsent event again at another position. `None` if `body` is not a JSON object.
 pub fn moved_to(body: &[u8], position: &Position) -> Option<EncodedEvent> {
     let Ok(Value::Object(members)) = serde_json::from_slice(body) else { return None };
     Some(seal(members, position))
 }
 
-/// The place after an event.
+/// The position after an event with this seal.
 pub fn after(position: &Position, seal: Digest) -> Position {
     Position { chain_epoch: position.chain_epoch, seq: position.seq + 1, prev: Prev::Event(seal) }
 }

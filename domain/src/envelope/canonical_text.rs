@@ -1,9 +1,9 @@
-//! Reads an envelope whose text is canonical already, in one pass.
+//! Parses an envelope whose text is already canonical, in one pass.
 //!
-//! Senders that follow the contract write RFC 8785. Of such a text the canonical bytes are the body itself without the member
-//! `hash_chain.self`, and no tree is needed but the payload's. [`open`] takes only what it can read without doubt: no escapes, no
-//! fractions, ASCII keys in strict order. Every other text, each fault included, goes the long way ([`super::Sealed::open`]), which alone
-//! decides what is wrong with it.
+//! Senders that follow the protocol send RFC 8785. The canonical bytes of such a body are the body without the member
+//! `hash_chain.self`, and only the payload has to become a value. [`open`] accepts only texts without escapes or
+//! fractions and with ASCII keys in strict order. Every other text, valid or not, is left to [`super::Sealed::open`],
+//! which also reports the fault.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -13,16 +13,15 @@ use serde::de::IntoDeserializer as _;
 use serde::de::value::Error as ValueError;
 use serde_json::{Map, Value};
 
-use super::{AgentKinds, Envelope, EventScope, HashChain, ProjectId, SchemaVersion, Sealed};
-use crate::Digest;
+use super::{AgentKinds, Envelope, EventScope, HashChain, ProjectId, SchemaVersion};
 use crate::canonical::{DEPTH_MAX, SAFE_INTEGER_MAX};
 
-/// The envelope of a canonical text; `None` if the text has to be read the long way.
-pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Option<Sealed> {
+/// The envelope and its canonical bytes; `None` if the text needs the general parser.
+pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Option<(Envelope, Vec<u8>)> {
     if body.len() > bytes_max {
         return None;
     }
-    let mut reader = Reader { text: std::str::from_utf8(body).ok()?, at: 0 };
+    let mut reader = TextReader { text: std::str::from_utf8(body).ok()?, at: 0 };
     let (envelope, seal_member) = reader.envelope(agents)?;
     if reader.at < body.len() {
         return None;
@@ -30,18 +29,17 @@ pub fn open(body: &[u8], bytes_max: usize, agents: &AgentKinds) -> Option<Sealed
     let mut canonical = Vec::with_capacity(body.len() - seal_member.len());
     canonical.extend_from_slice(&body[..seal_member.start]);
     canonical.extend_from_slice(&body[seal_member.end..]);
-    let seal = Digest::of(&canonical);
-    Some(Sealed { envelope, canonical, seal })
+    Some((envelope, canonical))
 }
 
-/// A place in the text. Every method returns `None` where the text is not canonical, or not what it asks for.
-struct Reader<'t> {
+/// A position in the text. Every method returns `None` if the text is not canonical or does not continue as expected.
+struct TextReader<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Reader<'t> {
-    /// The envelope, and where `,"self":"…"` is.
+impl<'t> TextReader<'t> {
+    /// The envelope, and the range of `,"self":"…"`.
     fn envelope(&mut self, agents: &AgentKinds) -> Option<(Envelope, Range<usize>)> {
         self.eat("{\"chain_epoch\":")?;
         let chain_epoch = u64::try_from(self.integer()?).ok()?;
@@ -124,7 +122,7 @@ impl<'t> Reader<'t> {
         let mut last: Option<&str> = None;
         loop {
             let key = self.string()?;
-            // Only ASCII keys sort by their bytes as they do by UTF-16 code units.
+            // The byte order of ASCII keys equals their order by UTF-16 code units.
             if !key.is_ascii() || last.is_some_and(|last| last >= key) {
                 return None;
             }
@@ -164,7 +162,7 @@ impl<'t> Reader<'t> {
         self.eat("true").map(|()| true).or_else(|| self.eat("false").map(|()| false))
     }
 
-    /// A string without escapes.
+    /// Reads a string without escapes.
     fn string(&mut self) -> Option<&'t str> {
         self.eat("\"")?;
         let rest = self.text.get(self.at..)?;
@@ -179,14 +177,14 @@ impl<'t> Reader<'t> {
         self.string()?.parse().ok()
     }
 
-    /// A value of an enum, as serde names it.
+    /// Reads a variant of an enum by its serde name.
     fn named<T: Deserialize<'t>>(&mut self) -> Option<T> {
         let name: serde::de::value::BorrowedStrDeserializer<'t, ValueError> =
             serde::de::value::BorrowedStrDeserializer::new(self.string()?);
         T::deserialize(name.into_deserializer()).ok()
     }
 
-    /// A whole number within ±(2^53 − 1), written as RFC 8785 writes it.
+    /// Reads an integer within ±(2^53 − 1) in the format of RFC 8785.
     fn integer(&mut self) -> Option<i64> {
         let rest = self.text.get(self.at..)?;
         let length = rest.bytes().position(|byte| !matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'))?;
@@ -223,6 +221,7 @@ mod tests {
 
     use super::*;
     use crate::canonical;
+    use crate::envelope::Sealed;
 
     const BYTES_MAX: usize = 262_144;
 
@@ -252,11 +251,16 @@ mod tests {
         envelope.as_object().cloned().unwrap()
     }
 
+    fn sealed(text: &[u8]) -> Option<Sealed> {
+        let (envelope, canonical) = open(text, BYTES_MAX, &agents())?;
+        Some(Sealed { envelope, seal: crate::Digest::of(&canonical), canonical })
+    }
+
     #[test]
     fn a_canonical_envelope_is_read_in_one_pass() {
         for optional in 0..4 {
             let text = canonical::canonical_bytes(&envelope(&json!({ "a": [1, true, null, "ü"], "b": {} }), optional));
-            let read = open(&text, BYTES_MAX, &agents()).unwrap();
+            let read = sealed(&text).unwrap();
             assert_eq!(read, Sealed::open_any(&text, BYTES_MAX, &agents()).unwrap());
         }
     }
@@ -280,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_in_one_pass_is_what_the_long_way_reads(
+        fn one_pass_reads_the_same_as_the_tree_parser(
             payload in any_json(), optional in 0_u8..4, spoil in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
         ) {
             let payload = json!({ "v": payload });
@@ -289,7 +293,7 @@ mod tests {
                 let at = at.index(text.len());
                 text[at] = byte;
             }
-            if let Some(read) = open(&text, BYTES_MAX, &agents()) {
+            if let Some(read) = sealed(&text) {
                 prop_assert_eq!(Ok(read), Sealed::open_any(&text, BYTES_MAX, &agents()));
             }
         }

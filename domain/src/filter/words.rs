@@ -1,17 +1,18 @@
-//! The deterministic rules: whole words and phrases that content must or must not have.
+//! Filter rules by whole words and phrases.
 //!
-//! Words are compared after compatibility normalisation and case folding, white space counts once, and a word ends where Unicode says so
-//! (UAX #29) or where punctuation stands: `sail` is in "Sail-boats", not in "sailor"; `C++` is in "C++.", `東京` is in "東京に".
+//! Words are compared after compatibility normalisation and case folding. White space is collapsed. A word ends at a
+//! boundary of UAX #29 or at punctuation: `sail` matches "Sail-boats" but not "sailor"; `C++` matches "C++.", and `東京`
+//! matches "東京に".
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{FilterSettings, FilterVerdict, VerdictBy};
 
-/// Characters beside a find that are looked at to tell whether a word ends there. Longer than any word that anyone looks for.
+/// Characters around a match that decide whether it is at a word boundary. Longer than any item.
 const NEIGHBOURHOOD_CHARS: usize = 40;
 
-/// The include and exclude lists, ready to be held against texts.
+/// The include and exclude lists, prepared for matching.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     include: Vec<Phrase>,
@@ -25,7 +26,7 @@ struct Phrase {
 }
 
 impl Rules {
-    /// The rules of these settings.
+    /// Prepares the lists of these settings.
     pub fn new(settings: &FilterSettings) -> Self {
         let phrases = |items: &[String]| {
             items.iter().map(|item| Phrase { written: item.clone(), folded: fold(item) }).collect::<Vec<_>>()
@@ -33,12 +34,13 @@ impl Rules {
         Self { include: phrases(&settings.include_items), exclude: phrases(&settings.exclude_items) }
     }
 
-    /// What the rules say about a text with this title. Excluding wins; when anything is to be included, one find is enough.
+    /// The verdict about a text with this title. A match of the exclude list wins; one match of the include list
+    /// suffices.
     pub fn judge(&self, title: &str, text: &str) -> FilterVerdict {
         if self.include.is_empty() && self.exclude.is_empty() {
             return FilterVerdict::unfiltered("no rules apply");
         }
-        // A line end keeps a phrase from being found across the border.
+        // Title and text are matched separately, so that no phrase spans both.
         let texts = [fold(title), fold(text)];
         let find = |phrases: &[Phrase]| {
             let found = phrases.iter().find(|phrase| texts.iter().any(|text| contains(text, &phrase.folded)));
@@ -54,7 +56,7 @@ impl Rules {
     }
 }
 
-/// The text as it is compared. Upper case first: that is what makes `ß` and `SS`, `ς` and `σ` the same.
+/// Normalises a text for comparison. Converting to upper case first makes `ß` equal `SS`, and `ς` equal `σ`.
 fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -67,7 +69,7 @@ fn fold(text: &str) -> String {
     folded
 }
 
-/// Whether `phrase` stands in `text` with a word's border on both sides.
+/// Whether `text` contains `phrase` between word boundaries.
 fn contains(text: &str, phrase: &str) -> bool {
     if phrase.is_empty() {
         return false;
@@ -78,31 +80,31 @@ fn contains(text: &str, phrase: &str) -> bool {
         if is_border(text, start) && is_border(text, end) {
             return true;
         }
-        // Finds may overlap: "ab a" is in "xab ab a" once as words, and begins inside the find that is none.
+        // Matches can overlap: "ab a" in "xab ab a" is found only inside a match that is not at a boundary.
         from = start + text[start..].chars().next().map_or(1, char::len_utf8);
     }
     false
 }
 
-/// Whether a word begins or ends at this offset.
+/// Whether there is a word boundary at this offset.
 fn is_border(text: &str, offset: usize) -> bool {
     let (before, after) = text.split_at(offset);
     let inside = |neighbour: Option<char>| neighbour.is_some_and(joins);
     if !inside(before.chars().next_back()) || !inside(after.chars().next()) {
         return true;
     }
-    // Two letters: scripts without spaces have borders between them all the same.
+    // Between two letters there can be a boundary in scripts without spaces.
     let start = before.char_indices().rev().nth(NEIGHBOURHOOD_CHARS).map_or(0, |(start, _)| start);
     let end = after.char_indices().nth(NEIGHBOURHOOD_CHARS).map_or(text.len(), |(end, _)| offset + end);
     text[start..end].split_word_bound_indices().any(|(word, _)| start + word == offset)
 }
 
-/// Whether a character can be the inside of a word. The apostrophe is: "can" is not in "can't".
+/// Whether a character joins a word, including the apostrophe: "can" does not match "can't".
 fn joins(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '\'' | '’') || is_mark(character)
 }
 
-/// Marks that are written over and under letters have no letter's property of their own.
+/// Combining marks are not alphanumeric by themselves.
 fn is_mark(character: char) -> bool {
     unicode_normalization::char::is_combining_mark(character)
 }
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_words_are_found_whatever_their_case() {
+    fn whole_words_match_in_any_case() {
         for (phrase, text) in [
             ("sail", "Sail-boats"),
             ("sail boat", "a SAIL\n  boat!"),

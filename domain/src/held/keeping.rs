@@ -1,13 +1,12 @@
-//! Whether the body of a held event may be stored. What a person did not consent to is not, whatever the reason to hold is: a
-//! wrong hash or an unknown type makes no consent.
+//! Whether the body of a held event may be stored. Content without consent is not stored, whichever the hold reason.
 
 use crate::consent::{ConsentLevel, ConsentRule, explicit_level};
 use crate::envelope::{Lane, Sealed, Unreadable};
 use crate::ids::MachineUuid;
 use crate::registry::Registry;
 
-/// Whether the body may be kept, where `rules` are the levels that were set for the sender: for the identity of `machine`, or for all
-/// identities of an account that speaks for none of its computers.
+/// Whether the body may be stored. `rules` are the consent records of the identity of `machine`, or of all identities
+/// of the account if the sender acts for none of its computers.
 pub fn may_keep(
     opened: &Result<Sealed, Unreadable>,
     rules: &[ConsentRule],
@@ -16,16 +15,17 @@ pub fn may_keep(
 ) -> bool {
     let lowest = |lanes: &[Lane]| lanes.iter().filter_map(|lane| level(rules, machine, *lane)).min();
     let Ok(Sealed { envelope, .. }) = opened else {
-        // It may belong to any lane, and anything in it may be content.
-        return lowest(&Lane::ALL).is_none_or(|level| level == ConsentLevel::Full);
+        // An unreadable event may belong to any lane and have content anywhere.
+        return lowest(Lane::ALL).is_none_or(|level| level == ConsentLevel::Full);
     };
     if registry.forbidden_content(envelope).is_some() {
         return false;
     }
+    // An unregistered type has only the lane that the event declares.
     let of_type = registry.lane_of(&envelope.event_type).unwrap_or(envelope.lane);
     let has_no_content = || envelope.payload.is_empty() || registry.judge(envelope).is_ok();
     lowest(&[envelope.lane, of_type]).is_none_or(|level| {
-        // What the registry does not take may have its content anywhere.
+        // A payload that the registry rejects can have content in any member.
         level == ConsentLevel::Full || (level >= envelope.consent_level && has_no_content())
     })
 }
@@ -49,7 +49,7 @@ mod tests {
         let vectors: Value = serde_json::from_slice(include_bytes!("../../../tests/vectors/chain.json")).unwrap();
         let mut event = vectors["chain"][0]["event"].clone();
         event["consent_level"] = json!("full");
-        event["payload"] = json!({ "memory_id": "m1", "content": "what was learned" });
+        event["payload"] = json!({ "memory_id": "m1", "content": "a learned fact" });
         change(&mut event);
         let opened = Sealed::open(event.to_string().as_bytes(), 262_144, &AgentKinds::new([]));
         let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
@@ -90,7 +90,7 @@ mod tests {
         };
         assert!(both(Some(ConsentLevel::MetadataOnly), metadata) && both(None, metadata));
         assert!(!both(Some(ConsentLevel::Off), metadata));
-        // Of an unknown type nobody knows what is content.
+        // The content fields of an unregistered type are unknown.
         let unknown = |event: &mut Value| {
             metadata(event);
             event["event_type"] = json!("memory.dreamt");

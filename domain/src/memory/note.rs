@@ -1,19 +1,19 @@
-//! Notes: when two are the same, and what one without a title is called (`docs/decisions/0041-duplicates.md`).
+//! Notes: duplicate detection, and titles of notes without one (`docs/decisions/0041-duplicates.md`).
 
 use unicode_normalization::UnicodeNormalization;
 
 use crate::Digest;
 
-/// Characters of a memory's title.
+/// Maximum length of a memory's title, in characters.
 pub const TITLE_CHARS_MAX: usize = 200;
 
-/// SHA-256 of the note as [`normalised`]: two notes with one digest are duplicates.
+/// SHA-256 of the note as [`normalised`]. Notes with equal digests are duplicates.
 pub fn note_digest(note: &str) -> Digest {
     Digest::of(normalised(note).as_bytes())
 }
 
-/// The note in the form in which notes are compared: composed characters (NFC), one kind of line end, no blanks at the ends of lines, no
-/// empty lines at either end and no byte order mark. Indentation and inner blanks stay: in a note they may mean something.
+/// Normalises a note for comparison: NFC, line feeds, no white space at the ends of lines, no empty lines at either
+/// end, no byte order mark. Keeps indentation and inner white space, which can be significant.
 pub fn normalised(note: &str) -> String {
     let composed: String = note.nfc().collect();
     let unix = composed.replace("\r\n", "\n").replace('\r', "\n");
@@ -21,18 +21,18 @@ pub fn normalised(note: &str) -> String {
     lines.join("\n").trim_start_matches(['\n', '\u{feff}']).trim_end_matches('\n').to_owned()
 }
 
-/// What a note without a title is called: its first heading, else its first line with a word in it, cut at a word's end to
-/// [`TITLE_CHARS_MAX`] characters. `None` for a note without words.
+/// The title of a note without one: its first heading, otherwise its first line with a word, truncated at a word
+/// boundary to [`TITLE_CHARS_MAX`] characters. `None` if the note has no words.
 pub fn note_title(note: &str) -> Option<String> {
     heading(note).or_else(|| words_of_lines(note).next().and_then(|(_, text)| short_title(text)))
 }
 
-/// The first heading of a note in Markdown, cut like a title. What stands in a fenced block is no heading.
+/// The first Markdown heading of a note, truncated like a title. Fenced blocks are skipped.
 pub fn heading(note: &str) -> Option<String> {
     words_of_lines(note).find(|(is_heading, _)| *is_heading).and_then(|(_, text)| short_title(text))
 }
 
-/// Lines with a word in them, without their marks, and whether they are headings.
+/// Lines with a word, without their Markdown marks, and whether each is a heading.
 fn words_of_lines(note: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut fenced = false;
     note.lines().map(str::trim).filter_map(move |line| {
@@ -44,8 +44,8 @@ fn words_of_lines(note: &str) -> impl Iterator<Item = (bool, &str)> {
     })
 }
 
-/// A title of at most [`TITLE_CHARS_MAX`] characters: control characters and line ends become blanks, blanks count once, and what is too
-/// long is cut at a word's end and marked with `…`. `None` when nothing is left.
+/// Shortens a title to [`TITLE_CHARS_MAX`] characters: collapses white space and control characters into single spaces,
+/// and truncates at a word boundary with `…`. `None` if nothing is left.
 pub fn short_title(text: &str) -> Option<String> {
     let is_blank = |character: char| character.is_whitespace() || character.is_control();
     let words: Vec<&str> = text.split(is_blank).filter(|word| !word.is_empty()).collect();
@@ -55,12 +55,12 @@ pub fn short_title(text: &str) -> Option<String> {
     };
     let last = title[..cut].char_indices().next_back().map_or(0, |(start, _)| start);
     let room = &title[..last];
-    // A word that fills the line by itself is cut in the middle.
+    // A single long word is truncated in its middle.
     let end = room.rfind(' ').filter(|end| *end > room.len() / 2).unwrap_or(room.len());
     Some(format!("{}…", room[..end].trim_end()))
 }
 
-/// An ATX heading of Markdown: one to six `#`, then a blank.
+/// Whether a line is an ATX heading of Markdown: one to six `#`, then white space.
 fn is_heading(line: &str) -> bool {
     let rest = line.trim_start_matches('#');
     (1..=6).contains(&(line.len() - rest.len())) && rest.starts_with([' ', '\t'])

@@ -1,61 +1,61 @@
-//! The arithmetic: products of matrices here, what is done number by number in [`self::pointwise`].
+//! Matrix products; element-wise operations are in [`self::pointwise`].
 //!
-//! Instructions (SSE, AVX2, AVX-512, NEON) are chosen when the program runs: pulp compiles each kernel once for each of them.
+//! pulp compiles each kernel for every instruction set (SSE, AVX2, AVX-512, NEON), and selects one at run time.
 
 pub mod pointwise;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::DIMENSIONS;
+use crate::shape::DIMENSIONS;
 use crate::weights::{BLOCK, Matrix};
 
-/// The right side of a product: what is summed over runs down its columns.
+/// The right operand of a product. Sums run along its columns.
 #[derive(Clone, Copy)]
-pub enum Right<'a> {
+pub enum RightOperand<'a> {
     /// Quantised weights.
     Weights(&'a Matrix),
-    /// Floats, row after row, rows `stride` apart.
+    /// Row-major floats with a row stride.
     Rows(&'a [f32], usize),
-    /// Floats, column after column, columns `stride` apart.
+    /// Column-major floats with a column stride.
     Columns(&'a [f32], usize),
 }
 
 /// `left · right + bias`
 ///
-/// Both sides are rearranged first: some rows of `left` at a time, and a strip of `right` two registers wide, such that the
-/// innermost loop reads both from front to back and keeps all its sums in registers.
+/// Both operands are packed first: groups of rows of `left`, and strips of `right` two registers wide, so that the
+/// innermost loop reads both sequentially and keeps all sums in registers.
 pub struct Product<'a> {
-    /// Rows of the left side, `left_stride` apart.
+    /// The left operand: rows, `left_stride` apart.
     pub left: &'a [f32],
-    /// Distance of its rows.
+    /// Distance between rows of `left`.
     pub left_stride: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Numbers that are summed up.
+    /// Length of each sum.
     pub inner: usize,
-    /// The right side.
-    pub right: Right<'a>,
-    /// Its columns. The result is written in strips of up to 32 columns: whole ones, so there must be room for them.
+    /// The right operand.
+    pub right: RightOperand<'a>,
+    /// Number of columns of the result. `out` must have room for whole strips of up to 32 columns.
     pub columns: usize,
-    /// Added to each row.
+    /// Added to each row of the result.
     pub bias: Option<&'a [f32]>,
-    /// The result, its rows `out_stride` apart.
+    /// The result: rows, `out_stride` apart.
     pub out: &'a mut [f32],
-    /// Distance of its rows.
+    /// Distance between rows of `out`.
     pub out_stride: usize,
-    /// Room for the rearranged sides.
-    pub room: &'a mut Room,
+    /// Buffers for the packed operands.
+    pub room: &'a mut PackBuffers,
 }
 
-/// Memory for rearranged matrices, kept from product to product.
+/// Buffers for packed operands, reused between products.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct PackBuffers {
     left: Vec<f32>,
     strip: Vec<f32>,
 }
 
 impl Product<'_> {
-    /// Computes it.
+    /// Computes the product with the best available instructions.
     pub fn compute(self) {
         Arch::new().dispatch(self);
     }
@@ -64,15 +64,17 @@ impl Product<'_> {
     #[inline(always)]
     fn strips<S: Simd, const ROWS: usize>(self, simd: S) {
         let Self { rows, inner, columns, out_stride, .. } = self;
-        let Room { left, strip } = self.room;
+        let PackBuffers { left, strip } = self.room;
         let width = 2 * S::F32_LANES;
         rearrange::<ROWS>(self.left, self.left_stride, rows, inner, left);
         strip.resize(inner * width, 0.0);
         for column in (0..columns).step_by(width) {
             match self.right {
-                Right::Weights(matrix) => fill_from_weights(strip, matrix, column, width),
-                Right::Rows(values, stride) => fill_from_rows(strip, values, stride, column, width),
-                Right::Columns(values, stride) => fill_from_columns(strip, values, stride, column..columns, width),
+                RightOperand::Weights(matrix) => fill_from_weights(strip, matrix, column, width),
+                RightOperand::Rows(values, stride) => fill_from_rows(strip, values, stride, column, width),
+                RightOperand::Columns(values, stride) => {
+                    fill_from_columns(strip, values, stride, column..columns, width);
+                }
             }
             let (strip, _) = S::as_simd_f32s(strip);
             let (pairs, _) = strip.as_chunks::<2>();
@@ -98,7 +100,7 @@ impl WithSimd for Product<'_> {
     #[expect(clippy::inline_always, reason = "the instructions of the caller are meant")]
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // As many rows as the sums of two columns of registers leave room for.
+        // The number of rows whose sums, two registers each, fit into the registers.
         if S::REGISTER_COUNT >= 32 { self.strips::<S, 12>(simd) } else { self.strips::<S, 6>(simd) }
     }
 }
@@ -124,7 +126,7 @@ fn pair<T: Copy>(two: &[T]) -> [T; 2] {
     [two[0], two[1]]
 }
 
-/// Groups of `ROWS` rows, each column by column; the last group is filled up with zeros.
+/// Packs groups of `ROWS` rows column by column. Pads the last group with zeros.
 #[expect(clippy::inline_always, reason = "the instructions of the caller are meant")]
 #[inline(always)]
 fn rearrange<const ROWS: usize>(values: &[f32], stride: usize, rows: usize, inner: usize, into: &mut Vec<f32>) {
@@ -143,7 +145,7 @@ fn rearrange<const ROWS: usize>(values: &[f32], stride: usize, rows: usize, inne
     }
 }
 
-/// As many numbers as are ever summed up.
+/// Zeros for padding rows, as long as the longest sum.
 static NOTHING: [f32; 4 * DIMENSIONS] = [0.0; 4 * DIMENSIONS];
 
 #[expect(clippy::inline_always, reason = "the instructions of the caller are meant")]
@@ -154,7 +156,7 @@ fn fill_from_weights(strip: &mut [f32], matrix: &Matrix, column: usize, width: u
         let scales = &scales[column..column + width];
         for (strip, integers) in strip.chunks_exact_mut(width).zip(integers.chunks_exact(matrix.columns)) {
             let integers = &integers[column..column + width];
-            // The width is known when this is compiled, and so is which of the two is left.
+            // The width is a compile-time constant, so only one branch remains.
             if width.is_multiple_of(16) {
                 scaled::<16>(strip, integers, scales);
             } else {
@@ -164,7 +166,7 @@ fn fill_from_weights(strip: &mut [f32], matrix: &Matrix, column: usize, width: u
     }
 }
 
-/// So many at a time that they fill a register.
+/// Converts `LANES` numbers at a time, to fill a register.
 #[expect(clippy::inline_always, reason = "the instructions of the caller are meant")]
 #[inline(always)]
 fn scaled<const LANES: usize>(values: &mut [f32], integers: &[u8], scales: &[f32]) {
@@ -200,7 +202,7 @@ fn fill_from_columns(strip: &mut [f32], values: &[f32], stride: usize, columns: 
 mod tests {
     use super::*;
 
-    /// Numbers between -1 and 1 without a pattern that a mistake could share.
+    /// Numbers between -1 and 1 without a pattern that could hide a mistake.
     fn numbers(count: usize) -> Vec<f32> {
         (0..count)
             .scan(7_u32, |state, _| {
@@ -229,9 +231,11 @@ mod tests {
             |k: usize, n: usize| f32::from(matrix.integers[k * 64 + n].cast_signed()) * matrix.scales[k / 32 * 64 + n];
         with_every_instruction_set(|compute| {
             for rows in [1, 6, 12, 25] {
-                for (right, columns) in
-                    [(Right::Weights(&matrix), 64), (Right::Rows(&values, 64), 32), (Right::Columns(&values, 64), 37)]
-                {
+                for (right, columns) in [
+                    (RightOperand::Weights(&matrix), 64),
+                    (RightOperand::Rows(&values, 64), 32),
+                    (RightOperand::Columns(&values, 64), 37),
+                ] {
                     let mut out = vec![0.0; rows * 64];
                     let bias = (columns == 64).then_some(bias.as_slice());
                     compute(Product {
@@ -244,14 +248,14 @@ mod tests {
                         bias,
                         out: &mut out,
                         out_stride: 64,
-                        room: &mut Room::default(),
+                        room: &mut PackBuffers::default(),
                     });
                     for (at, value) in out.iter().enumerate().filter(|(at, _)| at % 64 < columns) {
                         let (row, n) = (at / 64, at % 64);
                         let right = |k: usize| match right {
-                            Right::Weights(_) => weight(k, n),
-                            Right::Rows(values, stride) => values[k * stride + n],
-                            Right::Columns(values, stride) => values[n * stride + k],
+                            RightOperand::Weights(_) => weight(k, n),
+                            RightOperand::Rows(values, stride) => values[k * stride + n],
+                            RightOperand::Columns(values, stride) => values[n * stride + k],
                         };
                         let sum: f64 = (0..64).map(|k| f64::from(left[row * 64 + k]) * f64::from(right(k))).sum();
                         let expected = sum + f64::from(bias.map_or(0.0, |bias| bias[n]));

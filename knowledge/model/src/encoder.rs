@@ -1,25 +1,25 @@
-//! The encoder: six layers of attention and a widening network (Devlin et al., BERT, 2018), over all texts of a call at once.
+//! The encoder: six transformer layers (Devlin et al., BERT, 2018), over all texts of a call at once.
 //!
-//! Texts stand one after the other without padding. Only attention has to know where one ends and the next begins.
+//! Texts are concatenated without padding. Only attention depends on the boundaries between texts.
 
 use pulp::Arch;
 
 use crate::arithmetic::pointwise::{AddAndNorm, Gelu, Softmax, unit_mean};
-use crate::arithmetic::{Product, Right, Room};
-use crate::weights::{BLOCK, Broken, Matrix, Weights};
-use crate::{DIMENSIONS, TOKENS_MAX};
+use crate::arithmetic::{PackBuffers, Product, RightOperand};
+use crate::shape::{DIMENSIONS, TOKENS_MAX};
+use crate::weights::{BLOCK, InvalidModel, Matrix, Weights};
 
 const WORDS: usize = 30_522;
 const LAYERS: usize = 6;
 const HEADS: usize = 12;
 const HEAD: usize = DIMENSIONS / HEADS;
 const WIDE: usize = 4 * DIMENSIONS;
-/// Query, key and value of a token stand side by side.
+/// Width of a row with query, key and value of a token.
 const TRIPLE: usize = 3 * DIMENSIONS;
-/// The widest strip in which a product is written.
+/// The widest strip of a product's result.
 const STRIP: usize = 32;
 
-/// The weights in their places.
+/// The weights of the encoder by layer.
 #[derive(Debug)]
 pub struct Encoder {
     words: Matrix,
@@ -50,7 +50,7 @@ struct Norm {
     bias: Vec<f32>,
 }
 
-/// Memory of a computation, kept from call to call.
+/// Buffers of a computation, reused between calls.
 #[derive(Debug, Default)]
 pub struct Scratch {
     tokens: Vec<f32>,
@@ -60,12 +60,12 @@ pub struct Scratch {
     sums: Vec<f32>,
     wide: Vec<f32>,
     change: Vec<f32>,
-    room: Room,
+    room: PackBuffers,
 }
 
 impl Encoder {
-    /// Finds everything in the file.
-    pub fn new(weights: &Weights) -> Result<Self, Broken> {
+    /// Reads all tensors of the model.
+    pub fn new(weights: &Weights) -> Result<Self, InvalidModel> {
         Ok(Self {
             words: weights.matrix("words", WORDS, DIMENSIONS)?,
             positions: weights.floats("positions", TOKENS_MAX * DIMENSIONS)?,
@@ -74,7 +74,8 @@ impl Encoder {
         })
     }
 
-    /// One unit vector a text. Pieces beyond the vocabulary are a mistake of the caller, as are texts longer than [`TOKENS_MAX`].
+    /// Computes one unit vector per text. The caller ensures that pieces are in the vocabulary and that texts have at
+    /// most [`TOKENS_MAX`] of them.
     pub fn encode(&self, texts: &[&[u16]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
         let tokens = texts.iter().map(|text| text.len()).sum::<usize>();
         scratch.fit(tokens, texts.iter().map(|text| text.len()).max().unwrap_or(0));
@@ -106,7 +107,7 @@ impl Encoder {
 }
 
 impl Layer {
-    fn new(weights: &Weights, number: usize) -> Result<Self, Broken> {
+    fn new(weights: &Weights, number: usize) -> Result<Self, InvalidModel> {
         let dense = |name, inputs, outputs| Dense::new(weights, &format!("{number}.{name}"), inputs, outputs);
         let norm = |name| Norm::new(weights, &format!("{number}.{name}"));
         Ok(Self {
@@ -119,7 +120,7 @@ impl Layer {
         })
     }
 
-    /// Every token looks at all tokens of its text.
+    /// Self-attention within each text.
     fn attend(&self, texts: &[&[u16]], scratch: &mut Scratch) {
         let Scratch { tokens, triples, attended, scores, sums, change, room, .. } = scratch;
         self.triple.apply(tokens, triples, TRIPLE, room);
@@ -143,7 +144,7 @@ impl Layer {
         self.attended_norm.apply(tokens, Some(change));
     }
 
-    /// Every token by itself, four times as wide and back.
+    /// The feed-forward network of each token.
     fn widen(&self, scratch: &mut Scratch) {
         let Scratch { tokens, wide, change, room, .. } = scratch;
         self.wide.apply(tokens, wide, WIDE, room);
@@ -160,11 +161,11 @@ fn attend_one(
     out: &mut [f32],
     scores: &mut [f32],
     sums: &mut Vec<f32>,
-    room: &mut Room,
+    room: &mut PackBuffers,
 ) {
     let stride = count.next_multiple_of(STRIP);
     let scores = &mut scores[..count * stride];
-    let right = Right::Columns(key, TRIPLE);
+    let right = RightOperand::Columns(key, TRIPLE);
     let product = Product {
         left: query,
         left_stride: TRIPLE,
@@ -181,7 +182,7 @@ fn attend_one(
     #[expect(clippy::cast_precision_loss, reason = "32 is 32")]
     let scale = (HEAD as f32).sqrt().recip();
     Arch::new().dispatch(Softmax { rows: scores, stride, count, scale, sums });
-    let right = Right::Rows(value, TRIPLE);
+    let right = RightOperand::Rows(value, TRIPLE);
     let product = Product {
         left: scores,
         left_stride: stride,
@@ -203,12 +204,12 @@ fn attend_one(
 }
 
 impl Dense {
-    fn new(weights: &Weights, name: &str, inputs: usize, outputs: usize) -> Result<Self, Broken> {
+    fn new(weights: &Weights, name: &str, inputs: usize, outputs: usize) -> Result<Self, InvalidModel> {
         let bias = weights.floats(&format!("{name}.bias"), outputs)?;
         Ok(Self { weights: weights.matrix(&format!("{name}.weight"), inputs, outputs)?, bias })
     }
 
-    fn apply(&self, values: &[f32], out: &mut [f32], out_stride: usize, room: &mut Room) {
+    fn apply(&self, values: &[f32], out: &mut [f32], out_stride: usize, room: &mut PackBuffers) {
         let columns = self.weights.columns;
         let inner = self.weights.integers.len() / columns;
         let product = Product {
@@ -216,7 +217,7 @@ impl Dense {
             left_stride: inner,
             rows: values.len() / inner,
             inner,
-            right: Right::Weights(&self.weights),
+            right: RightOperand::Weights(&self.weights),
             columns,
             bias: Some(&self.bias),
             out,
@@ -228,7 +229,7 @@ impl Dense {
 }
 
 impl Norm {
-    fn new(weights: &Weights, name: &str) -> Result<Self, Broken> {
+    fn new(weights: &Weights, name: &str) -> Result<Self, InvalidModel> {
         let floats = |part| weights.floats(&format!("{name}.{part}"), DIMENSIONS);
         Ok(Self { weight: floats("weight")?, bias: floats("bias")? })
     }

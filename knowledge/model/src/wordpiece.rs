@@ -1,17 +1,17 @@
-//! From text to word pieces as BERT's uncased models read it: without case and accents, split at blanks and punctuation, each word
-//! then cut greedily into the longest pieces that the vocabulary has.
+//! Tokenises text like BERT's uncased models: removes case and accents, splits at white space and punctuation, and
+//! splits each word greedily into the longest pieces of the vocabulary.
 
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory as Category, GeneralCategoryGroup as Group, UnicodeGeneralCategory};
 
-use crate::weights::Broken;
+use crate::weights::InvalidModel;
 
-/// Longer words are unknown ones.
+/// Longer words become the piece for unknown words.
 const WORD_CHARS_MAX: usize = 100;
 
-/// The vocabulary, by piece. Pieces that continue a word have a map of their own, without their `##`.
+/// The vocabulary by piece. Pieces that continue a word have their own map, without `##`.
 #[derive(Debug)]
 pub struct WordPiece {
     first: HashMap<&'static str, u16>,
@@ -22,8 +22,8 @@ pub struct WordPiece {
 }
 
 impl WordPiece {
-    /// Of a vocabulary with one piece a line; a piece's number is that of its line, from 0.
-    pub fn new(vocabulary: &'static str) -> Result<Self, Broken> {
+    /// Reads a vocabulary with one piece per line; its number is that of the line, from 0.
+    pub fn new(vocabulary: &'static str) -> Result<Self, InvalidModel> {
         let (mut first, mut further) = (HashMap::new(), HashMap::new());
         for (piece, number) in vocabulary.lines().zip(0..=u16::MAX) {
             match piece.strip_prefix("##") {
@@ -32,12 +32,12 @@ impl WordPiece {
             };
         }
         let mark =
-            |name: &str| first.get(name).copied().ok_or_else(|| Broken::Tensor(format!("vocabulary: no {name}")));
+            |name: &str| first.get(name).copied().ok_or_else(|| InvalidModel::Tensor(format!("vocabulary: no {name}")));
         let (unknown, start, end) = (mark("[UNK]")?, mark("[CLS]")?, mark("[SEP]")?);
         Ok(Self { first, further, unknown, start, end })
     }
 
-    /// The text's pieces between the marks of start and end, at most `pieces_max` with them.
+    /// The pieces of a text between the start and end marks, at most `pieces_max` in total.
     pub fn cut(&self, text: &str, pieces_max: usize) -> Vec<u16> {
         let mut pieces = vec![self.start];
         let mut word = String::new();
@@ -64,7 +64,7 @@ impl WordPiece {
         pieces
     }
 
-    /// All pieces of the word, or the one for unknown words when some rest of it is in no vocabulary.
+    /// Appends the pieces of a word, or the piece for unknown words if the vocabulary does not cover it.
     fn cut_word(&self, word: &str, pieces: &mut Vec<u16>) {
         let before = pieces.len();
         let mut rest = word;
@@ -86,7 +86,7 @@ impl WordPiece {
     }
 }
 
-/// Chinese characters are words by themselves.
+/// Separates Chinese characters, each of which is a word.
 fn apart(char: char) -> impl Iterator<Item = char> {
     let blank = is_chinese(char).then_some(' ');
     blank.into_iter().chain([char]).chain(blank)

@@ -1,4 +1,4 @@
-//! The bundled model against the original one, and against itself.
+//! Compares the bundled model with the original one.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 
@@ -11,7 +11,7 @@ struct Golden {
     pieces: Vec<u16>,
 }
 
-/// Texts, their word pieces, and what the original model makes of them with float weights: see `golden/make.py`.
+/// Texts, their word pieces, and the vectors of the original model with float weights: see `golden/make.py`.
 fn golden() -> Vec<(Golden, Vec<f32>)> {
     let texts: Vec<Golden> = serde_json::from_str(include_str!("golden/texts.json")).unwrap();
     let numbers: Vec<f32> = include_bytes!("golden/vectors.i16")

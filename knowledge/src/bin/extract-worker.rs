@@ -1,4 +1,4 @@
-//! The extraction process by itself, for the tests of this floor. The server starts itself instead.
+//! The extraction process as a program, for this crate's tests. The server starts itself instead.
 
 fn main() -> std::io::Result<()> {
     knowledge::extract::worker::main(std::io::stdin(), std::io::stdout())

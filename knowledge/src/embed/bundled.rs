@@ -1,13 +1,13 @@
-//! The model inside the program, on threads of its own.
+//! The bundled model, on its own threads.
 //!
-//! 1. A call puts its texts into one of two lines: searches, or content.
-//! 2. A thread that is free takes texts, of searches first, until it has [`super::EmbeddingSettings::batch_tokens_max`] tokens. Texts of
-//!    several calls go together, and a long call is shared by all threads.
-//! 3. The thread that finishes the last text of a call answers it.
+//! 1. A call puts its texts into one of two queues: queries or content.
+//! 2. A free thread takes texts, queries first, up to [`super::EmbeddingSettings::batch_tokens_max`] tokens. It
+//!    combines texts of several calls, and several threads share the texts of one call.
+//! 3. The thread that embeds the last text of a call answers the call.
 //!
-//! **If a computation panics:** the calls whose texts were in it get [`EmbedError::BrokeOff`]; the thread goes on.
+//! **If a computation panics:** the calls with a text in it fail with [`EmbedError::BrokeOff`]; the thread continues.
 
-mod line;
+mod queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -15,27 +15,28 @@ use std::thread;
 
 use minilm::{Model, Scratch, Tokens};
 
+use super::error::EmbedError;
 use super::settings::EmbeddingSettings;
-use super::{EmbedError, Urgency};
-use line::{Lines, Text};
+use super::urgency::Urgency;
+use queue::{QueuedText, TextQueues};
 
-/// The threads. They end with the last clone.
+/// Handle of the threads, which end when the last clone is dropped.
 #[derive(Debug, Clone)]
-pub(super) struct Bundled(Arc<Open>);
+pub(super) struct Bundled(Arc<CloseOnDrop>);
 
-/// Closes the lines when nobody can put texts into them any more.
+/// Closes the queues when it is dropped.
 #[derive(Debug)]
-struct Open(Arc<Lines>);
+struct CloseOnDrop(Arc<TextQueues>);
 
 impl Bundled {
-    /// Starts the threads. The first of them that gets work reads the model.
+    /// Starts the threads. The first thread with work loads the model.
     pub(super) fn new(settings: &EmbeddingSettings) -> std::io::Result<Self> {
         let threads = match settings.threads {
             0 => thread::available_parallelism()?.get(),
             threads => threads,
         };
-        let lines = Arc::new(Lines::default());
-        let open = Open(lines.clone());
+        let lines = Arc::new(TextQueues::default());
+        let open = CloseOnDrop(lines.clone());
         let model = Arc::new(OnceLock::new());
         for number in 0..threads {
             let worker =
@@ -51,14 +52,14 @@ impl Bundled {
     }
 }
 
-impl Drop for Open {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 struct Worker {
-    lines: Arc<Lines>,
+    lines: Arc<TextQueues>,
     model: Arc<OnceLock<Result<Model, String>>>,
     batch_tokens_max: usize,
 }
@@ -80,8 +81,8 @@ impl Worker {
         }
     }
 
-    /// One computation: the text, and as many more of its line as fit.
-    fn compute(&self, model: &Model, first: Text, urgency: Urgency, scratch: &mut Scratch) {
+    /// Embeds a text, together with as many texts of the same queue as fit into a batch.
+    fn compute(&self, model: &Model, first: QueuedText, urgency: Urgency, scratch: &mut Scratch) {
         let mut tokens: Vec<Tokens> = vec![model.tokens(first.as_str())];
         let mut texts = vec![first];
         let mut count = tokens[0].len();
@@ -132,7 +133,7 @@ mod tests {
         let bundled = bundled(1);
         let content = bundled.embed(texts(300), Urgency::Content);
         let search = bundled.embed(texts(1), Urgency::Query);
-        // Polled in this order, so that all content waits when the search arrives.
+        // Polled in this order, so that all content is queued before the query.
         let first = tokio::select! {
             biased;
             _ = content => Urgency::Content,

@@ -1,10 +1,11 @@
-//! Vectors from any endpoint that speaks OpenAI's `POST /embeddings`.
+//! Embeddings from an OpenAI-compatible endpoint, `POST /embeddings`.
 //!
-//! 1. Texts go in requests of [`HttpEmbeddingSettings::inputs_max`], one after the other; calls run side by side, those for content
-//!    within [`HttpEmbeddingSettings::requests_max`].
-//! 2. What may pass (no connection, no answer in time, 408, 429, 5xx) is tried again until the deadline, after the pause that the
-//!    endpoint asks for or a growing one of ours. A pause that ends after the deadline is not begun.
-//! 3. Every answer is checked: one vector a text, as many numbers as configured, all of them finite, not all zero. Vectors get length 1.
+//! 1. The texts of a call are sent in requests of [`HttpEmbeddingSettings::inputs_max`], one after the other. Calls run
+//!    concurrently; calls for content are limited by [`HttpEmbeddingSettings::requests_max`].
+//! 2. Transient failures (no connection, timeout, 408, 429, 5xx) are retried until the deadline, after the delay of
+//!    `Retry-After` or an exponential backoff. No delay is started that would exceed the deadline.
+//! 3. Every response is checked: one vector per text, of the configured length, all numbers finite, not all zero.
+//!    Vectors are normalised to length 1.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Urgency;
-use super::settings::HttpEmbeddingSettings;
+use super::settings::{EndpointAddress, HttpEmbeddingSettings};
+use super::urgency::Urgency;
 
-/// The endpoint. Clones share connections.
+/// Client of the endpoint. Clones share connections.
 #[derive(Debug, Clone)]
 pub(super) struct Http(Arc<Endpoint>);
 
@@ -36,30 +37,30 @@ struct Endpoint {
     rng: Rng,
 }
 
-/// What went wrong at the endpoint.
+/// Why the endpoint returned no vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFailure {
-    /// No answer in time.
+    /// A timeout or the deadline passed.
     #[error("the embedding endpoint did not answer in time")]
     Timeout,
-    /// No connection, or it broke.
+    /// The connection failed or was closed.
     #[error("the embedding endpoint cannot be reached: {0}")]
     Connection(String),
-    /// It refused, or failed.
+    /// The endpoint responded with an error status.
     #[error("the embedding endpoint answered {status}: {detail}")]
     Status {
-        /// Its status.
+        /// Status of the response.
         status: StatusCode,
-        /// The start of what it said.
+        /// Start of the response body, without the API key.
         detail: String,
     },
-    /// Its answer is not one vector a text.
+    /// The response does not contain one valid vector per text.
     #[error("the embedding endpoint gave no usable vectors: {0}")]
     Answer(String),
 }
 
 impl HttpFailure {
-    /// Whether the same request may succeed in a while.
+    /// Whether the failure is transient, so that the request can be retried.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Timeout | Self::Connection(_) => true,
@@ -73,7 +74,7 @@ impl HttpFailure {
 }
 
 #[derive(Serialize)]
-struct Request<'a> {
+struct EmbeddingRequest<'a> {
     model: &'a str,
     input: &'a [String],
     encoding_format: &'static str,
@@ -82,20 +83,20 @@ struct Request<'a> {
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Entry>,
+struct EmbeddingResponse {
+    data: Vec<EmbeddingEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct EmbeddingEntry {
     index: Option<usize>,
     embedding: Vec<f32>,
 }
 
 impl Http {
-    /// Of settings without problems.
-    pub(super) fn new(settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
-        // Fails when the process has chosen one already, which is as good.
+    /// Creates a client of `endpoint`, which is that of the settings.
+    pub(super) fn new(endpoint: EndpointAddress, settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
+        // Fails if the process already has a provider, which then is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .connect_timeout(settings.connect_timeout)
@@ -103,12 +104,12 @@ impl Http {
             .no_proxy()
             .tcp_nodelay(true)
             .build()?;
-        let name = settings.model.clone().unwrap_or_default();
+        let EndpointAddress { url, model, authorization } = endpoint;
         Ok(Self(Arc::new(Endpoint {
             client,
-            url: settings.url().unwrap_or_default(),
-            authorization: settings.authorization().flatten(),
-            model: ModelId { name, dimensions: settings.dimensions },
+            url,
+            authorization,
+            model: ModelId { name: model, dimensions: settings.dimensions },
             content: Semaphore::new(settings.requests_max),
             settings: settings.clone(),
             rng: rng.clone(),
@@ -124,7 +125,7 @@ impl Http {
         for some in texts.chunks(self.0.settings.inputs_max) {
             let _turn = match urgency {
                 Urgency::Query => None,
-                // Never closed: without a turn there is just no limit.
+                // The semaphore is never closed; if it were, the request would just not be limited.
                 Urgency::Content => self.0.content.acquire().await.ok(),
             };
             vectors.extend(self.0.embed_some(some).await?);
@@ -146,7 +147,7 @@ impl Endpoint {
                 Err(_) => (HttpFailure::Timeout, None),
             };
             let jittered = pause.min(self.settings.retry_delay_max).mul_f64(0.5 + self.rng.fraction() / 2.0);
-            // Bounded, because an endpoint may ask for more than a clock can show.
+            // Limited to the deadline, because an endpoint may request a delay that overflows `Instant`.
             let resume = Instant::now() + asked.unwrap_or(jittered).min(self.settings.deadline);
             if !failure.may_pass() || resume >= deadline {
                 return Err(failure);
@@ -157,10 +158,10 @@ impl Endpoint {
         }
     }
 
-    /// One request. A failure comes with the pause that the endpoint asks for.
+    /// Sends one request. A failure carries the delay that the endpoint requested.
     async fn attempt(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, (HttpFailure, Option<Duration>)> {
         let dimensions = self.settings.dimensions_asked.then_some(self.model.dimensions);
-        let body = Request { model: &self.model.name, input: texts, encoding_format: "float", dimensions };
+        let body = EmbeddingRequest { model: &self.model.name, input: texts, encoding_format: "float", dimensions };
         let mut request = self.client.post(&self.url).json(&body);
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
@@ -183,7 +184,7 @@ impl Endpoint {
         Err((HttpFailure::Status { status, detail: self.detail(&body) }, asked))
     }
 
-    /// The start of a refusal. Some endpoints repeat the key in it.
+    /// The start of an error response. Removes the API key, which some endpoints repeat.
     fn detail(&self, body: &[u8]) -> String {
         const CHARS_MAX: usize = 200;
         let text = String::from_utf8_lossy(body);
@@ -195,14 +196,15 @@ impl Endpoint {
     }
 }
 
-/// The vectors of an answer, in the order of the texts and with length 1; or what is wrong with it.
+/// The normalised vectors of a response, in the order of the texts; or what is wrong with the response.
 fn vectors(body: &[u8], count: usize, dimensions: usize) -> Result<Vec<Vec<f32>>, String> {
-    let answer: Answer = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let answer: EmbeddingResponse = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if answer.data.len() != count {
         return Err(format!("{} vectors for {count} texts", answer.data.len()));
     }
     let mut vectors = vec![Vec::new(); count];
     for (place, entry) in answer.data.into_iter().enumerate() {
+        // Some endpoints omit the index, and keep the order of the texts.
         let index = entry.index.unwrap_or(place);
         match vectors.get_mut(index) {
             Some(vector) if vector.is_empty() => *vector = unit(entry.embedding, dimensions)?,
@@ -227,7 +229,7 @@ fn unit(mut vector: Vec<f32>, dimensions: usize) -> Result<Vec<f32>, String> {
 }
 
 fn connection(error: reqwest::Error) -> HttpFailure {
-    // The URL is the operator's own; it stands in the configuration, not in every line of the log.
+    // The URL is configured by the operator, and need not be repeated in every log line.
     let error = error.without_url();
     if error.is_timeout() {
         return HttpFailure::Timeout;

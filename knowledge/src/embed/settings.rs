@@ -1,4 +1,4 @@
-//! Knobs of embedding.
+//! Settings of embedding.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,26 +10,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingSettings {
-    /// Where vectors come from.
+    /// Provider of embeddings.
     pub provider: Provider,
-    /// Threads that run the bundled model; 0: one for each processor.
+    /// Threads of the bundled model; 0 for one per processor.
     pub threads: usize,
-    /// Tokens that one thread works on at a time: a search waits for them at most, about 1 ms for 6.
+    /// Maximum number of tokens per computation of the bundled model. A query waits for at most one computation, about
+    /// 1 ms per 6 tokens.
     pub batch_tokens_max: usize,
-    /// The endpoint, when it is one.
+    /// Settings of the endpoint, for the provider `http`.
     pub http: HttpEmbeddingSettings,
 }
 
-/// Where vectors come from.
+/// Provider of embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
-    /// The model inside the program.
+    /// The bundled model.
     #[default]
     Bundled,
     /// An OpenAI-compatible endpoint.
     Http,
-    /// Nowhere: search finds words only.
+    /// None: search is lexical only.
     None,
 }
 
@@ -37,37 +38,45 @@ pub enum Provider {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpEmbeddingSettings {
-    /// What `/embeddings` is appended to, like `https://api.example.com/v1`.
+    /// Base URL, to which `/embeddings` is appended, such as `https://api.example.com/v1`.
     pub base_url: Option<String>,
-    /// The model's name there.
+    /// Name of the model at the endpoint.
     pub model: Option<String>,
-    /// Bearer token that the endpoint asks for.
+    /// Bearer token for the endpoint.
     pub api_key: Option<String>,
-    /// Numbers of that model's vectors.
+    /// Numbers per vector of the model.
     pub dimensions: u16,
-    /// Whether the request asks for that many: some models shorten their vectors, some endpoints know no such member.
+    /// Whether requests contain `dimensions`. Some models can shorten their vectors; some endpoints reject the member.
     pub dimensions_asked: bool,
-    /// Texts of one request.
+    /// Maximum number of texts per request.
     pub inputs_max: usize,
-    /// Requests under way for content; searches are not counted.
+    /// Maximum number of concurrent requests for content; queries are not limited.
     pub requests_max: usize,
-    /// Longest wait for one answer.
+    /// Timeout of one request.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Longest time for one request with all its repetitions.
+    /// Deadline of a request with all its retries.
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
-    /// Longest wait for a connection.
+    /// Timeout of connecting.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// First pause before a repetition; each further one is twice as long.
+    /// Delay before the first retry; doubled for each further one.
     #[serde(with = "humantime_serde")]
     pub retry_delay_min: Duration,
-    /// Longest pause that we choose ourselves; the endpoint may ask for longer ones.
+    /// Maximum delay of the backoff. `Retry-After` may request a longer one.
     #[serde(with = "humantime_serde")]
     pub retry_delay_max: Duration,
-    /// Largest answer that is read, in bytes.
+    /// Maximum size of a response, in bytes.
     pub body_bytes_max: usize,
+}
+
+/// A valid endpoint.
+#[derive(Debug)]
+pub(super) struct EndpointAddress {
+    pub(super) url: String,
+    pub(super) model: String,
+    pub(super) authorization: Option<HeaderValue>,
 }
 
 impl Default for EmbeddingSettings {
@@ -102,11 +111,11 @@ impl Default for HttpEmbeddingSettings {
 }
 
 impl EmbeddingSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
-        /// More threads than any machine needs are a slip of the keyboard.
+        /// A higher number of threads is assumed to be a typing error.
         const THREADS_MAX: usize = 1024;
-        /// Beyond this, memory grows and nothing gets faster.
+        /// Larger batches use more memory without being faster.
         const TOKENS_MAX: usize = 65_536;
         let threads = (self.threads > THREADS_MAX).then(|| ("threads", format!("must be at most {THREADS_MAX}")));
         let tokens = (!(1..=TOKENS_MAX).contains(&self.batch_tokens_max))
@@ -118,7 +127,7 @@ impl EmbeddingSettings {
 }
 
 impl HttpEmbeddingSettings {
-    /// Dimensions of the largest known models, with room.
+    /// More than the dimensions of the largest known models.
     const DIMENSIONS_MAX: u16 = 16_384;
 
     fn problems(&self, used: bool) -> Vec<(&'static str, String)> {
@@ -158,7 +167,13 @@ impl HttpEmbeddingSettings {
         found
     }
 
-    /// Where requests go.
+    /// The endpoint that these settings name; `None` if they name none or are invalid.
+    pub(super) fn endpoint(&self) -> Option<EndpointAddress> {
+        let model = self.model.clone().filter(|model| !model.is_empty())?;
+        Some(EndpointAddress { url: self.url()?, model, authorization: self.authorization()? })
+    }
+
+    /// URL of the requests; `None` if the base URL is invalid.
     pub(super) fn url(&self) -> Option<String> {
         let base = self.base_url.as_deref()?.trim_end_matches('/');
         let uri: Uri = base.parse().ok()?;
@@ -167,7 +182,7 @@ impl HttpEmbeddingSettings {
         usable.then(|| format!("{base}/embeddings"))
     }
 
-    /// The header, `Some(None)` without a key; `None` when the key fits no header.
+    /// The `Authorization` header: `Some(None)` without a key, `None` if the key is not a valid header value.
     #[expect(clippy::option_option, reason = "no key and a bad key are different things")]
     pub(super) fn authorization(&self) -> Option<Option<HeaderValue>> {
         let Some(key) = &self.api_key else { return Some(None) };
@@ -177,7 +192,7 @@ impl HttpEmbeddingSettings {
     }
 }
 
-/// The key is a secret.
+/// Hides the API key.
 impl fmt::Debug for HttpEmbeddingSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpEmbeddingSettings")

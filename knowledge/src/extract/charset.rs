@@ -1,23 +1,24 @@
-//! Which encoding a text is in.
+//! Detects the encoding of a text.
 //!
-//! Servers claim wrong encodings often, and bytes that are valid UTF-8 by accident hardly exist. So, in this order: a byte order mark; UTF-8
-//! that proves itself; what the header claims; what the document claims (HTML, section 13.2.3.2; XML, appendix F); a guess.
+//! Servers often declare a wrong encoding, and text in another encoding is almost never valid UTF-8. The order is
+//! therefore: byte order mark; valid UTF-8 with non-ASCII bytes; the header's charset; the document's declaration
+//! (HTML, section 13.2.3.2; XML, appendix F); a guess.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
-/// Bytes in which a document may claim its encoding. HTML asks for 1024; pages exist that need a little more.
+/// Bytes that are searched for a declaration. HTML requires 1024; some pages need more.
 const CLAIM_BYTES_MAX: usize = 4096;
 
-/// Bytes that a guess looks at.
+/// Bytes that the guess considers.
 const GUESS_BYTES_MAX: usize = 256 * 1024;
 
-/// Of how many bytes one may be broken in a text that is taken for UTF-8 all the same.
+/// A text declared as UTF-8 may have one invalid sequence per this many bytes.
 const BROKEN_ONE_IN: usize = 500;
 
-/// The text of `body`, without a byte order mark. `claims` tells whether the document itself may name its encoding.
+/// Decodes `body` and removes a byte order mark. `claims` is whether the format can declare its encoding.
 pub(super) fn decode<'b>(body: &'b [u8], header: Option<&str>, claims: bool, url: Option<&str>) -> Cow<'b, str> {
     encoding(body, header, claims, url).decode(body).0
 }
@@ -43,7 +44,7 @@ fn label(name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(name.trim_matches(['"', '\'', ' ']).as_bytes())
 }
 
-/// What the document says about itself. That it could be read to find out means that it is not in UTF-16.
+/// The encoding that the document declares. A readable declaration rules out UTF-16.
 fn claim(body: &[u8]) -> Option<&'static Encoding> {
     let head = body[..body.len().min(CLAIM_BYTES_MAX)].to_ascii_lowercase();
     let xml = head.starts_with(b"<?xml").then(|| tag(&head[5..])).and_then(|tag| value(tag, b"encoding"));
@@ -65,7 +66,7 @@ fn tag(text: &[u8]) -> &[u8] {
     &text[..find(text, b">").unwrap_or(text.len())]
 }
 
-/// The value that follows `name =`, with or without quotes: an attribute, or a parameter inside one.
+/// The value after `name =`, with or without quotes: an attribute, or a parameter within one.
 fn value<'t>(tag: &'t [u8], name: &[u8]) -> Option<&'t [u8]> {
     let mut rest = tag;
     loop {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_names_is_guessed() {
+    fn an_undeclared_charset_is_guessed() {
         assert_eq!(decoded(&latin(GREETING), None), GREETING);
         assert_eq!(decoded(&WINDOWS_1251.encode(RUSSIAN).0, None), RUSSIAN);
         let chinese = "這是一個關於船隻的網頁,介紹各種帆船的歷史與構造。";

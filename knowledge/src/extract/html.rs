@@ -1,11 +1,11 @@
-//! The main content of a page, as Markdown.
+//! Extracts the main content of a page as Markdown.
 //!
-//! 1. `tree` parses the page as far as it stays within bounds.
-//! 2. `dom_smoothie` finds the main content. When it finds hardly anything, the whole body is taken: too much is found again, nothing is
-//!    not.
-//! 3. Links become absolute, those that lead nowhere lose their address; `htmd` writes Markdown.
+//! 1. `tree` parses the page within limits.
+//! 2. `dom_smoothie` finds the main content. If it finds very little, the whole body is used: missing text could not be
+//!    found by a search.
+//! 3. Links become absolute, or plain text if they lead nowhere; `htmd` writes Markdown.
 //!
-//! The writer of Markdown descends recursively: all of it needs a thread with a large stack.
+//! The Markdown writer is recursive, so this runs on a thread with a large stack.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,25 +15,27 @@ use htmd::HtmlToMarkdown;
 use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use url::Url;
 
-use super::{ExtractError, ExtractSettings, short, text, tree};
+use super::error::{ExtractError, short};
+use super::settings::ExtractSettings;
+use super::{text, tree};
 
-/// Main content with fewer characters than this is not believed to be it, if the page has [`TIMES_MORE`] times as many.
+/// Main content with fewer letters is discarded if the page has [`TIMES_MORE`] times as many.
 const MAIN_CHARS_MIN: usize = 250;
 
 /// See [`MAIN_CHARS_MIN`].
 const TIMES_MORE: usize = 3;
 
-/// Elements that are no text of a page, wherever they stand.
+/// Elements without text content.
 const NO_TEXT: &str = "script, style, noscript, template, iframe, object, embed, svg, canvas, audio, video, select, textarea, input, button";
 
-/// Where `dom_smoothie` puts what it has found; the rest of the page is still around it.
+/// Element in which `dom_smoothie` leaves the main content.
 const ARTICLE: &str = "#readability-page-1";
 
-/// What is around the content of most pages.
+/// Elements around the main content of most pages.
 const SURROUNDINGS: &str =
     "nav, footer, aside, [role=navigation], [role=banner], [role=contentinfo], [hidden], [aria-hidden=true]";
 
-/// Title and Markdown. Runs on a thread with a large stack.
+/// Extracts title and Markdown. Requires a thread with a large stack.
 pub(super) fn read(
     html: &str,
     url: Option<&str>,
@@ -53,7 +55,7 @@ fn convert(
     let whole = document.clone();
     let mut readability = Readability::with_document(document, None, Some(Config::default()))
         .map_err(|error| ExtractError::Failed(short(&error.to_string())))?;
-    // The title is looked for in the whole page, so it is known even where no main content is.
+    // The title is taken from the whole page, so it is available without main content.
     let (title, has_main) = match readability.parse() {
         Ok(article) => (article.title, true),
         Err(_) => (readability.get_article_title().to_string(), false),
@@ -74,12 +76,12 @@ fn convert(
     Ok((title, if is_most { main } else { whole }))
 }
 
-/// What relative addresses of the page are relative to (HTML, section 4.2.3).
+/// The base URL of relative links (HTML, section 4.2.3).
 fn base(document: &Document, url: Option<&str>) -> Option<Url> {
     let url = url.and_then(|url| Url::parse(url).ok());
     let element = document.select_single("base[href]");
     let href = element.attr("href");
-    // Another base would let the extraction library resolve addresses in its own way first.
+    // The extraction library would otherwise resolve links with this element, in its own way.
     document.select("base").remove();
     match (href, url) {
         (Some(href), Some(url)) => url.join(&href).ok().or(Some(url)),
@@ -88,7 +90,7 @@ fn base(document: &Document, url: Option<&str>) -> Option<Url> {
     }
 }
 
-/// What is in `root` as Markdown.
+/// Converts the content of `root` to Markdown.
 fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
     let root = Selection::from(*root);
     root.select(NO_TEXT).remove();
@@ -100,7 +102,7 @@ fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
         link.remove_attr("title");
     }
     for image in root.select("img").nodes() {
-        // An image without words cannot be found by words.
+        // An image without a description adds nothing to search.
         let address = image.attr("src").and_then(|src| absolute(&src, base));
         match address.filter(|_| image.attr("alt").is_some_and(|alt| !alt.trim().is_empty())) {
             Some(address) => image.set_attr("src", &address),
@@ -117,11 +119,11 @@ fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
         ..Options::default()
     };
     let writer = HtmlToMarkdown::builder().options(options).skip_tags(vec!["head", "title", "script", "style"]).build();
-    // Writing to a string does not fail.
+    // Writing to a string does not fail; if the library returned an error, the page would count as empty.
     text::clean(&writer.convert(&root.html()).unwrap_or_default()).trim_matches('\n').to_owned()
 }
 
-/// The whole address of a link that leads to another page; none for scripts, data and places within the page.
+/// The absolute URL of a link to another page; `None` for scripts, data and fragments.
 fn absolute(href: &str, base: Option<&Url>) -> Option<String> {
     let href = href.trim();
     if href.starts_with('#') {
@@ -140,8 +142,8 @@ fn letters(markdown: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::on_large_stack;
     use super::*;
+    use crate::extract::stack::on_large_stack;
 
     fn read(html: &str) -> (Option<String>, String) {
         let url = Some("https://example.com/a/b?c#d");
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_pages_end_and_leave_what_stands_before() {
+    fn hostile_pages_end_and_keep_the_text_before() {
         let words = "<p>Some words that stand before everything else in here</p>";
         for (name, unit, count) in [
             ("nested elements", "<div>", 100_000),
@@ -222,7 +224,7 @@ mod tests {
             let markdown = markdown_of(&format!("{words}{}", unit.repeat(count)));
             assert!(markdown.starts_with("Some words"), "{name}");
         }
-        // A tag that never ends has all that follows for attributes.
+        // The tokenizer reads everything after an unclosed tag as its attributes.
         let open = format!("{words}{}", "<a ".repeat(20_000));
         let settings = ExtractSettings::default();
         let refused = on_large_stack(|| super::read(&open, None, &settings)).unwrap();

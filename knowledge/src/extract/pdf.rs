@@ -1,12 +1,14 @@
-//! The text of a PDF. The library panics on much that is in the wild, and may loop: outside of tests this runs in the worker's process.
+//! Extracts the text of a PDF. The library panics and loops on some files, so outside of tests this runs in the worker
+//! process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_extract::{Document, Object, PlainTextOutput, output_doc};
 
-use super::{ExtractError, short, text};
+use super::error::{ExtractError, short};
+use super::text;
 
-/// Title and text.
+/// Extracts title and text.
 pub(super) fn read(body: &[u8]) -> Result<(Option<String>, String), ExtractError> {
     let read = catch_unwind(AssertUnwindSafe(|| parse(body)));
     let (title, text) =
@@ -17,7 +19,7 @@ pub(super) fn read(body: &[u8]) -> Result<(Option<String>, String), ExtractError
 fn parse(body: &[u8]) -> Result<(Option<String>, String), String> {
     let mut document = Document::load_mem(body).map_err(|error| short(&error.to_string()))?;
     if document.is_encrypted() {
-        // Many PDFs are encrypted for a reader without a password, only to forbid printing.
+        // Many PDFs are encrypted with an empty password, only to forbid printing.
         document.decrypt("").map_err(|_| "it is locked with a password".to_owned())?;
     }
     let mut text = String::new();
@@ -33,12 +35,12 @@ fn title(document: &Document) -> Option<String> {
         _ => return None,
     };
     let title = pdf_extract::decode_text_string(information.get(b"Title").ok()?).ok()?;
-    // What word processors write when nobody has named the file.
+    // Default titles of word processors.
     let says_nothing = title.trim().is_empty() || title.trim().eq_ignore_ascii_case("untitled");
     Some(title).filter(|_| !says_nothing)
 }
 
-/// Lines that follow each other stay together, several empty lines become one.
+/// Trims lines and collapses runs of empty lines.
 fn paragraphs(text: &str) -> String {
     let cleaned = text::clean(text);
     let mut out = String::with_capacity(cleaned.len());
@@ -55,7 +57,7 @@ fn paragraphs(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A PDF of one page, written by hand, with a cross-reference table that is right.
+    /// A handwritten PDF of one page with a valid cross-reference table.
     fn pdf(title: &str, line: &str) -> Vec<u8> {
         let content = format!("BT /F1 24 Tf 72 700 Td ({line}) Tj ET");
         let objects = [

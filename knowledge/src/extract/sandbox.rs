@@ -1,11 +1,11 @@
 //! Restricts the extraction process before it reads a page.
 //!
-//! 1. Landlock: no file is opened, no TCP port bound or connected to, no process outside signalled. Threads that start later inherit it.
-//! 2. The one thread that works starts, because its stack is large and no thread can start afterwards.
-//! 3. Limits: memory, processor time, no new files, processes or bytes in files. A limit that cannot be set ends the work.
-//! 4. seccomp: only the system calls that computing in memory and answering need. `no_new_privs` comes with it.
+//! 1. Landlock: no files, no TCP ports, no signals to other processes. Inherited by later threads.
+//! 2. The working thread starts, because it needs a large stack and no thread can start afterwards.
+//! 3. Resource limits: memory, CPU time, no new files or processes, no writes to files. Fails if a limit cannot be set.
+//! 4. seccomp: only the system calls for computing in memory and responding. Also sets `no_new_privs`.
 //!
-//! A kernel without Landlock or seccomp still has the limits; [`Confinement`] reports the restrictions that were in force.
+//! The limits also apply on kernels without Landlock or seccomp; [`Confinement`] reports the effective restrictions.
 
 use std::io;
 use std::time::Duration;
@@ -13,56 +13,57 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::{ExtractSettings, on_large_stack};
+use super::settings::ExtractSettings;
+use super::stack::on_large_stack;
 
 /// Added to the niceness of the process, so that requests are served first.
 const NICENESS: i32 = 10;
 
-/// Restrictions that the kernel enforced for one worker.
+/// Restrictions that the kernel enforced on one worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Files, ports, other processes.
-    pub landlock: Degree,
-    /// System calls.
+    /// Restriction of files, ports and signals.
+    pub landlock: LandlockSupport,
+    /// Whether system calls were restricted.
     pub seccomp: bool,
 }
 
-/// Degree of Landlock support in the kernel.
+/// Landlock support of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Degree {
+pub enum LandlockSupport {
     /// Files, ports and signals: ABI 6 or newer.
     Full,
-    /// Files at least: an older ABI.
+    /// At least files: an older ABI.
     Partial,
-    /// No Landlock.
+    /// Not supported.
     None,
 }
 
 impl Confinement {
-    /// Whether files, network and programs are out of reach.
+    /// Whether files, network and programs are inaccessible.
     pub fn is_complete(self) -> bool {
-        self.landlock != Degree::None && self.seccomp
+        self.landlock != LandlockSupport::None && self.seccomp
     }
 }
 
 impl std::fmt::Display for Confinement {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let landlock = match self.landlock {
-            Degree::Full => "landlock",
-            Degree::Partial => "landlock (an older version)",
-            Degree::None => "no landlock",
+            LandlockSupport::Full => "landlock",
+            LandlockSupport::Partial => "landlock (an older version)",
+            LandlockSupport::None => "no landlock",
         };
         write!(formatter, "{landlock}, {}", if self.seccomp { "seccomp" } else { "no seccomp" })
     }
 }
 
-/// Runs `work` on a thread of this process that has given everything up. Call it while the process has one thread.
+/// Runs `work` on a restricted thread of this process. Must be called while the process has a single thread.
 pub fn run<T: Send>(
     settings: &ExtractSettings,
     work: impl FnOnce(io::Result<Confinement>) -> T + Send,
 ) -> io::Result<T> {
-    // Only lowers a priority, which is always allowed; without it the work is as fair as any other process.
+    // Raising the niceness is always allowed; if it fails, the process just has normal priority.
     let _ = nice(NICENESS);
     let landlock = kernel::landlock();
     on_large_stack(move || {
@@ -71,7 +72,7 @@ pub fn run<T: Send>(
     })
 }
 
-/// Bounds this process. Limits that were lower before stay.
+/// Sets the resource limits. Keeps limits that are already lower.
 fn limit(settings: &ExtractSettings) -> io::Result<()> {
     let seconds = settings.timeout.saturating_add(Duration::from_secs(1)).as_secs();
     for (resource, bound) in [
@@ -98,13 +99,13 @@ mod kernel {
         TargetArch, apply_filter_all_threads,
     };
 
-    use super::Degree;
+    use super::LandlockSupport;
 
-    /// The newest ABI whose rights are requested: files, ports, signals and abstract sockets. Older kernels enforce a subset.
+    /// The newest requested ABI: files, ports, signals and abstract sockets. Older kernels enforce a subset.
     const LANDLOCK: ABI = ABI::V6;
 
-    /// Memory, existing threads, time, randomness, open pipes, signals to itself, exit. No call that takes a path or creates a
-    /// descriptor, a process or a thread.
+    /// Memory, existing threads, time, randomness, open pipes, signals to itself, exit. No call that takes a path or
+    /// creates a descriptor, process or thread.
     const ALLOWED: [i64; 36] = [
         libc::SYS_read,
         libc::SYS_readv,
@@ -144,8 +145,8 @@ mod kernel {
         libc::SYS_exit_group,
     ];
 
-    pub(super) fn landlock() -> Degree {
-        // The rules are empty: every right that is handled is refused everywhere.
+    pub(super) fn landlock() -> LandlockSupport {
+        // Without rules, every handled right is denied.
         let restricted = || -> Result<RulesetStatus, RulesetError> {
             let ruleset = Ruleset::default()
                 .handle_access(AccessFs::from_all(LANDLOCK))?
@@ -154,9 +155,9 @@ mod kernel {
             Ok(ruleset.create()?.restrict_self()?.ruleset)
         };
         match restricted() {
-            Ok(RulesetStatus::FullyEnforced) => Degree::Full,
-            Ok(RulesetStatus::PartiallyEnforced) => Degree::Partial,
-            Ok(RulesetStatus::NotEnforced) | Err(_) => Degree::None,
+            Ok(RulesetStatus::FullyEnforced) => LandlockSupport::Full,
+            Ok(RulesetStatus::PartiallyEnforced) => LandlockSupport::Partial,
+            Ok(RulesetStatus::NotEnforced) | Err(_) => LandlockSupport::None,
         }
     }
 
@@ -170,13 +171,14 @@ mod kernel {
             Ok(vec![SeccompRule::new(vec![condition])?])
         };
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.into_iter().map(|call| (call, Vec::new())).collect();
-        // Memory that can be written never becomes code.
+        // Forbids executable mappings.
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, when(2, SeccompCmpOp::MaskedEq(u64::from(libc::PROT_EXEC.unsigned_abs())), 0)?);
         }
-        // `abort` sends a signal with it; allowed for this process only.
+        // `abort` sends its signal with it; allowed for this process only.
         rules.insert(libc::SYS_tgkill, when(0, SeccompCmpOp::Eq, u64::from(std::process::id()))?);
-        // Any other call returns ENOSYS and does not end the process: C libraries differ in their calls, and have fallbacks.
+        // Other calls return ENOSYS instead of killing the process, because C libraries differ in their calls and have
+        // fallbacks.
         let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
         let processor = TargetArch::try_from(std::env::consts::ARCH)?;
         Ok(SeccompFilter::new(rules, refused, SeccompAction::Allow, processor)?.try_into()?)
@@ -185,10 +187,10 @@ mod kernel {
 
 #[cfg(not(target_os = "linux"))]
 mod kernel {
-    use super::Degree;
+    use super::LandlockSupport;
 
-    pub(super) fn landlock() -> Degree {
-        Degree::None
+    pub(super) fn landlock() -> LandlockSupport {
+        LandlockSupport::None
     }
 
     pub(super) fn seccomp() -> bool {

@@ -1,4 +1,4 @@
-//! Knobs of extraction.
+//! Settings of extraction.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExtractSettings {
-    /// How many pages and PDFs are read at once, each in a process of its own.
+    /// Maximum number of concurrent worker processes.
     pub processes_max: usize,
-    /// How long one of them may take.
+    /// Timeout of one worker.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// How much memory one of them may take, in bytes. Linux holds it to that; elsewhere only the time is limited.
+    /// Memory limit of one worker, in bytes. Enforced on Linux only.
     pub memory_bytes_max: u64,
-    /// Longest text that is kept of one item, in bytes of Markdown; what is longer is refused.
+    /// Maximum size of an item's Markdown, in bytes; larger items are rejected.
     pub markdown_bytes_max: usize,
-    /// How many nodes of a page are read; what comes after them is left out.
+    /// Maximum number of nodes of a page; the rest of the page is ignored.
     pub nodes_max: usize,
-    /// How deep the elements of a page may be nested; a page is read up to where it gets deeper.
+    /// Maximum nesting of a page's elements; the rest of the page is ignored.
     pub depth_max: usize,
-    /// How many attributes an element of a page may have; a page with one that has more is refused.
+    /// Maximum number of attributes per element; a page that exceeds it is rejected.
     pub attributes_max: usize,
 }
 
@@ -39,17 +39,17 @@ impl Default for ExtractSettings {
     }
 }
 
-/// Below this a process cannot even start.
+/// A process cannot start with less.
 const MEMORY_BYTES_MIN: u64 = 128 * 1024 * 1024;
 
-/// Parsing an element takes time with the square of its attributes: above this, seconds.
+/// Parsing an element is quadratic in its attributes; above this number it takes seconds.
 const ATTRIBUTES_MOST: usize = 20_000;
 
-/// Deeper trees than this could overflow the stack that extraction runs on.
+/// Deeper trees can overflow the stack of the worker.
 const DEPTH_MOST: usize = 2000;
 
 impl ExtractSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(&'static str, &'static str)> {
         let rules = [
             (self.processes_max == 0, "processes_max", "must be at least 1"),

@@ -1,7 +1,7 @@
-//! Who extracts next: a bounded number at once, shared fairly by accounts.
+//! Limits concurrent extractions, and shares them fairly between accounts.
 //!
-//! A free place goes to the account with the fewest places; among those, to the one that has waited longest for its turn. So an
-//! account with many expensive pages delays the pages of another by the pages in progress, not by the queued ones.
+//! A free slot is given to the account with the fewest running extractions, and among those to the one that has waited
+//! longest. An account with many expensive pages delays others by its running pages, not by its queued ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::ids::UserAccountId;
 use tokio::sync::oneshot;
 
-/// The places. Clones share them.
+/// The slots. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Shares(Arc<Mutex<State>>);
 
@@ -21,7 +21,7 @@ struct State {
     waiting: VecDeque<(UserAccountId, VecDeque<oneshot::Sender<Share>>)>,
 }
 
-/// A place, until it is dropped.
+/// An occupied slot, freed on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     shares: Shares,
@@ -34,7 +34,7 @@ impl Shares {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Waits for a place. Dropping the future cancels the wait.
+    /// Waits for a slot. Dropping the future cancels the wait.
     pub(super) async fn acquire(&self, account: &UserAccountId) -> Option<Share> {
         let waiter = {
             let mut state = self.lock();
@@ -51,11 +51,11 @@ impl Shares {
         waiter.await.ok()
     }
 
-    /// Hands free places out. A share that its caller no longer wants is handed to the next one.
+    /// Assigns free slots to waiting callers. Skips callers that no longer wait.
     fn hand_out(&self) {
         while let Some((sender, share)) = self.next() {
             if let Err(mut unwanted) = sender.send(share) {
-                // Given back here and not by its drop, which would hand out from within.
+                // Returned here, because the drop of the share would call this function recursively.
                 self.give_back(unwanted.account.take());
             }
         }
@@ -120,7 +120,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// A caller that waits already when this returns.
+    /// Spawns a caller and returns once it waits.
     async fn waits(shares: &Shares, name: &'static str, order: &Arc<Mutex<Vec<&'static str>>>) -> JoinHandle<()> {
         let (shares, order) = (shares.clone(), Arc::clone(order));
         let task = tokio::spawn(async move {

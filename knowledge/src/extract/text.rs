@@ -1,14 +1,14 @@
-//! Content that is text already, or nearly.
+//! Extracts plain text, Markdown, JSON and XML.
 
-use super::ExtractError;
+use super::error::ExtractError;
 
-/// One character in this many that belongs into no text makes a file binary.
+/// A file with more than one replacement or control character per this many characters is binary.
 const FOREIGN_ONE_IN: usize = 100;
 
-/// Deeper JSON than this is indented no further: its indentation would outgrow it.
+/// Maximum indentation of JSON, so that deep nesting does not inflate the text.
 const INDENT_MAX: usize = 16;
 
-/// Plain text: line ends of one kind, no control characters.
+/// Plain text with line feeds and without control characters.
 pub(super) fn plain(text: &str) -> Result<String, ExtractError> {
     if is_binary(text) {
         return Err(ExtractError::Failed("it is binary, not text".to_owned()));
@@ -16,14 +16,14 @@ pub(super) fn plain(text: &str) -> Result<String, ExtractError> {
     Ok(clean(text).trim_matches('\n').to_owned())
 }
 
-/// Markdown, as its author wrote it, less the front matter that site generators keep there.
+/// Markdown without front matter.
 pub(super) fn markdown(text: &str) -> Result<String, ExtractError> {
     let text = plain(text)?;
     let body = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---\n")).map(|(_, body)| body);
     Ok(body.map_or_else(|| text.clone(), |body| body.trim_matches('\n').to_owned()))
 }
 
-/// JSON, one member or element a line. What is no JSON comes out with its tokens in the same order: nothing is lost.
+/// JSON with one member or element per line. Invalid JSON keeps all its tokens in order.
 pub(super) fn json(text: &str) -> Result<String, ExtractError> {
     let text = plain(text)?;
     let mut pretty = String::with_capacity(text.len() * 2);
@@ -67,7 +67,7 @@ pub(super) fn json(text: &str) -> Result<String, ExtractError> {
                 line(&mut pretty, depth);
             }
             ':' => pretty.push_str(": "),
-            // A blank between values has a meaning only where the text is no JSON, as between the lines of NDJSON.
+            // White space between values matters only in invalid JSON, such as NDJSON.
             '\n' if depth == 0 => pretty.push('\n'),
             blank if blank.is_whitespace() => {
                 let is_word = |neighbour: char| neighbour.is_alphanumeric() || neighbour == '"';
@@ -81,7 +81,7 @@ pub(super) fn json(text: &str) -> Result<String, ExtractError> {
     Ok(pretty)
 }
 
-/// The text between the tags, one element a paragraph, and the first title. Markup inside of the text, as feeds have it, is taken off too.
+/// The text of XML elements, one paragraph each, and the first title. Also strips escaped markup, as in feeds.
 pub(super) fn xml(text: &str) -> Result<(Option<String>, String), ExtractError> {
     if is_binary(text) {
         return Err(ExtractError::Failed("it is binary, not text".to_owned()));
@@ -134,7 +134,7 @@ fn strip(text: &str) -> (Option<String>, String) {
     (title.filter(|title| !title.is_empty()), out)
 }
 
-/// What follows the end tag of a script or a style.
+/// The text after the end tag of a script or style element.
 fn skip_raw<'t>(text: &'t str, name: &str) -> &'t str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {
@@ -147,7 +147,7 @@ fn skip_raw<'t>(text: &'t str, name: &str) -> &'t str {
 }
 
 fn decode_entities(text: &str, out: &mut String) {
-    /// The longest name of an entity that is looked for, `#x10FFFF` among them.
+    /// Maximum length of an entity's name, such as `#x10FFFF`.
     const NAME_MAX: usize = 8;
     let mut rest = text;
     while let Some(start) = rest.find('&') {
@@ -181,7 +181,7 @@ fn entity(name: &str) -> Option<char> {
     }
 }
 
-/// The text with line ends of one kind and without control characters.
+/// Converts line ends to line feeds and removes control characters.
 pub(super) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();

@@ -1,8 +1,8 @@
-//! The tree of a page, as far as it stays within bounds.
+//! Parses a page within limits.
 //!
-//! Parsers of HTML are quadratic in the depth of the tree and in the number of attributes of an element. So the page is parsed in small
-//! steps. Between two of them the depth and the size of the tree are looked at, and the attributes of a tag that has not ended are counted:
-//! a page is read up to where it gets too deep or too large, and refused where an element has too many attributes.
+//! HTML parsers are quadratic in the depth of the tree and in the attributes of an element. The page is therefore
+//! parsed in small steps, between which depth and size of the tree and the attributes of an unfinished tag are checked.
+//! A page is truncated where it gets too deep or too large, and rejected if an element has too many attributes.
 
 use std::cell::Cell;
 
@@ -12,22 +12,23 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, StartTag, Tag, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts, TreeSink};
 
-use super::{ExtractError, ExtractSettings};
+use super::error::ExtractError;
+use super::settings::ExtractSettings;
 
-/// Bytes that are parsed between two looks at the tree. Short start tags have three bytes, so it deepens by some 700 elements at most.
+/// Bytes between two checks. The shortest start tag has three bytes, so the depth grows by at most about 700 per step.
 const STEP_BYTES: usize = 2048;
 
-/// The tree of `html`.
+/// Parses `html` into a tree.
 pub(super) fn parse(html: &str, settings: &ExtractSettings) -> Result<Document, ExtractError> {
     let too_many = || Err(ExtractError::TooManyAttributes(settings.attributes_max));
-    let tokenizer = Tokenizer::new(Builder::new(settings.attributes_max), TokenizerOpts::default());
+    let tokenizer = Tokenizer::new(CountingBuilder::new(settings.attributes_max), TokenizerOpts::default());
     let (input, sink) = (BufferQueue::default(), &tokenizer.sink);
     let mut open_tag = OpenTag::default();
     let mut unseen = 0;
     for piece in pieces(html) {
         let before = sink.tokens.get();
         feed(&tokenizer, &input, piece);
-        // A tag that has not ended began with this piece, or with an earlier one since when no token was completed.
+        // An unfinished tag began in this piece, or in an earlier one after which no token was completed.
         let continues = sink.tokens.get() == before;
         open_tag.read(piece, continues);
         if sink.has_too_many.get() || (continues && open_tag.attributes > settings.attributes_max) {
@@ -49,13 +50,13 @@ pub(super) fn parse(html: &str, settings: &ExtractSettings) -> Result<Document, 
     Ok(tokenizer.sink.inner.sink.finish())
 }
 
-fn feed(tokenizer: &Tokenizer<Builder>, input: &BufferQueue, piece: &str) {
+fn feed(tokenizer: &Tokenizer<CountingBuilder>, input: &BufferQueue, piece: &str) {
     input.push_back(StrTendril::from(piece));
-    // Scripts are not run and the encoding is already decided, so the tokenizer resumes after every stop.
+    // Scripts are not run and the encoding is known, so the tokenizer can always resume.
     while !matches!(tokenizer.feed(input), TokenizerResult::Done) {}
 }
 
-/// `html` in pieces of a step at most, each of which begins with the only `<` in it.
+/// Splits `html` into pieces of at most one step, each with its only `<` at the start.
 fn pieces(html: &str) -> impl Iterator<Item = &str> {
     let mut rest = html;
     std::iter::from_fn(move || {
@@ -67,23 +68,23 @@ fn pieces(html: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Current depth of the parser in the tree: its current node is the last child of the last child.
+/// Depth of the parser's current node, the last child of the last child.
 fn newest_depth(root: &NodeRef<'_>) -> usize {
     std::iter::successors(root.last_child(), NodeRef::last_child).count()
 }
 
-/// The builder of the tree, which counts its input.
-struct Builder {
+/// A tree builder that counts tokens and attributes.
+struct CountingBuilder {
     inner: TreeBuilder<<Document as TreeSink>::Handle, Document>,
     attributes_max: usize,
-    /// Tokens so far, errors aside.
+    /// Number of tokens, without errors.
     tokens: Cell<usize>,
-    /// Attributes of all tags that are merged into one element: every `<html>` and every `<body>`.
+    /// Attributes of all `<html>` and `<body>` tags, which are merged into one element each.
     merged: Cell<usize>,
     has_too_many: Cell<bool>,
 }
 
-impl Builder {
+impl CountingBuilder {
     fn new(attributes_max: usize) -> Self {
         let options = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
         let inner = TreeBuilder::new(Document::default(), options);
@@ -101,7 +102,7 @@ impl Builder {
     }
 }
 
-impl TokenSink for Builder {
+impl TokenSink for CountingBuilder {
     type Handle = <Document as TreeSink>::Handle;
 
     fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<Self::Handle> {
@@ -128,17 +129,17 @@ impl TokenSink for Builder {
     }
 }
 
-/// Counts the attributes of a tag while it is read (HTML, sections 13.2.5.6 to 13.2.5.40).
+/// Counts the attributes of an unfinished tag (HTML, sections 13.2.5.6 to 13.2.5.40).
 #[derive(Debug, Default)]
 struct OpenTag {
-    place: Place,
+    place: TagState,
     attributes: usize,
-    /// Whether the last piece completed no token: the next piece continues the same token, which is a tag or a comment.
+    /// Whether the last piece completed no token, so that the next one continues it.
     is_pending: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-enum Place {
+enum TagState {
     #[default]
     Outside,
     Opened,
@@ -156,7 +157,7 @@ impl OpenTag {
         let begins = !(continues && self.is_pending);
         let after_bracket = piece.strip_prefix('<').filter(|_| begins);
         if begins {
-            let place = if after_bracket.is_some() { Place::Opened } else { Place::Outside };
+            let place = if after_bracket.is_some() { TagState::Opened } else { TagState::Outside };
             *self = Self { place, ..Self::default() };
         }
         self.is_pending = continues;
@@ -165,27 +166,29 @@ impl OpenTag {
         }
     }
 
-    fn after(&mut self, byte: u8) -> Place {
+    fn after(&mut self, byte: u8) -> TagState {
         match (self.place, byte) {
-            (Place::Opened, b'/') => Place::Opened,
-            (Place::Opened, byte) if byte.is_ascii_alphabetic() => Place::TagName,
-            (Place::Quoted(quote), byte) if quote == byte => Place::BeforeName,
-            (quoted @ Place::Quoted(_), _) => quoted,
-            (Place::Outside | Place::Opened, _) | (_, b'>') => Place::Outside,
-            (Place::BeforeValue, quote @ (b'"' | b'\'')) => Place::Quoted(quote),
-            (Place::Name | Place::AfterName, b'=') => Place::BeforeValue,
-            (Place::Name, byte) if byte.is_ascii_whitespace() => Place::AfterName,
-            (place @ (Place::AfterName | Place::BeforeValue), byte) if byte.is_ascii_whitespace() => place,
-            (Place::Unquoted | Place::TagName | Place::BeforeName, byte) if byte.is_ascii_whitespace() => {
-                Place::BeforeName
+            (TagState::Opened, b'/') => TagState::Opened,
+            (TagState::Opened, byte) if byte.is_ascii_alphabetic() => TagState::TagName,
+            (TagState::Quoted(quote), byte) if quote == byte => TagState::BeforeName,
+            (quoted @ TagState::Quoted(_), _) => quoted,
+            (TagState::Outside | TagState::Opened, _) | (_, b'>') => TagState::Outside,
+            (TagState::BeforeValue, quote @ (b'"' | b'\'')) => TagState::Quoted(quote),
+            (TagState::Name | TagState::AfterName, b'=') => TagState::BeforeValue,
+            (TagState::Name, byte) if byte.is_ascii_whitespace() => TagState::AfterName,
+            (place @ (TagState::AfterName | TagState::BeforeValue), byte) if byte.is_ascii_whitespace() => place,
+            (TagState::Unquoted | TagState::TagName | TagState::BeforeName, byte) if byte.is_ascii_whitespace() => {
+                TagState::BeforeName
             }
-            (Place::TagName | Place::BeforeName | Place::Name | Place::AfterName, b'/') => Place::BeforeName,
-            (Place::BeforeValue | Place::Unquoted, _) => Place::Unquoted,
-            (Place::TagName, _) => Place::TagName,
-            (Place::Name, _) => Place::Name,
-            (Place::BeforeName | Place::AfterName, _) => {
+            (TagState::TagName | TagState::BeforeName | TagState::Name | TagState::AfterName, b'/') => {
+                TagState::BeforeName
+            }
+            (TagState::BeforeValue | TagState::Unquoted, _) => TagState::Unquoted,
+            (TagState::TagName, _) => TagState::TagName,
+            (TagState::Name, _) => TagState::Name,
+            (TagState::BeforeName | TagState::AfterName, _) => {
                 self.attributes += 1;
-                Place::Name
+                TagState::Name
             }
         }
     }
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_tag_of_which_no_end_is_seen_is_left_early() {
-        // The parser does not read input behind the limit, regardless of its size.
+        // The parser stops at the limit, however long the input is.
         let settings = ExtractSettings::default();
         let page = format!("<p{}", attributes(1_000_000));
         assert_eq!(parse(&page, &settings).err(), Some(ExtractError::TooManyAttributes(settings.attributes_max)));

@@ -1,11 +1,12 @@
-//! Extraction in a process that can be killed.
+//! Extracts pages and PDFs in a separate process.
 //!
-//! 1. The server starts the program that [`WorkerCommand`] names: itself, with a hidden command that calls [`main`].
-//! 2. It writes a line of JSON with its settings, one with the head, and then the bytes; the worker answers with one line of JSON.
-//! 3. The worker enters its [`sandbox`] before it reads anything that is not the server's own, the head included; the server waits no
-//!    longer than `timeout`, reads no more than the maximum size of an answer, and kills a worker that has not exited.
+//! 1. The server starts the program of [`WorkerCommand`]: itself, with a hidden command that calls [`main`].
+//! 2. It writes one line of JSON with the settings, one with the head, and then the bytes. The worker responds with one
+//!    line of JSON.
+//! 3. The worker enters its [`sandbox`] before it reads anything from outside the server, including the head. The
+//!    server limits time and size of the response, and kills a worker that does not exit.
 //!
-//! A worker that dies for any reason causes `extract_failed` for its own item only.
+//! **If a worker dies:** its item fails with `extract_failed`; other items are not affected.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Read, Write};
@@ -19,40 +20,43 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
+use super::error::{ExtractError, short};
+use super::format::Format;
+use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
+use super::settings::ExtractSettings;
 use super::shares::Shares;
-use super::{ExtractError, ExtractSettings, Extracted, Format, extract, extract_here, short};
 
-/// The program that extracts, and how it is told to.
+/// The program and arguments that start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerCommand {
-    /// What is started.
+    /// Path of the program.
     pub program: PathBuf,
-    /// With which arguments.
+    /// Arguments that make it call [`main`].
     pub args: Vec<OsString>,
 }
 
 impl WorkerCommand {
-    /// This very program with these arguments; they have to lead it to [`main`].
+    /// The current program with these arguments, which must make it call [`main`].
     pub fn of_this_program(args: &[&str]) -> io::Result<Self> {
         Ok(Self { program: std::env::current_exe()?, args: args.iter().map(OsString::from).collect() })
     }
 }
 
-/// What is to be extracted.
+/// The content to extract.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The media type, with or without parameters.
+    /// Media type, with or without parameters.
     pub media_type: String,
-    /// The encoding that the answer's header named.
+    /// Charset of the response header.
     pub charset: Option<String>,
-    /// Where it came from.
+    /// Final URL of the content.
     pub url: Option<String>,
-    /// The decoded bytes.
+    /// Content after decompression.
     pub body: Bytes,
 }
 
-/// The way in for a server. Clones share the bound on processes.
+/// Extracts content for a server. Clones share the limit of processes.
 #[derive(Debug, Clone)]
 pub struct Extractor {
     command: WorkerCommand,
@@ -62,13 +66,13 @@ pub struct Extractor {
 }
 
 impl Extractor {
-    /// An extractor that starts `command` for pages and PDFs.
+    /// An extractor that runs `command` for pages and PDFs.
     pub fn new(command: WorkerCommand, settings: ExtractSettings) -> Self {
         let shares = Shares::new(settings.processes_max);
         Self { command, settings, shares, warned: Arc::new(Once::new()) }
     }
 
-    /// Reads `source` for `account`, waiting for its turn first. Dropping the future ends the work.
+    /// Extracts `source` for `account`, after waiting for a slot. Dropping the future kills the worker.
     pub async fn extract(&self, source: Source, account: &UserAccountId) -> Result<Extracted, ExtractError> {
         let gone = || ExtractError::Failed("no worker gets free".to_owned());
         let _share = self.shares.acquire(account).await.ok_or_else(gone)?;
@@ -85,7 +89,7 @@ impl Extractor {
         tokio::task::spawn_blocking(here).await.map_err(|error| failed(&error))?
     }
 
-    /// Has a worker read a page of one word, and returns the restrictions that the kernel enforced for it.
+    /// Extracts a minimal page, and returns the restrictions that the kernel enforced.
     pub async fn probe(&self) -> Result<Confinement, ExtractError> {
         let body = Bytes::from_static(b"<p>word");
         let page = Source { media_type: "text/html".to_owned(), charset: None, url: None, body };
@@ -94,7 +98,7 @@ impl Extractor {
         answer.confinement.ok_or_else(|| ExtractError::Failed("the worker does not say how it is confined".to_owned()))
     }
 
-    /// Logs once which restrictions the kernel does not enforce.
+    /// Logs once if the kernel does not enforce all restrictions.
     fn judge(&self, confinement: Option<Confinement>) {
         let Some(confinement) = confinement.filter(|confinement| !confinement.is_complete()) else { return };
         self.warned.call_once(|| {
@@ -105,23 +109,23 @@ impl Extractor {
         });
     }
 
-    async fn timed(&self, source: &Source) -> Result<Answer, ExtractError> {
+    async fn timed(&self, source: &Source) -> Result<WorkerAnswer, ExtractError> {
         let ended = tokio::time::timeout(self.settings.timeout, self.in_worker(source)).await;
         ended.unwrap_or_else(|_| Err(ExtractError::Failed("it takes too long to read".to_owned())))
     }
 
-    async fn in_worker(&self, source: &Source) -> Result<Answer, ExtractError> {
+    async fn in_worker(&self, source: &Source) -> Result<WorkerAnswer, ExtractError> {
         let Source { media_type, charset, url, .. } = source.clone();
         let mut lines = serde_json::to_vec(&self.settings).map_err(|error| failed(&error))?;
         lines.push(b'\n');
-        serde_json::to_writer(&mut lines, &Head { media_type, charset, url }).map_err(|error| failed(&error))?;
+        serde_json::to_writer(&mut lines, &SourceHead { media_type, charset, url }).map_err(|error| failed(&error))?;
         lines.push(b'\n');
         let mut child = self.start().map_err(|error| failed(&error))?;
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(ExtractError::Failed("the worker cannot be reached".to_owned()));
         };
         let write = async {
-            // A worker that has stopped reading has its reason, and says it or is dead: what it answers decides.
+            // If the worker has stopped reading, its response or exit status gives the reason.
             let _ = stdin.write_all(&lines).await;
             let _ = stdin.write_all(&source.body).await;
             drop(stdin);
@@ -131,7 +135,7 @@ impl Extractor {
         let mut limited = stdout.take(most);
         let read = async { limited.read_to_end(&mut answer).await };
         tokio::pin!(read);
-        // Who has answered, or has said more than is listened to, need not have read everything.
+        // A worker that has responded, or exceeded the limit, need not read all input.
         let read = tokio::select! {
             read = &mut read => read,
             () = write => read.await,
@@ -144,12 +148,12 @@ impl Extractor {
         }
     }
 
-    /// Nothing of the server's environment is handed on: secrets may stand in it.
+    /// Starts a worker with an empty environment, because variables may contain secrets.
     fn start(&self) -> io::Result<Child> {
         Command::new(&self.command.program)
             .args(&self.command.args)
             .env_clear()
-            // The server's allocator would reserve more at once than a worker may have.
+            // The allocator's default reservation exceeds the worker's memory limit.
             .env("MIMALLOC_ARENA_RESERVE", "32MiB")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -160,43 +164,44 @@ impl Extractor {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Head {
+struct SourceHead {
     media_type: String,
     charset: Option<String>,
     url: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Answer {
-    /// Not known where the sandbox was not entered.
+struct WorkerAnswer {
+    /// `None` if the worker did not enter the sandbox.
     confinement: Option<Confinement>,
     #[serde(flatten)]
-    result: Outcome,
+    result: WorkerOutcome,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum WorkerOutcome {
     Extracted(Extracted),
     Refused(ExtractError),
 }
 
-impl From<Outcome> for Result<Extracted, ExtractError> {
-    fn from(outcome: Outcome) -> Self {
+impl From<WorkerOutcome> for Result<Extracted, ExtractError> {
+    fn from(outcome: WorkerOutcome) -> Self {
         match outcome {
-            Outcome::Extracted(extracted) => Ok(extracted),
-            Outcome::Refused(error) => Err(error),
+            WorkerOutcome::Extracted(extracted) => Ok(extracted),
+            WorkerOutcome::Refused(error) => Err(error),
         }
     }
 }
 
-impl From<Result<Extracted, ExtractError>> for Outcome {
+impl From<Result<Extracted, ExtractError>> for WorkerOutcome {
     fn from(result: Result<Extracted, ExtractError>) -> Self {
         result.map_or_else(Self::Refused, Self::Extracted)
     }
 }
 
-/// Runs the worker process: reads settings, one head and one body, answers, and returns. `Err` if standard output is closed.
+/// Main function of the worker process: reads settings, head and body, and writes the response. Fails if standard
+/// output is closed.
 pub fn main(stdin: impl Read + Send, mut stdout: impl Write + Send) -> io::Result<()> {
     let mut input = io::BufReader::new(stdin);
     match line::<ExtractSettings>(&mut input) {
@@ -205,30 +210,30 @@ pub fn main(stdin: impl Read + Send, mut stdout: impl Write + Send) -> io::Resul
                 Ok(confinement) => (Some(confinement), read(&mut input, &settings)),
                 Err(error) => (None, Err(ExtractError::Failed(format!("its limits cannot be set: {error}")))),
             };
-            answer(&mut stdout, &Answer { confinement, result: result.into() })
+            answer(&mut stdout, &WorkerAnswer { confinement, result: result.into() })
         })?,
-        Err(error) => answer(&mut stdout, &Answer { confinement: None, result: Outcome::Refused(error) }),
+        Err(error) => answer(&mut stdout, &WorkerAnswer { confinement: None, result: WorkerOutcome::Refused(error) }),
     }
 }
 
-/// One line of JSON.
+/// Reads one line of JSON.
 fn line<T: for<'de> Deserialize<'de>>(input: &mut impl BufRead) -> Result<T, ExtractError> {
-    /// A head without a URL of unusual length.
+    /// Maximum length of a line, enough for every valid URL.
     const LINE_BYTES_MAX: u64 = 64 * 1024;
     let mut line = Vec::new();
     input.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
     serde_json::from_slice(&line).map_err(|error| failed(&error))
 }
 
-/// Reads the head and the body, and returns the extracted content.
+/// Reads head and body, and extracts the content.
 fn read(input: &mut impl BufRead, settings: &ExtractSettings) -> Result<Extracted, ExtractError> {
-    let Head { media_type, charset, url } = line(input)?;
+    let SourceHead { media_type, charset, url } = line(input)?;
     let mut body = Vec::new();
     input.read_to_end(&mut body).map_err(|error| failed(&error))?;
     extract_here(&media_type, charset.as_deref(), &body, url.as_deref(), settings)
 }
 
-fn answer(stdout: &mut impl Write, answer: &Answer) -> io::Result<()> {
+fn answer(stdout: &mut impl Write, answer: &WorkerAnswer) -> io::Result<()> {
     // A library may have written to standard output without ending its line.
     stdout.write_all(b"\n")?;
     serde_json::to_writer(&mut *stdout, answer)?;
@@ -236,15 +241,15 @@ fn answer(stdout: &mut impl Write, answer: &Answer) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The longest honest answer: every byte of the Markdown escaped, and a title.
+/// Maximum size of a valid response: Markdown with every byte escaped, and a title.
 fn answer_bytes_max(settings: &ExtractSettings) -> u64 {
     let markdown = u64::try_from(settings.markdown_bytes_max).unwrap_or(u64::MAX);
     markdown.saturating_mul(6).saturating_add(64 * 1024)
 }
 
-/// How a worker that gave no answer ended.
+/// Kills the worker and describes how it ended.
 async fn end(child: &mut Child) -> String {
-    // It may be alive, with more to say than anyone wants to hear.
+    // The worker may still run, with more output than is read.
     let _ = child.start_kill();
     child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string())
 }
@@ -257,7 +262,7 @@ fn failed(error: &impl ToString) -> ExtractError {
 mod tests {
     use std::time::Duration;
 
-    use super::super::sandbox::Degree;
+    use super::super::sandbox::LandlockSupport;
     use super::*;
 
     fn account() -> UserAccountId {
@@ -316,7 +321,7 @@ mod tests {
             let refused = read(&mut &*input, &ExtractSettings::default());
             assert!(matches!(refused, Err(ExtractError::Failed(_))), "{refused:?}");
         }
-        // Settings that are none end before the sandbox of this very process.
+        // Invalid settings are reported before the sandbox restricts this test process.
         let mut output = Vec::new();
         main(&b"no json\n{}\n"[..], &mut output).unwrap();
         let said = String::from_utf8(output).unwrap();
@@ -340,7 +345,7 @@ mod tests {
         assert_eq!(said.matches("without the full sandbox").count(), 1, "{said}");
         assert!(said.contains("no landlock, no seccomp"), "{said}");
         let confinement = extractor.probe().await.unwrap();
-        assert_eq!(confinement, Confinement { landlock: Degree::None, seccomp: false });
+        assert_eq!(confinement, Confinement { landlock: LandlockSupport::None, seccomp: false });
         assert!(!confinement.is_complete());
     }
 

@@ -1,38 +1,39 @@
-//! Which addresses are connected to (`docs/decisions/0042-fetching-rules.md`).
+//! The addresses that the fetcher may connect to (`docs/decisions/0042-fetching-rules.md`).
 //!
-//! What the registries of special-purpose addresses (RFC 6890 and its successors) do not call globally reachable stays closed. Forms of
-//! IPv6 that carry an IPv4 address are as open as what they carry: a translator on the way would take us there.
+//! Addresses that the registries of special-purpose addresses (RFC 6890 and its successors) do not call globally
+//! reachable are blocked. IPv6 addresses that embed an IPv4 address are classified by it, because a translator would
+//! route there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// Where an address leads. The order is from open to closed.
+/// Class of an address, from open to blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// Into the internet.
+    /// On the public internet.
     Public,
-    /// Into a network of the operator's own, this machine included: open when it is listed.
+    /// In a private network, this machine included: allowed if listed.
     Private,
-    /// Nowhere that a page could be, or to a metadata service: never open.
+    /// Not a web server, or a metadata service: never allowed.
     Never,
 }
 
-/// The rule for every address before it is connected to.
+/// Decides whether to connect to an address.
 #[derive(Debug, Clone, Default)]
 pub struct AddressRules {
     allow_private: Vec<IpNet>,
 }
 
 impl AddressRules {
-    /// Public addresses, and private ones in these networks.
+    /// Allows public addresses, and private addresses in these networks.
     pub fn new(allow_private: Vec<IpNet>) -> Self {
         Self { allow_private }
     }
 
-    /// Whether a connection to this address may be made.
+    /// Whether the fetcher may connect to the address.
     pub fn allow(&self, address: IpAddr) -> bool {
-        // An IPv4 address in IPv6 clothes is connected to over IPv4: lists of IPv4 networks speak of it.
+        // An IPv4-mapped IPv6 address is connected to over IPv4, so lists of IPv4 networks apply to it.
         let address = address.to_canonical();
         match reach(address) {
             Reach::Public => true,
@@ -42,7 +43,7 @@ impl AddressRules {
     }
 }
 
-/// Where an address leads.
+/// The class of an address.
 pub fn reach(address: IpAddr) -> Reach {
     match address.to_canonical() {
         IpAddr::V4(address) => reach_v4(address),
@@ -50,7 +51,7 @@ pub fn reach(address: IpAddr) -> Reach {
     }
 }
 
-/// `(network, prefix length, reach)`; the first that contains the address decides, and what is in none is public.
+/// `(network, prefix length, class)`. The first match decides; other addresses are public.
 const V4: &[(Ipv4Addr, u32, Reach)] = &[
     (Ipv4Addr::UNSPECIFIED, 8, Reach::Never),        // this host, on this network
     (Ipv4Addr::new(10, 0, 0, 0), 8, Reach::Private), // private use
@@ -81,7 +82,7 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
     V4.iter().find(within).map_or(Reach::Public, |(_, _, reach)| *reach)
 }
 
-/// As for IPv4; but what is in none is closed, because of IPv6 only `2000::/3` has been given out.
+/// As for IPv4, but other addresses are blocked, because only `2000::/3` is allocated.
 const V6: &[(Ipv6Addr, u32, Reach)] = &[
     (Ipv6Addr::LOCALHOST, 128, Reach::Private),
     (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32, Reach::Never), // metadata of Amazon, and its neighbours
@@ -106,15 +107,15 @@ fn reach_v6(address: Ipv6Addr) -> Reach {
     V6.iter().find(within).map_or(Reach::Never, |(_, _, reach)| *reach)
 }
 
-/// What an address is worth by the IPv4 addresses that it carries for a translator or a tunnel; `None` when it carries none.
+/// The class of the IPv4 addresses that an IPv6 address embeds for a translator or a tunnel; `None` if it embeds none.
 fn carried(address: Ipv6Addr) -> Option<Reach> {
     let v4 = |high: u16, low: u16| reach_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match address.segments() {
         // NAT64 (RFC 6052), and 6to4 (RFC 3056).
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(v4(high, low)),
-        // NAT64 of a network of one's own (RFC 8215): the IPv4 address lies where its operator has put it, which nobody tells us.
+        // NAT64 with a local prefix (RFC 8215): the position of the IPv4 address is unknown.
         [0x64, 0xff9b, 1, ..] => Some(Reach::Never),
-        // Teredo (RFC 4380): its server, and with all bits turned its client.
+        // Teredo (RFC 4380): the server's address, and the client's with all bits inverted.
         [0x2001, 0, server_high, server_low, _, _, client_high, client_low] => {
             Some(v4(server_high, server_low).max(v4(!client_high, !client_low)))
         }
@@ -258,7 +259,7 @@ mod tests {
         }
     }
 
-    /// All the ways in which IPv6 carries an IPv4 address.
+    /// All IPv6 forms that embed an IPv4 address.
     fn clothes(address: Ipv4Addr) -> Vec<Ipv6Addr> {
         let [high, low] = [(address.to_bits() >> 16) as u16, (address.to_bits() & 0xffff) as u16];
         vec![
@@ -299,7 +300,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_outside_of_what_was_given_out_is_public(bits in any::<u128>()) {
+        fn only_allocated_addresses_are_public(bits in any::<u128>()) {
             let address = Ipv6Addr::from_bits(bits);
             let given_out = address.segments()[0] >> 13 == 1 || address.to_ipv4_mapped().is_some()
                 || address.segments()[..6] == [0x64, 0xff9b, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! The body of an answer, decompressed while it is read; what is counted is what comes out.
+//! The body of a response. Limits apply to the decompressed size.
 
 use std::io;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use tokio_util::io::StreamReader;
 
 use super::FetchError;
 use super::budget::Budget;
-use super::exchange::Failure;
+use super::failure::FailedAttempt;
 
-/// How much room is made for the next read: what a bomb can put out beyond a limit before it is noticed.
+/// Size of one read: how much a decompression bomb can produce beyond a limit.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// A body, read so far as somebody wanted it.
+/// A partially read body.
 pub(super) struct Body {
     reader: Pin<Box<dyn AsyncRead + Send>>,
     taken: BytesMut,
@@ -27,7 +27,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// The body of `response`, nothing read yet. Refuses at once what announces more than `bytes_max`.
+    /// Opens the body of `response` without reading it. Rejects a `Content-Length` above `bytes_max`.
     pub(super) fn open(
         response: reqwest::Response,
         bytes_max: usize,
@@ -54,38 +54,38 @@ impl Body {
         Ok(Self { reader, taken: BytesMut::new(), has_ended: false, stall_timeout })
     }
 
-    /// Reads on until at least `wanted` bytes are there, or the body ends; never a whole piece more.
-    pub(super) async fn read(&mut self, wanted: usize, budget: &mut Budget) -> Result<&[u8], Failure> {
+    /// Reads until `wanted` bytes are available or the body ends.
+    pub(super) async fn read(&mut self, wanted: usize, budget: &mut Budget) -> Result<&[u8], FailedAttempt> {
         while !self.has_ended && self.taken.len() < wanted {
             self.taken.reserve(PIECE_BYTES.min(wanted - self.taken.len()));
             let read = budget.spend(self.stall_timeout, self.reader.read_buf(&mut self.taken)).await?;
             self.has_ended = read.map_err(broken)? == 0;
-            // Decompressing waits for nothing for long stretches.
+            // Decompression can be ready for a long time without yielding.
             tokio::task::consume_budget().await;
         }
         Ok(&self.taken)
     }
 
-    /// All of it, unless it is larger than `bytes_max`.
-    pub(super) async fn whole(mut self, bytes_max: usize, budget: &mut Budget) -> Result<Bytes, Failure> {
+    /// The whole body; an error if it is larger than `bytes_max`.
+    pub(super) async fn whole(mut self, bytes_max: usize, budget: &mut Budget) -> Result<Bytes, FailedAttempt> {
         if self.read(bytes_max.saturating_add(1), budget).await?.len() > bytes_max {
             return Err(FetchError::BodyTooLarge(bytes_max).into());
         }
         Ok(self.taken.freeze())
     }
 
-    /// Its first `bytes_max` bytes, or all of it.
-    pub(super) async fn beginning(mut self, bytes_max: usize, budget: &mut Budget) -> Result<Bytes, Failure> {
+    /// The first `bytes_max` bytes of the body.
+    pub(super) async fn beginning(mut self, bytes_max: usize, budget: &mut Budget) -> Result<Bytes, FailedAttempt> {
         self.read(bytes_max, budget).await?;
         self.taken.truncate(bytes_max);
         Ok(self.taken.freeze())
     }
 }
 
-/// An error of the connection goes through the decoder as it is; any other is the decoder's own.
-fn broken(error: io::Error) -> Failure {
+/// The decoder passes connection errors through; any other error is its own.
+fn broken(error: io::Error) -> FailedAttempt {
     match error.downcast::<reqwest::Error>() {
-        Ok(error) => Failure::from(&error),
+        Ok(error) => FailedAttempt::from(&error),
         Err(_) => FetchError::Undecodable.into(),
     }
 }

@@ -1,4 +1,4 @@
-//! The time that a page may take.
+//! The time limit of a fetch.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::FetchError;
 
-/// What is left of a page's time. Only what is waited for through it counts.
+/// The remaining time. Only waiting through [`Self::spend`] consumes it.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Duration,
@@ -17,12 +17,12 @@ impl Budget {
         Self { left: total }
     }
 
-    /// Whether a wait of this length would end in time.
+    /// Whether a wait of this length fits into the remaining time.
     pub(super) fn covers(&self, wait: Duration) -> bool {
         wait < self.left
     }
 
-    /// Waits for the work, at most `longest` and at most as long as is left.
+    /// Waits for `work`, at most `longest` and at most the remaining time.
     pub(super) async fn spend<T>(&mut self, longest: Duration, work: impl Future<Output = T>) -> Result<T, FetchError> {
         let began = Instant::now();
         let done = tokio::time::timeout(longest.min(self.left), work).await;

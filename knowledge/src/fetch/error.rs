@@ -3,83 +3,84 @@
 use domain::item::Fault;
 use domain::web_url::InvalidWebUrl;
 
-/// Why a page could not be had. The words name no address but those that the reader gave, and nothing of what a server answered but
-/// its status and its content type.
+/// Why a page could not be fetched. Messages contain only the URL's own parts, the status and the content type, and
+/// nothing else from the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The text is no address of a web page.
+    /// The text is not the URL of a web page.
     #[error(transparent)]
     InvalidUrl(#[from] InvalidWebUrl),
-    /// No request line takes the address.
+    /// The URL cannot be sent in a request.
     #[error("the address has characters that cannot be sent")]
     Unsendable,
-    /// A port that is not connected to.
+    /// The port is not allowed.
     #[error("pages are not fetched from port {0}")]
     BlockedPort(u16),
-    /// The host is, or its name leads to, an address that is not connected to.
-    #[error("the host lies in a network that pages are not fetched from")]
+    /// The host, or an address that its name resolves to, is not allowed.
+    #[error("the host is in a network that pages are not fetched from")]
     BlockedAddress,
-    /// A redirect to what is no address of a web page.
+    /// A redirect to a text that is not the URL of a web page.
     #[error("the page redirects to something that is not a web address we fetch")]
     BlockedRedirect,
-    /// The name has no address.
+    /// The name does not resolve.
     #[error("the host's name could not be found")]
     NameNotFound,
-    /// No connection, or one that broke off.
-    #[error("no connection to the web server could be made, or it broke off")]
+    /// The connection failed or was closed.
+    #[error("the connection to the web server failed")]
     NoConnection,
-    /// What answers does not speak HTTP.
-    #[error("the web server's answer is not HTTP")]
+    /// The response is not HTTP.
+    #[error("the response of the web server is not HTTP")]
     NotHttp,
     /// A deadline passed.
     #[error("the web server took too long")]
     TooSlow,
-    /// TLS failed: mostly a certificate that is not trusted.
-    #[error("no trusted TLS connection could be made: the server's certificate may be invalid")]
+    /// The TLS handshake failed, usually because of an untrusted certificate.
+    #[error("no trusted TLS connection: the certificate of the web server may be invalid")]
     Untrusted,
-    /// More redirects than are followed.
+    /// The number of redirects exceeds the limit.
     #[error("the page redirects more than {0} times")]
     TooManyRedirects(usize),
-    /// A redirect to where we have been.
-    #[error("the page redirects in a circle")]
+    /// A redirect to a URL that was already visited.
+    #[error("the page redirects in a loop")]
     RedirectLoop,
     /// A redirect from https to http.
     #[error("the page redirects from https to http")]
     Downgrade,
-    /// A status that brings no page.
+    /// The response has an error status.
     #[error("the web server answered with status {0}")]
     Status(u16),
-    /// 429, or a `Retry-After` that is longer than we wait.
+    /// Status 429, or a `Retry-After` above the limit.
     #[error("the web server asked us to come back later")]
     HostBusy,
-    /// A body over the limit, in bytes.
+    /// The body exceeds the limit, in bytes.
     #[error("the page has more than {0} bytes")]
     BodyTooLarge(usize),
-    /// A head over the limit.
-    #[error("the head of the web server's answer is too large")]
+    /// The response headers exceed the limit.
+    #[error("the response headers of the web server are too large")]
     HeadTooLarge,
-    /// Content that is not read.
+    /// The media type is not supported.
     #[error("pages of the type {0} are not read")]
     UnsupportedType(String),
-    /// Content whose type nobody says and whose first bytes do not tell.
-    #[error("the type of the page could not be told")]
+    /// There is no media type, and the content does not reveal it.
+    #[error("the type of the page could not be determined")]
     UnknownType,
-    /// A content encoding that was not asked for.
-    #[error("the page is compressed in a way that is not read")]
+    /// The content encoding was not requested.
+    #[error("the compression of the page is not supported")]
     UnsupportedEncoding,
-    /// Broken compression.
-    #[error("the page's compression is broken")]
+    /// The compressed content is invalid.
+    #[error("the compressed content of the page is invalid")]
     Undecodable,
-    /// `robots.txt` forbids the page to us: a reason to skip it, not a fault.
+    /// `robots.txt` forbids the page, so that the item is skipped without an error.
     #[error("the site's robots.txt does not allow this page to be fetched")]
     RobotsDisallowed,
-    /// `robots.txt` could not be read; then all of the site is off limits (RFC 9309, section 2.3.1.4).
+    /// `robots.txt` could not be fetched, which forbids the whole site (RFC 9309, section 2.3.1.4).
     #[error("the site's robots.txt could not be read: {0}")]
     RobotsUnreachable(#[source] Box<FetchError>),
 }
 
 impl FetchError {
-    /// The item's error code; `None` when `robots.txt` forbids the page, which skips the item with the reason `robots_disallowed`.
+    /// The item's error code; `None` if `robots.txt` forbids the page, which skips the item with the reason
+    /// `robots_disallowed`.
     pub fn fault(&self) -> Option<Fault> {
         Some(match self {
             Self::InvalidUrl(_) | Self::Unsendable => Fault::InvalidUrl,

@@ -1,7 +1,5 @@
-//! One request and its answer, and what may be tried again when it fails.
+//! One request and its response.
 
-use std::error::Error;
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,36 +10,36 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use super::FetchError;
 use super::body::Body;
 use super::budget::Budget;
+use super::failure::{FailedAttempt, Retry};
 use super::media_type::{ContentType, MediaType, SNIFFED_BYTES};
-use super::resolver::ResolveError;
 use super::settings::FetchSettings;
 
-/// Of a `robots.txt` no more is read (RFC 9309, section 2.5 asks for at least this).
+/// Maximum size of a `robots.txt` that is read (RFC 9309, section 2.5 requires at least this).
 const ROBOTS_BYTES_MAX: usize = 500 * 1024;
 
 const ACCEPT: HeaderValue = HeaderValue::from_static(
     "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,application/json;q=0.8,application/xml;q=0.8,*/*;q=0.1",
 );
 
-/// What is asked for.
+/// Kind of content to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// A page of a type that is read, whole.
+pub(super) enum FetchKind {
+    /// A page of a supported type, complete.
     Page,
-    /// A `robots.txt`: text of whatever type, as much of it as counts.
+    /// A `robots.txt` of any media type, truncated at the limit.
     Robots,
 }
 
-/// What an answer brings.
+/// A successful response.
 #[derive(Debug)]
 pub(super) enum FetchResponse {
-    /// The way to somewhere else.
+    /// The `Location` of a redirect.
     Redirect(String),
-    /// Content.
+    /// The content of the URL.
     Content(Content),
 }
 
-/// Content that was asked for.
+/// Content with its type.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) media_type: MediaType,
@@ -49,42 +47,18 @@ pub(super) struct Content {
     pub(super) body: Bytes,
 }
 
-/// Why an attempt failed, and whether another one may help.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) error: FetchError,
-    pub(super) again: Again,
-}
-
-/// When the same request may be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Again {
-    /// It would fail again.
-    Never,
-    /// After a pause of our choice.
-    Soon,
-    /// After the pause that the host asked for, of everybody.
-    AfterPause(Duration),
-}
-
-impl From<FetchError> for Failure {
-    fn from(error: FetchError) -> Self {
-        Self { error, again: Again::Never }
-    }
-}
-
-/// Asks once. The host has been judged, or is a name that the client's resolver judges.
+/// Sends one request. The caller has checked the host, or the client's resolver checks it.
 pub(super) async fn exchange(
     http: &reqwest::Client,
     url: &WebUrl,
-    wanted: Wanted,
+    wanted: FetchKind,
     settings: &FetchSettings,
     now: impl Fn() -> Timestamp,
     budget: &mut Budget,
-) -> Result<FetchResponse, Failure> {
+) -> Result<FetchResponse, FailedAttempt> {
     let request = http.get(url.as_url().clone()).header(header::ACCEPT, ACCEPT).header(header::ACCEPT_ENCODING, "gzip");
     let head_timeout = settings.connect_timeout + settings.stall_timeout;
-    let response = budget.spend(head_timeout, request.send()).await?.map_err(|error| Failure::from(&error))?;
+    let response = budget.spend(head_timeout, request.send()).await?.map_err(|error| FailedAttempt::from(&error))?;
     if head_bytes(response.headers()) > settings.head_bytes_max {
         return Err(FetchError::HeadTooLarge.into());
     }
@@ -97,7 +71,7 @@ pub(super) async fn exchange(
             response.headers().get(header::RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, now()));
         return Err(refused(status, asked, settings.retry_after_max));
     }
-    if wanted == Wanted::Robots {
+    if wanted == FetchKind::Robots {
         let body = Body::open(response, usize::MAX, settings.stall_timeout)?;
         let body = body.beginning(ROBOTS_BYTES_MAX, budget).await?;
         return Ok(FetchResponse::Content(Content { media_type: MediaType::Plain, charset: None, body }));
@@ -126,8 +100,8 @@ fn location(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// What a status without content means.
-fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: Duration) -> Failure {
+/// The failure of an error status.
+fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: Duration) -> FailedAttempt {
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
     let error = if is_busy { FetchError::HostBusy } else { FetchError::Status(status.as_u16()) };
     match retry_after {
@@ -135,51 +109,12 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: D
             if pause > retry_after_max {
                 FetchError::HostBusy.into()
             } else {
-                Failure { error, again: Again::AfterPause(pause) }
+                FailedAttempt { error, again: Retry::AfterPause(pause) }
             }
         }
-        _ if is_busy || status.is_server_error() => Failure { error, again: Again::Soon },
+        _ if is_busy || status.is_server_error() => FailedAttempt { error, again: Retry::Soon },
         _ => error.into(),
     }
-}
-
-impl From<&reqwest::Error> for Failure {
-    fn from(error: &reqwest::Error) -> Self {
-        let found = causes(error).find_map(|cause| {
-            if let Some(refusal) = cause.downcast_ref::<ResolveError>() {
-                return Some(match refusal {
-                    ResolveError::Unknown => FetchError::NameNotFound,
-                    ResolveError::Blocked => FetchError::BlockedAddress,
-                });
-            }
-            if cause.is::<rustls::Error>() {
-                return Some(FetchError::Untrusted);
-            }
-            let fault = cause.downcast_ref::<hyper::Error>()?;
-            if fault.is_parse_too_large() {
-                Some(FetchError::HeadTooLarge)
-            } else {
-                fault.is_parse().then_some(FetchError::NotHttp)
-            }
-        });
-        if let Some(error) = found {
-            error.into()
-        } else if error.is_timeout() {
-            FetchError::TooSlow.into()
-        } else if error.is_builder() {
-            FetchError::Unsendable.into()
-        } else {
-            Self { error: FetchError::NoConnection, again: Again::Soon }
-        }
-    }
-}
-
-/// An error and what caused it. What an `io::Error` wraps is not its source but itself, so it is looked into.
-fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&cause| {
-        let wrapped = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        wrapped.map(|inner| inner as &(dyn Error + 'static)).or_else(|| cause.source())
-    })
 }
 
 #[cfg(test)]
@@ -193,14 +128,14 @@ mod tests {
             let failure = refused(StatusCode::from_u16(status).unwrap(), pause.map(seconds), seconds(30));
             (failure.error, failure.again)
         };
-        assert_eq!(judged(404, Some(1)), (FetchError::Status(404), Again::Never));
-        assert_eq!(judged(500, None), (FetchError::Status(500), Again::Soon));
-        assert_eq!(judged(503, None), (FetchError::Status(503), Again::Soon));
-        assert_eq!(judged(503, Some(3)), (FetchError::Status(503), Again::AfterPause(seconds(3))));
-        assert_eq!(judged(503, Some(31)), (FetchError::HostBusy, Again::Never));
-        assert_eq!(judged(429, None), (FetchError::HostBusy, Again::Soon));
-        assert_eq!(judged(429, Some(30)), (FetchError::HostBusy, Again::AfterPause(seconds(30))));
-        assert_eq!(judged(429, Some(31)), (FetchError::HostBusy, Again::Never));
-        assert_eq!(judged(300, None), (FetchError::Status(300), Again::Never));
+        assert_eq!(judged(404, Some(1)), (FetchError::Status(404), Retry::Never));
+        assert_eq!(judged(500, None), (FetchError::Status(500), Retry::Soon));
+        assert_eq!(judged(503, None), (FetchError::Status(503), Retry::Soon));
+        assert_eq!(judged(503, Some(3)), (FetchError::Status(503), Retry::AfterPause(seconds(3))));
+        assert_eq!(judged(503, Some(31)), (FetchError::HostBusy, Retry::Never));
+        assert_eq!(judged(429, None), (FetchError::HostBusy, Retry::Soon));
+        assert_eq!(judged(429, Some(30)), (FetchError::HostBusy, Retry::AfterPause(seconds(30))));
+        assert_eq!(judged(429, Some(31)), (FetchError::HostBusy, Retry::Never));
+        assert_eq!(judged(300, None), (FetchError::Status(300), Retry::Never));
     }
 }

@@ -1,41 +1,41 @@
-//! What kind of content an answer brings: by its header, or by its first bytes when the header does not say.
+//! Media type of a response, from its header or from its first bytes.
 
 use super::FetchError;
+use crate::content_type;
 
-/// Content that is read (`docs/decisions/0042-fetching-rules.md`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The supported media types (`docs/decisions/0042-fetching-rules.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 pub enum MediaType {
-    /// A web page.
+    /// `text/html`.
+    #[strum(serialize = "text/html")]
     Html,
-    /// A web page in XML.
+    /// `application/xhtml+xml`.
+    #[strum(serialize = "application/xhtml+xml")]
     Xhtml,
-    /// Text without markup.
+    /// `text/plain`.
+    #[strum(serialize = "text/plain")]
     Plain,
-    /// Markdown.
+    /// `text/markdown`.
+    #[strum(serialize = "text/markdown")]
     Markdown,
-    /// JSON of any kind.
+    /// `application/json`, and every `application/…+json`.
+    #[strum(serialize = "application/json")]
     Json,
-    /// XML of any kind, feeds among it.
+    /// `application/xml`, and every `application/…+xml`, such as feeds.
+    #[strum(serialize = "application/xml")]
     Xml,
-    /// PDF.
+    /// `application/pdf`.
+    #[strum(serialize = "application/pdf")]
     Pdf,
 }
 
 impl MediaType {
-    /// The type without parameters.
+    /// The essence of the type, without parameters.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Html => "text/html",
-            Self::Xhtml => "application/xhtml+xml",
-            Self::Plain => "text/plain",
-            Self::Markdown => "text/markdown",
-            Self::Json => "application/json",
-            Self::Xml => "application/xml",
-            Self::Pdf => "application/pdf",
-        }
+        self.into()
     }
 
-    /// The type that the first bytes of a body show; `None` when they show none that is read.
+    /// Detects the type from the first bytes of a body; `None` if it is not supported.
     pub(super) fn sniff(body: &[u8]) -> Option<Self> {
         let head = &body[..body.len().min(SNIFFED_BYTES)];
         if head.windows(5).any(|window| window == b"%PDF-") {
@@ -59,27 +59,23 @@ impl MediaType {
     }
 }
 
-/// How many bytes of a body are looked at when nobody says what it is.
+/// Number of bytes that detection reads.
 pub(super) const SNIFFED_BYTES: usize = 1024;
 
-/// What a `Content-Type` says.
+/// A parsed `Content-Type` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ContentType {
-    /// `None`: it does not say, and the first bytes decide.
+    /// `None` if the header names no type, so that it must be detected.
     pub(super) media_type: Option<MediaType>,
     pub(super) charset: Option<String>,
 }
 
 impl ContentType {
-    /// Refuses what is not read before the body is.
+    /// Parses the header. Rejects an unsupported type before the body is read.
     pub(super) fn parse(header: Option<&str>) -> Result<Self, FetchError> {
-        let mut parts = header.unwrap_or_default().split(';');
-        let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-        let charset = parts.filter_map(|part| part.split_once('=')).find_map(|(name, value)| {
-            let value = value.trim().trim_matches('"');
-            let is_label = !value.is_empty() && value.len() <= 40 && value.bytes().all(|byte| byte.is_ascii_graphic());
-            (name.trim().eq_ignore_ascii_case("charset") && is_label).then(|| value.to_ascii_lowercase())
-        });
+        // Without a header, the type is detected.
+        let header = header.unwrap_or_default();
+        let essence = content_type::essence(header);
         let media_type = match essence.as_str() {
             "" | "application/octet-stream" | "binary/octet-stream" | "application/x-unknown" | "unknown/unknown" => {
                 None
@@ -95,11 +91,11 @@ impl ContentType {
             other if other.starts_with("application/") && other.ends_with("+xml") => Some(MediaType::Xml),
             other => return Err(unsupported(other)),
         };
-        Ok(Self { media_type, charset })
+        Ok(Self { media_type, charset: content_type::charset(header) })
     }
 }
 
-/// The type is the server's own text: repeated only when it looks like a type.
+/// The type comes from the server, so the message repeats it only if it is a plain token.
 fn unsupported(essence: &str) -> FetchError {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte);
     if essence.len() <= 80 && essence.contains('/') && essence.bytes().all(token) {
@@ -130,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn first_bytes_tell_what_no_header_tells() {
+    fn the_first_bytes_decide_without_a_header() {
         let cut = "é".repeat(600);
         for (body, expected) in [
             (b"%PDF-1.7\n\xff\xfe".as_slice(), Some(MediaType::Pdf)),

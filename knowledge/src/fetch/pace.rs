@@ -1,6 +1,6 @@
-//! One request at a time to a host, and a pause between them.
+//! Limits requests to one at a time per host, with a delay in between.
 //!
-//! Each host has one turn, handed on in the order of asking. Hosts that nobody asks for and whose pause is over are forgotten.
+//! Each host has one permit, granted in the order of the requests. Idle hosts without a pending delay are removed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// The pace of all hosts.
+/// State of all hosts.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     hosts: Mutex<Hosts>,
@@ -18,18 +18,18 @@ pub(super) struct Pace {
 #[derive(Debug, Default)]
 struct Hosts {
     by_name: HashMap<String, Arc<Host>>,
-    /// At this many hosts the idle ones are looked for.
+    /// Number of hosts at which idle ones are removed.
     sweep_at: usize,
 }
 
 #[derive(Debug)]
 struct Host {
     turn: Arc<Semaphore>,
-    /// When the next request may start.
+    /// Earliest start of the next request.
     next: Mutex<Instant>,
 }
 
-/// The right to send one request to a host; ends with its drop.
+/// The right to send one request to a host, released on drop.
 #[derive(Debug)]
 pub(super) struct HostPermit {
     host: Arc<Host>,
@@ -37,10 +37,10 @@ pub(super) struct HostPermit {
 }
 
 impl Pace {
-    /// Waits for the turn of this host. Dropping the future gives the place in the queue back.
+    /// Waits for the host's permit and delay. Dropping the future leaves the queue.
     pub(super) async fn turn(&self, name: &str) -> HostPermit {
         let host = self.host(name);
-        // The semaphore is never closed, so there always is a permit.
+        // The semaphore is never closed, so acquiring succeeds.
         let permit = Arc::clone(&host.turn).acquire_owned().await.ok();
         loop {
             let next = *lock(&host.next);
@@ -51,7 +51,7 @@ impl Pace {
         }
     }
 
-    /// The host asked for a pause.
+    /// Delays the next request to a host, as it requested.
     pub(super) fn hold(&self, name: &str, pause: Duration) {
         self.host(name).not_before(Instant::now() + pause);
     }
@@ -69,7 +69,7 @@ impl Pace {
 }
 
 impl Hosts {
-    /// Looks through all hosts only when they have doubled since the last time, so that it costs little for each.
+    /// Scans all hosts only after their number has doubled, which keeps the amortised cost low.
     fn forget_idle(&mut self) {
         const SWEEP_AT_MIN: usize = 64;
         if self.by_name.len() < self.sweep_at.max(SWEEP_AT_MIN) {
@@ -89,14 +89,14 @@ impl Host {
 }
 
 impl HostPermit {
-    /// The request starts now; the next one at least `interval` later.
+    /// Records the start of the request; the next one starts at least `interval` later.
     pub(super) fn start(&self, interval: Duration) {
         self.host.not_before(Instant::now() + interval);
     }
 }
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every update is one step: a panic in between leaves nothing half done.
+    // Every update is a single assignment, so a panic cannot leave an inconsistent state.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

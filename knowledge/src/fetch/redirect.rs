@@ -1,10 +1,10 @@
-//! Where a page has led so far.
+//! The redirects of one fetch.
 
 use domain::web_url::WebUrl;
 
 use super::FetchError;
 
-/// The addresses of one fetch, in the order of their visits; the last one is where we are.
+/// The visited URLs in order, and the current one.
 #[derive(Debug)]
 pub(super) struct RedirectChain {
     visited: Vec<WebUrl>,
@@ -21,7 +21,7 @@ impl RedirectChain {
         &self.here
     }
 
-    /// Goes where a `Location` says. Nothing but the address goes along: no cookies, no referrer, no credentials.
+    /// Follows a `Location`. Only the URL is carried over: no cookies, referrer or credentials.
     pub(super) fn follow(&mut self, location: &str) -> Result<(), FetchError> {
         let next = self.here.join(location).map_err(|_| FetchError::BlockedRedirect)?;
         if self.here.is_https() && !next.is_https() {

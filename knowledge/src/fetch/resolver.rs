@@ -1,7 +1,7 @@
-//! Names to addresses that may be connected to.
+//! Resolves names to addresses that may be connected to.
 //!
-//! The HTTP library connects to nothing but what [`JudgingResolver`] returns, so there is no moment between judging and connecting at
-//! which a name could change its mind. Literal hosts never come by here: they are judged before each hop.
+//! The HTTP client connects only to addresses that [`JudgingResolver`] returns, so a name cannot resolve differently
+//! between check and connection. Literal hosts bypass the resolver; the fetcher checks them before each request.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use tokio::sync::Semaphore;
 
 use super::address::AddressRules;
 
-/// Why a name leads nowhere.
+/// Why a name has no usable address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResolveError {
-    /// It has no address, or nobody could say.
+    /// The name does not resolve, or the lookup failed.
     #[error("the name has no address")]
     Unknown,
-    /// It has addresses, and may be connected to at none of them.
-    #[error("the name leads to addresses that are not connected to")]
+    /// The name resolves to blocked addresses only.
+    #[error("the name resolves to addresses that are not allowed")]
     Blocked,
 }
 
-/// Leaves of another resolver's answer what the rules allow.
+/// Filters the addresses of another resolver by the rules.
 pub(super) struct JudgingResolver {
     pub(super) inner: Arc<dyn Resolve>,
     pub(super) rules: Arc<AddressRules>,
@@ -36,7 +36,7 @@ impl Resolve for JudgingResolver {
             if found.is_empty() {
                 return Err(ResolveError::Unknown.into());
             }
-            // The port is the URL's: an answer has no say in it.
+            // The URL determines the port; that of a resolved address is ignored.
             let allowed = found.iter().filter(|address| rules.allow(address.ip()));
             let allowed: Vec<SocketAddr> =
                 allowed.map(|address| SocketAddr::new(address.ip().to_canonical(), 0)).collect();
@@ -49,15 +49,15 @@ impl Resolve for JudgingResolver {
     }
 }
 
-/// The machine's own resolver, asked on threads that may block, on a bounded number of them: an answer that nobody waits for any more
-/// still holds its thread.
+/// The system's resolver, on a bounded number of blocking threads. A cancelled lookup holds its thread until it
+/// returns.
 #[derive(Debug, Clone)]
 pub struct SystemResolver {
     lookups: Arc<Semaphore>,
 }
 
 impl SystemResolver {
-    /// How many names are looked up at once.
+    /// Maximum number of concurrent lookups.
     const LOOKUPS_MAX: usize = 64;
 }
 

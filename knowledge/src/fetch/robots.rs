@@ -1,7 +1,7 @@
-//! What the sites' `robots.txt` say (RFC 9309), remembered within bounds.
+//! The `robots.txt` files of sites (RFC 9309), in a bounded cache.
 //!
-//! What is remembered is the text, and it is read anew for every page: rules with `$` become regular expressions, and a hostile text
-//! can make its rules a thousand times as large as itself.
+//! The cache holds the text, which is parsed for every page: rules with `$` compile to regular expressions, and a
+//! malicious file could make its parsed form a thousand times larger.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,14 +15,15 @@ use tokio::time::Instant;
 use super::FetchError;
 use super::settings::FetchSettings;
 
-/// How many rules with `$` are read: each of them becomes a regular expression, which takes a quarter of a millisecond.
+/// Maximum number of rules with `$` that are parsed. Each compiles to a regular expression, in about a quarter of a
+/// millisecond.
 const ANCHORED_RULES_MAX: usize = 250;
-/// How many texts are read at once.
+/// Maximum number of concurrent parses.
 const READINGS_MAX: usize = 4;
-/// What a site costs that has no text.
+/// Size of a cache entry without a text, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// The sites' rules.
+/// Cache of the sites' rules.
 #[derive(Debug)]
 pub(super) struct Robots {
     product: String,
@@ -37,35 +38,35 @@ pub(super) struct Robots {
 #[derive(Debug, Default)]
 struct Sites {
     by_origin: HashMap<String, Site>,
-    /// Counts the uses, so that the least recently used site can be told.
+    /// Number of accesses, for the eviction of the least recently used site.
     uses: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Site {
-    /// Asked for once, however many pages wait for it.
-    known: Arc<OnceCell<Remembered>>,
+    /// Fetched once, also if several pages wait for it.
+    known: Arc<OnceCell<CachedRobots>>,
     used: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Remembered {
+struct CachedRobots {
     known: RobotsState,
     until: Instant,
 }
 
-/// What is known of a site.
+/// Cached state of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RobotsState {
-    /// It has no `robots.txt`: everything is allowed.
+    /// No `robots.txt`, which allows everything.
     NoRules,
-    /// It has this one.
+    /// The text of the `robots.txt`.
     Rules(Bytes),
-    /// It could not be asked: nothing is allowed.
+    /// The file could not be fetched, which forbids everything.
     Unreachable(FetchError),
 }
 
-/// What the rules say of one page.
+/// The decision about one page.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ruling {
     pub(super) is_allowed: bool,
@@ -85,30 +86,30 @@ impl Robots {
         }
     }
 
-    /// What is known of this site; `ask` is only called when nothing is, and by one of those who wait.
+    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the waiting callers.
     pub(super) async fn known(&self, origin: &str, ask: impl Future<Output = RobotsState>) -> RobotsState {
         let cell = self.site(origin);
         let learned = async {
             let known = ask.await;
             let lifetime =
                 if matches!(known, RobotsState::Unreachable(_)) { self.failure_cached_for } else { self.cached_for };
-            Remembered { known, until: Instant::now() + lifetime }
+            CachedRobots { known, until: Instant::now() + lifetime }
         };
         let known = cell.get_or_init(|| learned).await.known.clone();
         self.forget_beyond_bounds();
         known
     }
 
-    /// What a text says of a page.
+    /// Evaluates a text for a page.
     pub(super) async fn ruling(&self, text: Bytes, url: String) -> Ruling {
         let _reading = self.readings.acquire().await;
         let product = self.product.clone();
         let read = tokio::task::spawn_blocking(move || ruling(&product, &text, &url)).await;
-        // A text that breaks its reader forbids everything.
+        // A text that makes the parser panic forbids everything.
         read.unwrap_or(Ruling { is_allowed: false, crawl_delay_seconds: None })
     }
 
-    fn site(&self, origin: &str) -> Arc<OnceCell<Remembered>> {
+    fn site(&self, origin: &str) -> Arc<OnceCell<CachedRobots>> {
         let mut sites = self.sites();
         sites.uses += 1;
         let used = sites.uses;
@@ -130,7 +131,7 @@ impl Robots {
         let mut by_use: Vec<(u64, usize, String)> =
             sites.by_origin.iter().map(|(origin, site)| (site.used, site.bytes(), origin.clone())).collect();
         by_use.sort_unstable();
-        // A little more than necessary, so that this is not done for every site.
+        // Evicts more than necessary, so that the next insertions need no eviction.
         let (count_max, bytes_max) =
             (self.cached_max - self.cached_max / 8, self.cached_bytes_max - self.cached_bytes_max / 8);
         let (mut count, mut bytes) = (by_use.len(), bytes);
@@ -145,7 +146,7 @@ impl Robots {
     }
 
     fn sites(&self) -> MutexGuard<'_, Sites> {
-        // Every update leaves the map whole.
+        // Every update leaves the map consistent.
         self.sites.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,7 +167,7 @@ fn ruling(product: &str, text: &[u8], url: &str) -> Ruling {
     Ruling { is_allowed: robot.allowed(url), crawl_delay_seconds: robot.delay }
 }
 
-/// The text up to the line whose rule would be one regular expression too many.
+/// The text up to the line with the first rule beyond [`ANCHORED_RULES_MAX`].
 fn readable(text: &[u8]) -> &[u8] {
     let too_many = text.iter().enumerate().filter(|(_, byte)| **byte == b'$').nth(ANCHORED_RULES_MAX);
     let Some((position, _)) = too_many else { return text };
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_read_for_us_or_for_everybody() {
+    fn rules_for_our_agent_or_for_all_agents_apply() {
         let text = b"User-agent: *\nDisallow: /\n\nUser-agent: Attache\nDisallow: /private\nAllow: /private/open$\nCrawl-delay: 2.5\n";
         for (path, is_allowed) in
             [("/", true), ("/private/x", false), ("/private/open", true), ("/private/open/x", false)]
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_site_is_asked_once_until_its_time_is_over() {
+    async fn a_site_is_requested_once_until_its_entry_expires() {
         let settings = FetchSettings::default();
         let robots = robots(&settings);
         let asked = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Knobs of fetching.
+//! Settings of fetching.
 
 use std::time::Duration;
 
@@ -10,69 +10,69 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FetchSettings {
-    /// Ports that are connected to.
+    /// Allowed ports.
     pub ports: Vec<u16>,
-    /// Private networks, loopback included, that are fetched from all the same. Link-local networks and the metadata services of
-    /// clouds stay closed, whatever is listed.
+    /// Private networks, loopback included, that pages may be fetched from. Link-local networks and metadata services
+    /// of clouds stay blocked, even if listed.
     pub allow_private: Vec<IpNet>,
-    /// Whether `robots.txt` is obeyed.
+    /// Whether `robots.txt` applies.
     pub robots: RobotsRule,
-    /// How long a `robots.txt` is believed.
+    /// Lifetime of a cached `robots.txt`.
     #[serde(with = "humantime_serde")]
     pub robots_cached_for: Duration,
-    /// How long a site whose `robots.txt` could not be read is left alone.
+    /// Lifetime of a failure to fetch `robots.txt`; meanwhile the site is not fetched.
     #[serde(with = "humantime_serde")]
     pub robots_failure_cached_for: Duration,
-    /// How many sites' `robots.txt` are remembered.
+    /// Maximum number of cached `robots.txt` files.
     pub robots_cached_max: usize,
-    /// How many bytes of them are remembered.
+    /// Maximum size of the cached files, in bytes.
     pub robots_cached_bytes_max: usize,
-    /// Longest wait between two requests that a `Crawl-delay` brings about.
+    /// Maximum delay between two requests that a `Crawl-delay` can cause.
     #[serde(with = "humantime_serde")]
     pub crawl_delay_max: Duration,
-    /// How we introduce ourselves; `{version}` and `{base_url}` are filled in. `robots.txt` addresses us by what stands before the
-    /// first `/` or space.
+    /// User agent; `{version}` and `{base_url}` are replaced. Rules of `robots.txt` match the part before the first `/`
+    /// or space.
     pub user_agent: String,
-    /// Longest wait for a connection, name and TLS included.
+    /// Timeout of connecting, including name resolution and TLS.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// Longest wait for the head of an answer, connecting aside, and for the next bytes of its body.
+    /// Timeout of the response headers, after connecting, and of each read of the body.
     #[serde(with = "humantime_serde")]
     pub stall_timeout: Duration,
-    /// How long a page may take over all redirects and retries; waiting for its turn aside.
+    /// Timeout of a page with all redirects and retries, without the wait for the host's turn.
     #[serde(with = "humantime_serde")]
     pub total_timeout: Duration,
-    /// The same for a `robots.txt`.
+    /// Timeout of a `robots.txt`, counted in the same way.
     #[serde(with = "humantime_serde")]
     pub robots_timeout: Duration,
-    /// How many redirects are followed.
+    /// Maximum number of redirects.
     pub redirects_max: usize,
-    /// Largest page, in bytes after decompression.
+    /// Maximum size of a page, in bytes after decompression.
     pub body_bytes_max: usize,
-    /// Largest head of an answer, in bytes of its fields' names and values.
+    /// Maximum total size of the response headers, in bytes of names and values.
     pub head_bytes_max: usize,
-    /// How many requests are in progress at once.
+    /// Maximum number of concurrent requests.
     pub in_flight_max: usize,
-    /// Shortest time between the starts of two requests to one host.
+    /// Minimum time between the starts of two requests to one host.
     #[serde(with = "humantime_serde")]
     pub host_interval: Duration,
-    /// How often a request is sent again after a failure that may pass.
+    /// Maximum number of retries after transient failures.
     pub retries_max: u32,
-    /// Middle of the wait before the first retry; it doubles with every further one.
+    /// Mean delay before the first retry; doubled for each further one.
     #[serde(with = "humantime_serde")]
     pub retry_pause: Duration,
-    /// Longest wait that a web server may ask for with `Retry-After`; beyond it the item fails.
+    /// Maximum delay that `Retry-After` may request; an item that would wait longer fails.
     #[serde(with = "humantime_serde")]
     pub retry_after_max: Duration,
 }
 
-/// Whether `robots.txt` is obeyed.
+/// Whether `robots.txt` applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RobotsRule {
-    /// Pages that it forbids are skipped.
+    /// Forbidden pages are skipped.
     Obey,
-    /// It is not asked for: for closed networks.
+    /// `robots.txt` is not fetched; for closed networks.
     Ignore,
 }
 
@@ -105,7 +105,7 @@ impl Default for FetchSettings {
 }
 
 impl FetchSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let hour = Duration::from_hours(1);
         let waits = [
@@ -152,7 +152,7 @@ impl FetchSettings {
         rules.filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
     }
 
-    /// The `User-Agent` of a server that is reached at `base_url`, and the word in it that `robots.txt` knows us by.
+    /// The `User-Agent` header for a server at `base_url`, and its product token, which `robots.txt` rules match.
     pub(super) fn agent(&self, base_url: &str) -> Option<(HeaderValue, String)> {
         let text = self.user_agent.replace("{version}", env!("CARGO_PKG_VERSION")).replace("{base_url}", base_url);
         let product = text.split(['/', ' ']).next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What a language model's answer means: a verdict, or nothing.
+//! Parses the verdict in the response of a language model.
 
 use domain::filter::{FilterVerdict, VerdictBy};
 use domain::memory::short_title;
@@ -20,29 +20,29 @@ struct Message {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ModelAnswer {
     keep: bool,
     categories: Option<Vec<String>>,
     reason: Option<String>,
 }
 
-/// The verdict in the body of an answer, with the account's own spelling of its categories and no others.
+/// The verdict in a response body. Keeps only categories of the account, in its spelling.
 pub(super) fn verdict(body: &[u8], categories: &[String]) -> Option<FilterVerdict> {
     let completion: Completion = serde_json::from_slice(body).ok()?;
-    let said = said(&completion.choices.first()?.message.content)?;
-    let named = said.categories.unwrap_or_default();
+    let model_answer = model_answer(&completion.choices.first()?.message.content)?;
+    let named = model_answer.categories.unwrap_or_default();
     let is_named = |category: &&String| named.iter().any(|name| name.trim().to_lowercase() == category.to_lowercase());
     Some(FilterVerdict {
-        keep: said.keep,
+        keep: model_answer.keep,
         categories: categories.iter().filter(is_named).cloned().collect(),
-        // One line of bounded length, like a title: it is shown in lists.
-        reason: said.reason.as_deref().and_then(short_title).unwrap_or_default(),
+        // Shortened like a title, because lists show it.
+        reason: model_answer.reason.as_deref().and_then(short_title).unwrap_or_default(),
         by: VerdictBy::Llm,
     })
 }
 
-/// Models like to wrap JSON into a fence and a sentence, although they are told not to.
-fn said(content: &str) -> Option<Said> {
+/// Extracts the JSON object, since models often add a code fence or a sentence.
+fn model_answer(content: &str) -> Option<ModelAnswer> {
     let (start, end) = (content.find('{')?, content.rfind('}')?);
     serde_json::from_str(content.get(start..=end)?).ok()
 }

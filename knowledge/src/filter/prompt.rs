@@ -1,14 +1,14 @@
-//! What the language model is asked.
+//! The request to the language model.
 //!
-//! The account's wishes stand in the system message, the content in the user message as one JSON string: whatever it says, it cannot end
-//! its own quotation.
+//! The account's settings are in the system message. The content is in the user message as one JSON string, so that it
+//! cannot end its quotation.
 
 use domain::filter::FilterSettings;
 use serde_json::{Value, json};
 
-use super::{Candidate, LlmSettings};
+use super::settings::LlmSettings;
 
-/// Tokens that a verdict may have.
+/// Maximum number of tokens of a verdict.
 const ANSWER_TOKENS_MAX: u32 = 400;
 
 const TASK: &str = "You decide whether a document is kept in a person's knowledge base. The person's wishes are given below as JSON. \
@@ -19,7 +19,18 @@ the person's categories, or none], \"reason\": \"one short sentence\"}. Drop a d
 none of the included items as a subject when there are any, or that does not fit the person's description when there is one. When in \
 doubt, keep it.";
 
-/// The body of the request.
+/// The content to decide about.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'c> {
+    /// Title of the page or note.
+    pub title: Option<&'c str>,
+    /// URL of the page; `None` for a note.
+    pub url: Option<&'c str>,
+    /// Text as Markdown.
+    pub markdown: &'c str,
+}
+
+/// Body of the chat request.
 pub(super) fn request(settings: &LlmSettings, wanted: &FilterSettings, candidate: Candidate<'_>) -> Value {
     let wishes = json!({
         "categories": wanted.categories,

@@ -1,4 +1,4 @@
-//! Knobs of the language model that filters.
+//! Settings of the language model of the filter.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,18 +11,19 @@ use url::Url;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LlmSettings {
-    /// Base URL of an endpoint that speaks the chat protocol of `OpenAI`, up to and without `/chat/completions`; absent: no model is asked.
+    /// Base URL of an endpoint with the chat protocol of `OpenAI`, without `/chat/completions`; `None` to filter
+    /// without a model.
     pub base_url: Option<String>,
-    /// Bearer token that it asks for.
+    /// Bearer token for the endpoint.
     pub api_key: Option<String>,
-    /// Which of its models is asked.
+    /// Name of the model at the endpoint.
     pub model: String,
-    /// Longest wait for a verdict; then the item is kept unfiltered.
+    /// Timeout of a verdict, after which the item is kept unfiltered.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// How many characters of an item the model is shown.
+    /// Maximum length of the text that the model receives, in characters.
     pub content_chars_max: usize,
-    /// How many items are asked about at once.
+    /// Maximum number of concurrent requests.
     pub in_flight_max: usize,
 }
 
@@ -39,19 +40,19 @@ impl Default for LlmSettings {
     }
 }
 
-/// Settings that name no usable endpoint.
+/// Why the settings are invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLlm {
-    /// Not a base URL.
+    /// Not a usable base URL.
     #[error("must be like https://api.example.com/v1, without user name, query and fragment")]
     Url,
-    /// Not a token.
-    #[error("has characters that no header takes")]
+    /// Not a valid header value.
+    #[error("has characters that a header must not have")]
     ApiKey,
 }
 
 impl LlmSettings {
-    /// What is wrong with these values, as pairs of field and rule.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let rule = |broken: bool, field: &'static str, rule: &str| broken.then(|| (field.to_owned(), rule.to_owned()));
         let invalid = |field: &str, error: Option<InvalidLlm>| error.map(|error| (field.to_owned(), error.to_string()));
@@ -66,7 +67,7 @@ impl LlmSettings {
         found.into_iter().flatten().collect()
     }
 
-    /// The base URL, without a slash at the end.
+    /// The base URL without a trailing slash.
     pub(super) fn base_url(&self) -> Result<Option<&str>, InvalidLlm> {
         let Some(text) = self.base_url.as_deref() else { return Ok(None) };
         let url = Url::parse(text).map_err(|_| InvalidLlm::Url)?;
@@ -88,7 +89,7 @@ impl LlmSettings {
     }
 }
 
-/// The key is a secret.
+/// Hides the API key.
 impl fmt::Debug for LlmSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LlmSettings")

@@ -1,122 +1,120 @@
-//! Vectors that the database compares: PostgreSQL with pgvector.
+//! Vector comparison in PostgreSQL with pgvector.
 //!
-//! Then a process needs no memory for vectors, however many accounts it serves and however many processes there are. It takes
-//! over when everything that was kept before is copied ([`Index::keep_up`]); until then this process compares.
+//! The process then needs no memory for vectors. The database takes over once all earlier vectors are copied
+//! ([`super::Index::keep_up`]); until then the process compares in memory.
 
-use std::sync::PoisonError;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use serde::{Deserialize, Serialize};
 use store::passage::near::DIMENSIONS_MAX;
 use store::passage::near::prepare::Prepared;
 use store::passage::{AccountStatistics, ChunkId, Wanted};
-use store::{Pool, StoreError};
+use store::{Pool, Store, StoreError};
 
-use super::{Index, best};
+use super::settings::Settings;
 
-/// Whether the database compares the vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pgvector {
-    /// If it can.
-    Auto,
-    /// It must: without the extension there is no start.
-    Required,
-    /// Never.
-    Off,
-}
+pub use super::settings::Pgvector;
 
-/// Why there is no start.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// The store did not answer.
-    #[error("cannot prepare the comparing of vectors")]
+    /// The store failed.
+    #[error("cannot set up vector search")]
     Store(#[from] StoreError),
-    /// The database cannot compare.
+    /// pgvector is required but not available.
     #[error("knowledge.search.index.pgvector is \"required\", and {0}")]
     Absent(String),
 }
 
-/// Vectors that are copied at once. Meanwhile nobody changes anything on their shelves.
+/// Vectors per copied page. Their accounts are locked against changes meanwhile.
 const COPIED_AT_ONCE: usize = 2_000;
 
-/// What a step has left to do.
+/// Remaining work after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Nothing.
+    /// Nothing is left to do.
     Done,
-    /// There is more to copy.
+    /// More vectors have to be copied.
     Copying,
-    /// This large shelf has no index yet ([`Index::make_graph`]).
+    /// This large account has no index yet ([`super::Index::make_graph`]).
     GraphMissing(i64),
 }
 
-/// What the database does.
-#[derive(Debug, Default)]
+/// State of the vectors in the database.
+#[derive(Debug)]
 pub(super) struct Database {
-    /// It has a copy of the vectors, which need not be whole yet.
+    store: Store,
+    settings: Arc<Settings>,
+    /// It has a copy of the vectors, which may be incomplete.
     copies: AtomicBool,
-    /// The copy is whole.
+    /// The copy is complete.
     whole: AtomicBool,
 }
 
 impl Database {
-    /// Whether it compares the vectors of a model. Of longer ones it can keep no index.
-    pub(super) fn compares(&self, model: &ModelId) -> bool {
-        self.whole.load(Ordering::Acquire) && model.dimensions <= DIMENSIONS_MAX
+    /// A database that compares nothing until [`Self::prepare`].
+    pub(super) fn new(store: Store, settings: Arc<Settings>) -> Self {
+        Self { store, settings, copies: AtomicBool::new(false), whole: AtomicBool::new(false) }
     }
-}
 
-impl Index {
-    /// Lets the database compare, if it can and may. To be called once, at the start.
-    pub async fn prepare(&self) -> Result<(), PrepareError> {
+    /// Whether the copy is complete, so that the database compares.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Acquire)
+    }
+
+    /// Whether it compares the vectors of a model. pgvector cannot index longer ones.
+    pub(super) fn compares(&self, model: &ModelId) -> bool {
+        self.is_whole() && model.dimensions <= DIMENSIONS_MAX
+    }
+
+    /// Prepares the comparison; `true` if the database compares from now on.
+    pub(super) async fn prepare(&self) -> Result<bool, PrepareError> {
         let wanted = self.settings.pgvector;
         if wanted == Pgvector::Off {
-            return Ok(());
+            return Ok(false);
         }
         match self.store.near_prepare().await? {
-            Prepared::Absent(why) if wanted == Pgvector::Required => return Err(PrepareError::Absent(why)),
+            Prepared::Absent(why) if wanted == Pgvector::Required => Err(PrepareError::Absent(why)),
             Prepared::Absent(why) => {
                 if matches!(self.store.pool(), Pool::Postgres(_)) {
                     tracing::info!(%why, "vectors are compared in memory");
                 }
+                Ok(false)
             }
-            Prepared::Whole => self.take_over(),
+            Prepared::Whole => {
+                self.take_over();
+                Ok(true)
+            }
             Prepared::Filling => {
-                self.database.copies.store(true, Ordering::Release);
-                // Little, or nothing at all, is copied before the first search.
-                self.copy_page().await?;
+                self.copies.store(true, Ordering::Release);
+                // A small or empty store is copied before the first search.
+                Ok(self.copy_page().await?)
             }
         }
-        Ok(())
     }
 
-    /// One step of what the database needs to be fast.
-    pub async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
-        if self.database.copies.load(Ordering::Acquire) && !self.database.whole.load(Ordering::Acquire) {
+    /// One step of upkeep.
+    pub(super) async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
+        if self.copies.load(Ordering::Acquire) && !self.is_whole() {
             return Ok(if self.copy_page().await? { Upkeep::Done } else { Upkeep::Copying });
         }
-        let Some(model) = model.filter(|model| self.database.compares(model)) else { return Ok(Upkeep::Done) };
+        let Some(model) = model.filter(|model| self.compares(model)) else { return Ok(Upkeep::Done) };
         let missing = self.store.graph_missing(model, self.settings.pgvector_exact_max).await?;
         Ok(missing.map_or(Upkeep::Done, Upkeep::GraphMissing))
     }
 
-    /// Makes the index of a large shelf. It may take longer than anybody waits; what is half made is dropped by the next.
-    pub async fn make_graph(&self, shelf_number: i64, model: &ModelId) -> Result<(), StoreError> {
-        if self.store.graph_make(shelf_number, model).await? {
-            tracing::info!(shelf = shelf_number, "a large shelf has its own index of vectors");
+    /// Builds the index of a large account.
+    pub(super) async fn make_graph(&self, number: i64, model: &ModelId) -> Result<(), StoreError> {
+        if self.store.graph_make(number, model).await? {
+            tracing::info!(shelf = number, "built the vector index of a large account");
         }
         Ok(())
     }
 
-    /// Whether the database compares the vectors of a model.
-    pub fn by_database(&self, model: &ModelId) -> bool {
-        self.database.compares(model)
-    }
-
-    pub(super) async fn nearest_by_database(
+    /// The nearest chunks of some accounts, nearest first; in `spaces`, or anywhere.
+    pub(super) async fn nearest(
         &self,
         shelves: &[AccountStatistics],
         model: &ModelId,
@@ -134,7 +132,7 @@ impl Index {
         Ok(best(near, wanted.chunks_max))
     }
 
-    /// `true`: the copy is whole.
+    /// Copies one page; `true` if the copy is complete.
     async fn copy_page(&self) -> Result<bool, StoreError> {
         let whole = self.store.near_fill(COPIED_AT_ONCE).await?;
         if whole {
@@ -144,9 +142,15 @@ impl Index {
     }
 
     fn take_over(&self) {
-        self.database.copies.store(true, Ordering::Release);
-        self.database.whole.store(true, Ordering::Release);
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.copies.store(true, Ordering::Release);
+        self.whole.store(true, Ordering::Release);
         tracing::info!("vectors are compared by the database");
     }
+}
+
+/// The `count` nearest candidates of several accounts.
+pub(super) fn best(mut near: Vec<(ChunkId, f32)>, count: usize) -> Vec<(ChunkId, f32)> {
+    near.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    near.truncate(count);
+    near
 }

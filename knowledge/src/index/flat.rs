@@ -1,96 +1,58 @@
-//! Vectors in one piece of memory, searched from end to end.
+//! Vectors in contiguous memory, searched exhaustively.
 //!
-//! Each is kept in 8 bits a number with one scale: a cosine that is computed from them is off by less than 0.002, which finds the
-//! same candidates; what is shown is computed from the stored vectors.
+//! Vectors are stored with 8 bits per number and one scale per row. The error of a cosine is below 0.002, which is
+//! precise enough for candidates; final similarities are computed from the stored vectors.
 //!
-//! Where that is too much to walk through, a sketch of each vector comes first: one bit a number, its sign. Sketches that differ
-//! in few bits belong to vectors that point the same way, so the rows with the nearest sketches are few and hold nearly all of
-//! the nearest vectors. Unlike a graph of neighbours, sketches cost nothing to build, to change and to take away.
+//! Above a size, candidates are first selected by sketches: one bit per number, its sign. Vectors with similar
+//! directions differ in few bits, so the rows with the nearest sketches contain nearly all nearest vectors. Unlike a
+//! graph index, sketches are free to build, update and delete.
 
 use std::cmp::Reverse;
 
 use pulp::Arch;
 
-use super::scan::{Best, Picked, Sketched, VectorQuery, Whole};
+use super::rows::{Neighbour, Rows, quantised, sketched};
+use super::scan::{AllRows, SelectedRows, SketchFilter, TopRows, VectorQuery};
 
 /// Vectors of one length, in rows.
 #[derive(Debug, Clone, Default)]
 pub struct Flat {
-    pub(super) dimensions: usize,
-    pub(super) codes: Vec<i8>,
-    pub(super) scales: Vec<f32>,
-    pub(super) sketches: Vec<u64>,
+    rows: Rows,
     arch: Arch,
 }
 
-/// A row and how near it is.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Neighbour {
-    /// The row.
-    pub row: u32,
-    /// About its cosine with the query.
-    pub cosine: f32,
-}
-
-impl Eq for Neighbour {}
-
-impl Ord for Neighbour {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.cosine.total_cmp(&other.cosine).then(other.row.cmp(&self.row))
-    }
-}
-
-impl PartialOrd for Neighbour {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 impl Flat {
-    /// No rows yet, each of which will have so many numbers.
+    /// No rows yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, codes: Vec::new(), scales: Vec::new(), sketches: Vec::new(), arch: Arch::new() }
+        Self { rows: Rows::new(dimensions), arch: Arch::new() }
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.scales.len()
+        self.rows.len()
     }
 
-    /// Bytes of memory.
+    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
-        self.codes.capacity() + self.scales.capacity() * size_of::<f32>() + self.sketches.capacity() * size_of::<u64>()
+        self.rows.bytes()
     }
 
-    /// Adds a row at the end; `false` when it has another length.
+    /// Appends a row; `false` if the vector has another length.
     pub fn push(&mut self, vector: &[f32]) -> bool {
-        if vector.len() != self.dimensions {
-            return false;
+        let fits = vector.len() == self.rows.dimensions;
+        if fits {
+            self.rows.push(vector);
         }
-        let scale = quantised(vector, &mut self.codes);
-        self.scales.push(scale);
-        sketched(vector, &mut self.sketches);
-        true
+        fits
     }
 
-    /// Takes a row away; the last row takes its place.
+    /// Removes a row; the last row takes its number.
     pub fn swap_remove(&mut self, row: usize) {
-        let (last, size) = (self.rows() - 1, self.dimensions);
-        self.codes.copy_within(last * size..(last + 1) * size, row * size);
-        self.codes.truncate(last * size);
-        self.scales.swap_remove(row);
-        let words = self.sketch_words();
-        self.sketches.copy_within(last * words..(last + 1) * words, row * words);
-        self.sketches.truncate(last * words);
+        self.rows.swap_remove(row);
     }
 
-    /// Words of a sketch.
-    pub(super) fn sketch_words(&self) -> usize {
-        self.dimensions.div_ceil(64)
-    }
-
-    /// The `count` nearest rows, nearest first; among `rows`, or among all, by so many threads. Of more than `exact_max` rows,
-    /// nearly all of the nearest.
+    /// The `count` nearest of all rows or of `rows`, nearest first, on up to `threads` threads. If all rows are
+    /// searched and there are more than `exact_max`, the result may miss a few.
     pub fn nearest(
         &self,
         query: &[f32],
@@ -99,10 +61,10 @@ impl Flat {
         threads: usize,
         exact_max: usize,
     ) -> Vec<Neighbour> {
-        if query.len() != self.dimensions || count == 0 || self.rows() == 0 {
+        if query.len() != self.rows.dimensions || count == 0 || self.rows() == 0 {
             return Vec::new();
         }
-        let (mut codes, mut sketch) = (Vec::with_capacity(self.dimensions), Vec::new());
+        let (mut codes, mut sketch) = (Vec::with_capacity(self.rows.dimensions), Vec::new());
         sketched(query, &mut sketch);
         let query = VectorQuery { scale: quantised(query, &mut codes), codes: &codes, sketch: &sketch, count };
         let all = rows.map_or(self.rows(), <[u32]>::len);
@@ -110,11 +72,15 @@ impl Flat {
         let parts: Vec<std::ops::Range<usize>> =
             (0..all).step_by(part).map(|from| from..(from + part).min(all)).collect();
         let scan = |range: &std::ops::Range<usize>| match rows {
-            Some(rows) => self.arch.dispatch(Picked { flat: self, query: &query, rows: &rows[range.clone()] }),
-            None if all > exact_max => self.arch.dispatch(Sketched { flat: self, query: &query, rows: range.clone() }),
-            None => self.arch.dispatch(Whole { flat: self, query: &query, rows: range.clone() }),
+            Some(rows) => {
+                self.arch.dispatch(SelectedRows { stored: &self.rows, query: &query, rows: &rows[range.clone()] })
+            }
+            None if all > exact_max => {
+                self.arch.dispatch(SketchFilter { stored: &self.rows, query: &query, rows: range.clone() })
+            }
+            None => self.arch.dispatch(AllRows { stored: &self.rows, query: &query, rows: range.clone() }),
         };
-        let mut best = Best::new(count);
+        let mut best = TopRows::new(count);
         match parts.as_slice() {
             [] => {}
             [only] => best = scan(only),
@@ -123,8 +89,7 @@ impl Flat {
                 let others: Vec<_> = others.iter().map(|range| scope.spawn(move || scan(range))).collect();
                 best = scan(first);
                 for other in others {
-                    // A thread of arithmetic has nothing to fail with; if it did, its rows are not found.
-                    for Reverse(near) in other.join().map(|best| best.heap).unwrap_or_default() {
+                    for Reverse(near) in other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).heap {
                         best.offer(near);
                     }
                 }
@@ -134,21 +99,6 @@ impl Flat {
         found.sort_unstable_by_key(|near| Reverse(*near));
         found
     }
-}
-
-/// Appends the 8-bit form of a vector and gives the scale by which it was divided.
-#[expect(clippy::cast_possible_truncation, reason = "rounded numbers between -127 and 127")]
-fn quantised(vector: &[f32], codes: &mut Vec<i8>) -> f32 {
-    let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-    let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
-    codes.extend(vector.iter().map(|value| (value / scale).round() as i8));
-    scale
-}
-
-/// Appends the signs of a vector.
-fn sketched(vector: &[f32], sketches: &mut Vec<u64>) {
-    let word = |part: &[f32]| part.iter().fold(0_u64, |word, value| word << 1 | u64::from(*value > 0.0));
-    sketches.extend(vector.chunks(64).map(word));
 }
 
 #[cfg(test)]
@@ -207,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Neighbours of a few hundred places, as texts of a few hundred subjects are.
+    /// Clusters of vectors, as texts about some hundred subjects form them.
     #[test]
     fn sketches_lose_few_of_the_nearest() {
         let (places, noise) = (vectors(300, 96), vectors(30_000, 96));

@@ -1,48 +1,47 @@
-//! The innermost loops: written plainly, and compiled once for each kind of processor; which of them runs is found out when the
-//! program starts.
-#![expect(clippy::inline_always, reason = "only what is inlined is compiled for the processor that was found")]
+//! The innermost loops. pulp compiles them for each instruction set, and selects one at run time.
+#![expect(clippy::inline_always, reason = "only inlined functions are compiled for the detected processor")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use pulp::{Simd, WithSimd};
 
-use super::flat::{Flat, Neighbour};
+use super::rows::{Neighbour, Rows};
 
-/// Rows whose scores are computed before any is looked at: they stay in the processor's nearest memory.
+/// Rows whose scores are computed before they are compared: they fit into the first-level cache.
 const BLOCK_ROWS: usize = 512;
-/// Of so many rows, one whose sketch is near is looked at more closely.
+/// One row in this many is compared exactly after the comparison of sketches,
 const SKETCHES_PER_ROW: usize = 200;
-/// And no fewer than these.
+/// and at least this many rows.
 const SKETCHED_MIN: usize = 1_000;
 
-/// What is looked for, in the form in which rows are kept.
+/// The query in the form of the stored rows.
 pub struct VectorQuery<'a> {
-    /// Its numbers, in 8 bits.
+    /// Quantised numbers.
     pub codes: &'a [i8],
-    /// By what they were divided.
+    /// Scale of the numbers.
     pub scale: f32,
-    /// Its signs.
+    /// Signs of the numbers.
     pub sketch: &'a [u64],
-    /// How many rows are wanted.
+    /// Number of rows to find.
     pub count: usize,
 }
 
-/// The best so far, the worst of them on top.
-pub struct Best {
-    /// The rows.
+/// The best rows so far, in a heap with the worst on top.
+pub struct TopRows {
+    /// At most `count` rows.
     pub heap: BinaryHeap<Reverse<Neighbour>>,
     count: usize,
     worst: f32,
 }
 
-impl Best {
-    /// None yet, and at most so many.
+impl TopRows {
+    /// An empty heap for `count` rows.
     pub fn new(count: usize) -> Self {
         Self { heap: BinaryHeap::with_capacity(count + 1), count, worst: f32::NEG_INFINITY }
     }
 
-    /// Takes one in, if it is among the best.
+    /// Adds a row if it is among the best.
     pub fn offer(&mut self, near: Neighbour) {
         if self.heap.len() == self.count {
             if self.heap.peek().is_some_and(|Reverse(worst)| near <= *worst) {
@@ -57,29 +56,29 @@ impl Best {
     }
 }
 
-/// Everything from one row to another.
-pub struct Whole<'a> {
-    /// Where.
-    pub flat: &'a Flat,
-    /// What.
+/// Compares every row of a range.
+pub struct AllRows<'a> {
+    /// The stored rows.
+    pub stored: &'a Rows,
+    /// The quantised query.
     pub query: &'a VectorQuery<'a>,
-    /// The rows.
+    /// The range to search.
     pub rows: std::ops::Range<usize>,
 }
 
-impl WithSimd for Whole<'_> {
-    type Output = Best;
+impl WithSimd for AllRows<'_> {
+    type Output = TopRows;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
-        let mut best = Best::new(query.count);
+    fn with_simd<S: Simd>(self, _: S) -> TopRows {
+        let (stored, query, size) = (self.stored, self.query, self.stored.dimensions);
+        let mut best = TopRows::new(query.count);
         let mut scores = [0.0_f32; BLOCK_ROWS];
         let mut from = self.rows.start;
         while from < self.rows.end {
             let to = (from + BLOCK_ROWS).min(self.rows.end);
-            let codes = flat.codes[from * size..to * size].chunks_exact(size);
-            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&flat.scales[from..to]) {
+            let codes = stored.codes[from * size..to * size].chunks_exact(size);
+            for ((score, codes), scale) in scores.iter_mut().zip(codes).zip(&stored.scales[from..to]) {
                 *score = dot(codes, query.codes) * scale * query.scale;
             }
             for (row, score) in (from..to).zip(scores) {
@@ -93,32 +92,32 @@ impl WithSimd for Whole<'_> {
     }
 }
 
-/// Of everything from one row to another, what has a near sketch.
-pub struct Sketched<'a> {
-    /// Where.
-    pub flat: &'a Flat,
-    /// What.
+/// Compares the rows of a range whose sketches are nearest to the query's.
+pub struct SketchFilter<'a> {
+    /// The stored rows.
+    pub stored: &'a Rows,
+    /// The quantised query.
     pub query: &'a VectorQuery<'a>,
-    /// The rows.
+    /// The range to search.
     pub rows: std::ops::Range<usize>,
 }
 
-impl WithSimd for Sketched<'_> {
-    type Output = Best;
+impl WithSimd for SketchFilter<'_> {
+    type Output = TopRows;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Best {
-        let words = self.flat.sketch_words();
-        let sketches = &self.flat.sketches[self.rows.start * words..self.rows.end * words];
+    fn with_simd<S: Simd>(self, simd: S) -> TopRows {
+        let words = self.stored.sketch_words();
+        let sketches = &self.stored.sketches[self.rows.start * words..self.rows.end * words];
         let mut distances: Vec<u16> = Vec::with_capacity(self.rows.len());
-        // The usual length is written out, so that the compiler can count whole sketches at once.
+        // Specialised for the usual length, so that the compiler can vectorise it.
         if let (6, Ok(query)) = (words, <&[u64; 6]>::try_from(self.query.sketch)) {
             distances.extend(sketches.as_chunks::<6>().0.iter().map(|sketch| differing(sketch, query)));
         } else {
             distances.extend(sketches.chunks_exact(words).map(|sketch| differing(sketch, self.query.sketch)));
         }
         let wanted = (distances.len() / SKETCHES_PER_ROW).max(SKETCHED_MIN).max(self.query.count);
-        let mut having = vec![0_usize; self.flat.dimensions + 1];
+        let mut having = vec![0_usize; self.stored.dimensions + 1];
         for distance in &distances {
             having[usize::from(*distance)] += 1;
         }
@@ -127,39 +126,40 @@ impl WithSimd for Sketched<'_> {
             sum += count;
             sum >= wanted
         });
-        let last = last.unwrap_or(self.flat.dimensions);
+        let last = last.unwrap_or(self.stored.dimensions);
         let near = (self.rows.start..).zip(&distances).filter(|(_, distance)| usize::from(**distance) <= last);
         let rows: Vec<u32> = near.filter_map(|(row, _)| u32::try_from(row).ok()).collect();
-        Picked { flat: self.flat, query: self.query, rows: &rows }.with_simd(simd)
+        SelectedRows { stored: self.stored, query: self.query, rows: &rows }.with_simd(simd)
     }
 }
 
-/// In how many bits two sketches differ.
+/// Hamming distance of two sketches.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "no vector has 65,536 numbers")]
 fn differing(a: &[u64], b: &[u64]) -> u16 {
     a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as u16
 }
 
-/// Some rows.
-pub struct Picked<'a> {
-    /// Where.
-    pub flat: &'a Flat,
-    /// What.
+/// Compares some rows.
+pub struct SelectedRows<'a> {
+    /// The stored rows.
+    pub stored: &'a Rows,
+    /// The quantised query.
     pub query: &'a VectorQuery<'a>,
-    /// The rows.
+    /// The rows to search.
     pub rows: &'a [u32],
 }
 
-impl WithSimd for Picked<'_> {
-    type Output = Best;
+impl WithSimd for SelectedRows<'_> {
+    type Output = TopRows;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Best {
-        let (flat, query, size) = (self.flat, self.query, self.flat.dimensions);
-        let mut best = Best::new(query.count);
-        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < flat.rows()) {
-            let score = dot(&flat.codes[row * size..(row + 1) * size], query.codes) * flat.scales[row] * query.scale;
+    fn with_simd<S: Simd>(self, _: S) -> TopRows {
+        let (stored, query, size) = (self.stored, self.query, self.stored.dimensions);
+        let mut best = TopRows::new(query.count);
+        for row in self.rows.iter().map(|row| *row as usize).filter(|row| *row < stored.len()) {
+            let score =
+                dot(&stored.codes[row * size..(row + 1) * size], query.codes) * stored.scales[row] * query.scale;
             if score >= best.worst {
                 best.offer(near(row, score));
             }
@@ -168,7 +168,7 @@ impl WithSimd for Picked<'_> {
     }
 }
 
-/// In whole numbers, which the compiler may add in any order.
+/// Dot product in integers, which the compiler may reorder.
 #[inline(always)]
 #[expect(clippy::cast_precision_loss, reason = "the sum is off by less than the rounding of the numbers was")]
 fn dot(a: &[i8], b: &[i8]) -> f32 {

@@ -1,4 +1,4 @@
-//! The index of one shelf: what was committed up to some change, and nothing else.
+//! The vector index of one account, as of a certain commit.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -11,16 +11,17 @@ use store::passage::vector::unpacked;
 use store::passage::{ChunkId, Wanted};
 
 use super::Settings;
-use super::flat::{Flat, Neighbour};
+use super::flat::Flat;
+use super::rows::Neighbour;
 
-/// The vectors of a shelf that one model made.
+/// The vectors of an account by one model.
 #[derive(Debug)]
 pub struct AccountIndex {
     model: ModelId,
-    /// The last change that is in here.
+    /// Number of the last applied change.
     upto: i64,
     vectors: Flat,
-    /// For each row of `vectors`, its chunk and its memory.
+    /// Chunk and memory of each row of `vectors`.
     rows: Vec<(ChunkId, MemoryId)>,
     memories: HashMap<MemoryId, Entry>,
     spaces: HashMap<SpaceId, HashSet<MemoryId>>,
@@ -33,7 +34,7 @@ struct Entry {
 }
 
 impl AccountIndex {
-    /// Knows nothing yet.
+    /// An empty index.
     pub fn new(model: &ModelId) -> Self {
         Self {
             model: model.clone(),
@@ -45,22 +46,22 @@ impl AccountIndex {
         }
     }
 
-    /// Which model made the vectors.
+    /// The model of the vectors.
     pub fn model(&self) -> &ModelId {
         &self.model
     }
 
-    /// The last change that is in here.
+    /// Number of the last applied change.
     pub fn upto(&self) -> i64 {
         self.upto
     }
 
-    /// How many vectors there are.
+    /// Number of vectors.
     pub fn vectors(&self) -> usize {
         self.rows.len()
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate size in memory, in bytes.
     pub fn bytes(&self) -> usize {
         const PER_MEMORY: usize = 160;
         self.vectors.bytes()
@@ -68,7 +69,7 @@ impl AccountIndex {
             + self.memories.len() * PER_MEMORY
     }
 
-    /// Takes in what the store says has changed.
+    /// Applies changes from the store.
     pub fn apply(&mut self, changes: &Changes) -> Result<(), Corrupt> {
         if changes.anew {
             *self = Self::new(&self.model);
@@ -84,6 +85,7 @@ impl AccountIndex {
     fn take_in(&mut self, followed: &Followed) -> Result<(), Corrupt> {
         let mut rows = Vec::with_capacity(followed.vectors.len());
         for (chunk, vector) in &followed.vectors {
+            // An account has fewer than 2^32 chunks; a vector of another length cannot be compared.
             if let Ok(row) = u32::try_from(self.rows.len())
                 && self.vectors.push(&unpacked(vector)?)
             {
@@ -111,7 +113,7 @@ impl AccountIndex {
                 }
             }
         }
-        // From the end: a row that moves into a gap is then never one that goes too.
+        // In descending order, so that the row that moves into a gap is never one to be removed.
         entry.rows.sort_unstable();
         for row in entry.rows.into_iter().rev() {
             let at = row as usize;
@@ -127,8 +129,7 @@ impl AccountIndex {
         }
     }
 
-    /// The chunks that are nearest to a query, each with about its cosine, nearest first; in `spaces`, or anywhere on the
-    /// shelf.
+    /// The chunks nearest to a query, with their approximate cosine, nearest first; in `spaces`, or in all spaces.
     pub fn nearest(
         &self,
         query: &[f32],
@@ -151,7 +152,8 @@ impl AccountIndex {
             .collect()
     }
 
-    /// The nearest, of each memory at most so many. Few memories have more: those are looked through one by one.
+    /// The nearest chunks, with a limit per memory. The few memories with more chunks than the limit are searched one
+    /// by one.
     fn spread(
         &self,
         spaces: Option<&[SpaceId]>,
@@ -174,7 +176,7 @@ impl AccountIndex {
         found
     }
 
-    /// Rows of all memories in these spaces, each once.
+    /// Rows of all memories in these spaces, without duplicates.
     fn rows_in(&self, spaces: &[SpaceId]) -> Vec<u32> {
         let memories = spaces.iter().filter_map(|space| self.spaces.get(space)).flatten();
         let entries = memories.filter_map(|memory| self.memories.get(memory));
@@ -196,9 +198,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever happens to memories in whatever order, the index is what the last word about each of them says.
+        /// After any sequence of changes, the index reflects the last change of each memory.
         #[test]
-        fn the_index_is_what_was_last_said_of_each_memory(
+        fn the_index_holds_the_latest_version_of_each_memory(
             steps in proptest::collection::vec((0_usize..12, 0_usize..5, 0_usize..3), 1..80)
         ) {
             let rng = Rng::seeded(3);
@@ -228,7 +230,7 @@ mod tests {
             for each_max in 1..4 {
                 let of_each = Wanted { chunks_max: 1_000, each_max: Some(each_max) };
                 let found = names(index.nearest(&vector(1), of_each, None, &divided));
-                // Of those that are nearest when everything is looked at.
+                // The expected order is that of an exhaustive search.
                 let order = names(index.nearest(&vector(1), Wanted::any(1_000), None, &divided));
                 let first = |chunks: &[ChunkId]| {
                     let of_it = order.iter().copied().filter(|chunk| chunks.contains(chunk));
@@ -248,7 +250,7 @@ mod tests {
         }
     }
 
-    /// A vector that is like no other.
+    /// A vector that is orthogonal to all others.
     fn vector(chunk: ChunkId) -> Vec<f32> {
         let bytes = domain::Digest::of(&chunk.to_be_bytes());
         bytes.as_bytes().iter().map(|byte| (f32::from(*byte) - 127.5) / 500.0).collect()

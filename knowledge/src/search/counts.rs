@@ -1,8 +1,8 @@
-//! In how many chunks the common stems are.
+//! Number of chunks with each common stem.
 //!
-//! The database counts a stem by walking through all its entries, which takes milliseconds for a common one. A process therefore keeps
-//! the counts of common stems, and uses one as long as the shelf has changed so little since that the count is right within a few
-//! percent. The counts of all other stems are exact.
+//! The database counts a stem by reading all its entries, which takes milliseconds for a common one. Counts of common
+//! stems are therefore cached, and used while the account has changed so little that they are right within a few
+//! percent. All other counts are exact.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 
-/// Fewer entries are counted in microseconds.
+/// Smaller counts are computed in microseconds and not cached.
 const COMMON_MIN: u32 = 1_000;
 /// A count expires when a shelf has had one change per this number of entries,
 const ENTRIES_OF_A_CHANGE: i64 = 256;
@@ -19,22 +19,22 @@ const ENTRIES_OF_A_CHUNK: i64 = 64;
 /// Maximum number of counts in memory: about 1 MB.
 const KEPT_MAX: usize = 10_000;
 
-/// Counts of common stems. Clones share them.
+/// Cache of the counts. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
-    kept: Arc<Mutex<HashMap<(i64, String), Kept>>>,
+    kept: Arc<Mutex<HashMap<(i64, String), CachedCount>>>,
 }
 
-/// A count, and the shelf at that time.
+/// A count, and the state of the account at that time.
 #[derive(Debug, Clone, Copy)]
-struct Kept {
+struct CachedCount {
     count: u32,
     changes: i64,
     chunks: i64,
 }
 
-impl Kept {
-    /// The count, if it is still right.
+impl CachedCount {
+    /// The count, if it is still accurate.
     fn at(self, on: &AccountStatistics) -> Option<u32> {
         let count = i64::from(self.count);
         let changes = (on.changes - self.changes).abs();
@@ -44,7 +44,7 @@ impl Kept {
 }
 
 impl Counts {
-    /// In how many chunks of a shelf each of the stems is.
+    /// The number of an account's chunks with each of the stems.
     pub async fn of(&self, store: &Store, on: &AccountStatistics, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
             let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Counts {
             if kept.len() >= KEPT_MAX {
                 kept.clear();
             }
-            kept.insert((on.number, stem), Kept { count, changes: on.changes, chunks: on.chunks });
+            kept.insert((on.number, stem), CachedCount { count, changes: on.changes, chunks: on.chunks });
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_count_is_used_until_the_shelf_has_changed_by_a_few_percent() {
-        let kept = Kept { count: 2_560, changes: 100, chunks: 10_000 };
+        let kept = CachedCount { count: 2_560, changes: 100, chunks: 10_000 };
         for (changes, chunks, is_right) in [
             (100, 10_000, true),
             (110, 10_040, true),

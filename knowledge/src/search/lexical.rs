@@ -1,4 +1,4 @@
-//! The leg of words: how much each word of a query tells, and the chunks that have the most of it.
+//! The lexical leg: weights of the query's stems, and the best chunks by words.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,52 +10,54 @@ use store::passage::{AccountStatistics, ChunkId, Wanted};
 use store::{Store, StoreError};
 
 use super::counts::Counts;
-use super::{SearchQuery, Settings};
+use super::query::SearchQuery;
+use super::settings::Settings;
+use crate::blocking;
 
-/// Candidates of a shelf, however many shelves there are.
+/// Minimum number of candidates per account.
 const EACH_MIN: usize = 20;
 
-/// What the words of a query say.
+/// The lexical part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Lexical {
-    /// Chunks that have some of them.
+pub struct LexicalLeg {
+    /// Chunks with some of the stems.
     pub chunks: Vec<ChunkId>,
-    /// What each stem tells, in the order of the query.
+    /// Inverse document frequency of each stem, in the order of the query.
     pub weights: Vec<f64>,
-    /// The length of a chunk on average.
+    /// Average length of a chunk, in words.
     pub length_average: f64,
-    full: Vec<Full>,
+    full: Vec<FullLeg>,
 }
 
-/// What a shelf was asked that may have more chunks than it could propose.
+/// A query of an account that may have more matching chunks than it returned.
 #[derive(Debug, Clone, PartialEq)]
-struct Full {
+struct FullLeg {
     shelf: AccountStatistics,
-    stems: Chosen,
+    stems: ChosenStems,
     most: usize,
-    /// The candidates that have common words.
-    rated: Rated,
+    /// Candidates with common stems.
+    rated: RankedChunks,
 }
 
-/// The stems that find candidates.
+/// The stems that select candidates.
 #[derive(Debug, Clone, PartialEq)]
-enum Chosen {
-    /// Their entries are few: the database ranks all of them.
+enum ChosenStems {
+    /// Rare enough that the database ranks all their entries.
     Rare(Vec<QueryStem>),
-    /// All are common, the rarest first: chunks with them are ranked by their texts.
+    /// All stems are common, rarest first: a bounded number of chunks is ranked by text.
     Common(Vec<QueryStem>),
 }
 
-/// Candidates that were ranked by their texts, best first.
+/// Candidates ranked by their texts, best first.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Rated {
+struct RankedChunks {
     chunks: Vec<(ChunkId, MemoryId)>,
-    /// There may be more chunks with the words.
+    /// Whether there may be more matching chunks.
     is_cut: bool,
 }
 
-impl Lexical {
-    /// Looks the words of a query up on all shelves: how rare a word is, is a matter of all of them together.
+impl LexicalLeg {
+    /// Looks up the stems of a query in all accounts. A stem's weight depends on all accounts together.
     pub async fn look_up(
         store: &Store,
         known: &Counts,
@@ -77,39 +79,39 @@ impl Lexical {
             .map(|at| weight(all.chunks, counts.iter().map(|counts| i64::from(counts[at])).sum()))
             .collect();
         let mut lexical = Self { weights, length_average: all.length_average(), ..Self::default() };
-        // Of many shelves, each proposes a few: which are best is seen when they are read.
+        // With several accounts, each proposes a share of the candidates.
         let most = (settings.candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
         for (shelf, counts) in shelves.iter().zip(&counts) {
             let chosen = chosen(&stems, &lexical.weights, counts, settings.postings_max);
             let entries = counts.iter().map(|count| u64::from(*count)).sum();
             let (found, rated) = match &chosen {
-                Chosen::Rare(asked) => {
+                ChosenStems::Rare(asked) => {
                     let found = store.chunks_with_words(shelf, asked, query.spaces(), Wanted::any(most)).await?;
-                    (found, Rated::default())
+                    (found, RankedChunks::default())
                 }
-                Chosen::Common(asked) => {
+                ChosenStems::Common(asked) => {
                     let reach = reach(settings, shelves.len(), most, entries);
                     let chunks = store.chunks_with_common_words(shelf, asked, query.spaces(), reach).await?;
                     let is_cut = chunks.len() >= reach.chunks_max;
                     let texts = store.chunk_texts(&chunks).await?;
-                    let rated = Rated { chunks: lexical.ranked(&stems, texts).await, is_cut };
+                    let rated = RankedChunks { chunks: lexical.ranked(&stems, texts).await, is_cut };
                     (rated.best(Wanted::any(most)), rated)
                 }
             };
             if found.len() >= most {
-                lexical.full.push(Full { shelf: *shelf, stems: chosen, most, rated });
+                lexical.full.push(FullLeg { shelf: *shelf, stems: chosen, most, rated });
             }
             lexical.chunks.extend(found);
         }
         Ok(lexical)
     }
 
-    /// Whether some shelf may have more.
+    /// Whether an account may have more candidates.
     pub fn is_full(&self) -> bool {
         !self.full.is_empty()
     }
 
-    /// What those shelves propose when none of their memories takes the places of the others.
+    /// Queries those accounts again, with a limit of chunks per memory.
     pub async fn spread(
         &self,
         store: &Store,
@@ -117,13 +119,13 @@ impl Lexical {
         settings: &Settings,
     ) -> Result<Vec<ChunkId>, StoreError> {
         let mut chunks = Vec::new();
-        for Full { shelf, stems, most, rated } in &self.full {
+        for FullLeg { shelf, stems, most, rated } in &self.full {
             let wanted = Wanted::spread(*most, query.limit);
             match stems {
-                Chosen::Rare(asked) => {
+                ChosenStems::Rare(asked) => {
                     chunks.extend(store.chunks_with_words(shelf, asked, query.spaces(), wanted).await?);
                 }
-                Chosen::Common(asked) => {
+                ChosenStems::Common(asked) => {
                     chunks.extend(rated.best(wanted));
                     if rated.is_cut && rated.memories() < query.limit {
                         let walked_max = settings.common_postings_max;
@@ -137,10 +139,10 @@ impl Lexical {
         Ok(chunks)
     }
 
-    /// Those of the chunks that have any of the stems, best first, newer before older of the same similarity.
+    /// Ranks the chunks with any of the stems, best first; equal similarities newest first.
     async fn ranked(&self, stems: &[String], texts: Vec<ChunkText>) -> Vec<(ChunkId, MemoryId)> {
         let (stems, lexical) = (stems.to_vec(), self.clone());
-        let ranking = tokio::task::spawn_blocking(move || {
+        let ranking = blocking::compute(move || {
             let mut ranked: Vec<(f64, ChunkId, MemoryId)> = texts
                 .into_iter()
                 .map(|text| {
@@ -152,11 +154,11 @@ impl Lexical {
             ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)));
             ranked.into_iter().map(|(_, chunk, memory)| (chunk, memory)).collect()
         });
-        // Arithmetic; it ends early only with the runtime.
-        ranking.await.unwrap_or_default()
+        ranking.await
     }
 
-    /// BM25 of a chunk, as a part of what no chunk can exceed: 0 to 1. `counts` and `words` are the chunk's.
+    /// BM25 of a chunk, divided by the highest BM25 that any chunk could reach: 0 to 1. `counts` and `words` are those
+    /// of the chunk.
     pub fn similarity(&self, counts: &[u32], words: u32) -> f64 {
         let most: f64 = self.weights.iter().map(|weight| weight * (K1 + 1.0)).sum();
         let long = K1 * (1.0 - B + B * f64::from(words) / self.length_average.max(1.0));
@@ -170,17 +172,18 @@ impl Lexical {
     }
 }
 
-/// Inverse document frequency, as BM25 has it; never negative.
+/// Inverse document frequency of BM25, never negative.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
 fn weight(chunks: i64, having: i64) -> f64 {
     let (all, having) = (chunks.max(having) as f64, having as f64);
     ((all - having + 0.5) / (having + 0.5)).ln_1p()
 }
 
-/// Entries that FTS5 ranks at most for common words, as a multiple of `postings_max`: its rank only reads each entry once more.
+/// Maximum number of entries that FTS5 ranks for common words, as a multiple of `postings_max`: ranking reads each
+/// entry only once more.
 const RANKED_TIMES: u64 = 30;
 
-/// Limits of a search of one of several shelves for common words with this number of entries.
+/// Limits for one of several accounts, whose common stems have this number of entries.
 fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Reach {
     let of_each = |all: usize| all / shelves.max(1);
     let chunks_max = of_each(settings.common_candidates_max).max(most);
@@ -188,8 +191,8 @@ fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Reac
     Reach { chunks_max, walked_max, is_ranked: entries <= settings.postings_max.saturating_mul(RANKED_TIMES) }
 }
 
-impl Rated {
-    /// The best that are wanted.
+impl RankedChunks {
+    /// The best chunks within the limits of `wanted`.
     fn best(&self, wanted: Wanted) -> Vec<ChunkId> {
         let mut taken: HashMap<MemoryId, usize> = HashMap::new();
         let kept = self.chunks.iter().filter(|(_, memory)| {
@@ -200,35 +203,35 @@ impl Rated {
         kept.map(|(chunk, _)| *chunk).take(wanted.chunks_max).collect()
     }
 
-    /// How many memories they belong to.
+    /// Number of memories with a ranked chunk.
     fn memories(&self) -> usize {
         self.chunks.iter().map(|(_, memory)| memory).collect::<HashSet<_>>().len()
     }
 }
 
-/// The rarest stems, as many as have at most `postings_max` entries. If the rarest alone has more, all of them.
-fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> Chosen {
+/// Selects the rarest stems with at most `postings_max` entries in total; all stems if the rarest alone exceeds it.
+fn chosen(stems: &[String], weights: &[f64], counts: &[u32], postings_max: u64) -> ChosenStems {
     let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
     there.sort_unstable();
     let asked = |at: usize| QueryStem { stem: stems[at].clone(), weight: weights[at] };
     if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
-        return Chosen::Common(there.iter().map(|(_, at)| asked(*at)).collect());
+        return ChosenStems::Common(there.iter().map(|(_, at)| asked(*at)).collect());
     }
     let mut walked = 0;
     let affordable = there.iter().take_while(|(count, _)| {
         walked += u64::from(*count);
         walked <= postings_max
     });
-    Chosen::Rare(affordable.map(|(_, at)| asked(*at)).collect())
+    ChosenStems::Rare(affordable.map(|(_, at)| asked(*at)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(chosen: &Chosen) -> (Vec<&str>, bool) {
-        let (Chosen::Rare(stems) | Chosen::Common(stems)) = chosen;
-        (stems.iter().map(|asked| asked.stem.as_str()).collect(), matches!(chosen, Chosen::Common(_)))
+    fn names(chosen: &ChosenStems) -> (Vec<&str>, bool) {
+        let (ChosenStems::Rare(stems) | ChosenStems::Common(stems)) = chosen;
+        (stems.iter().map(|asked| asked.stem.as_str()).collect(), matches!(chosen, ChosenStems::Common(_)))
     }
 
     #[test]
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(names(&choose(10_000)), (every.clone(), false));
         assert_eq!(names(&choose(1_000)), (vec!["rare", "some"], false));
         assert_eq!(names(&choose(5)), (every, true));
-        assert_eq!(chosen(&stems, &weights, &[0; 4], 5), Chosen::Rare(Vec::new()));
+        assert_eq!(chosen(&stems, &weights, &[0; 4], 5), ChosenStems::Rare(Vec::new()));
     }
 
     #[test]
@@ -256,7 +259,7 @@ mod tests {
     fn the_best_are_taken_of_each_memory_no_more_than_its_share() {
         let memory = |nth| -> MemoryId { format!("01890a5d-ac96-774b-bcce-b302099a805{nth}").parse().unwrap() };
         let (one, other) = (memory(1), memory(2));
-        let rated = Rated { chunks: vec![(5, one), (4, one), (3, one), (2, other)], is_cut: true };
+        let rated = RankedChunks { chunks: vec![(5, one), (4, one), (3, one), (2, other)], is_cut: true };
         assert_eq!(rated.best(Wanted::any(3)), [5, 4, 3]);
         assert_eq!(rated.best(Wanted { chunks_max: 9, each_max: Some(1) }), [5, 2]);
         assert_eq!(rated.memories(), 2);
@@ -265,14 +268,14 @@ mod tests {
     #[test]
     fn similarity_grows_with_words_and_stays_below_one() {
         let weights = vec![weight(1_000, 3), weight(1_000, 700)];
-        let lexical = Lexical { weights, length_average: 100.0, ..Lexical::default() };
+        let lexical = LexicalLeg { weights, length_average: 100.0, ..LexicalLeg::default() };
         let of = |counts: &[u32], words| lexical.similarity(counts, words);
         assert!(of(&[0, 0], 100) == 0.0);
-        assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word tells more");
+        assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word weighs more");
         assert!(of(&[2, 0], 100) > of(&[1, 0], 100));
         assert!(of(&[1, 0], 100) > of(&[1, 0], 400), "a long text says less");
         assert!(of(&[u32::MAX, u32::MAX], 1) <= 1.0);
         assert!(weight(5, 5) > 0.0 && weight(0, 0) > 0.0);
-        assert!(Lexical::default().similarity(&[], 5) == 0.0);
+        assert!(LexicalLeg::default().similarity(&[], 5) == 0.0);
     }
 }

@@ -1,42 +1,39 @@
-//! The leg of meaning: the vector of a query, and the chunks that are nearest to it.
+//! The semantic leg: the vector of the query, and the nearest chunks.
 
 use std::sync::Arc;
 
 use store::StoreError;
-use store::passage::{AccountStatistics, ChunkId, Wanted};
+use store::passage::{ChunkId, Wanted};
 
-use super::{Embed, Search, SearchQuery};
+use super::context::SearchContext;
+use super::embed::Embed;
 
-/// What the vector of a query says.
+/// The semantic part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Meaning {
-    /// The vector, if the model made one.
+pub(super) struct SemanticLeg {
+    /// Vector of the query, if it was embedded.
     pub vector: Option<Arc<[f32]>>,
-    /// The chunks that are nearest to it.
+    /// Chunks nearest to the vector.
     pub chunks: Vec<ChunkId>,
-    /// Why there is no vector, where there is a model.
+    /// Why the query was not embedded, although there is a model.
     pub missing: Option<String>,
 }
 
-impl Meaning {
+impl SemanticLeg {
     fn missing(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }
-}
 
-impl<E: Embed> Search<E> {
-    /// Asks the model, and meanwhile catches up with what was committed.
-    pub(super) async fn by_meaning(
-        &self,
-        shelves: &[AccountStatistics],
-        query: &SearchQuery,
-    ) -> Result<Meaning, StoreError> {
-        let Some(model) = self.embedder.model() else { return Ok(Meaning::default()) };
-        let embedding =
-            tokio::time::timeout(self.settings.embedding_timeout, self.embedder.embed_query(query.text.clone()));
+    /// Embeds the query while the index catches up with recent commits, and searches for the nearest chunks.
+    pub(super) async fn look_up<E: Embed>(context: &SearchContext<'_, E>) -> Result<Self, StoreError> {
+        let Some(model) = context.embedder.model() else { return Ok(Self::default()) };
+        let embedding = tokio::time::timeout(
+            context.settings.embedding_timeout,
+            context.embedder.embed_query(context.query.text.clone()),
+        );
         let catching_up = async {
-            for shelf in shelves {
-                self.index.catch_up(shelf, model).await?;
+            for shelf in context.shelves {
+                context.index.catch_up(shelf, model).await?;
             }
             Ok::<(), StoreError>(())
         };
@@ -44,26 +41,24 @@ impl<E: Embed> Search<E> {
         caught_up?;
         let vector: Arc<[f32]> = match embedded {
             Ok(Ok(vector)) if vector.len() == usize::from(model.dimensions) => vector.into(),
-            Ok(Ok(_)) => return Ok(Meaning::missing("the model gave no vector of its own length")),
-            Ok(Err(error)) => return Ok(Meaning::missing(error.to_string())),
-            Err(_) => return Ok(Meaning::missing("the model took too long")),
+            Ok(Ok(_)) => return Ok(Self::missing("the model gave no vector of its own length")),
+            Ok(Err(error)) => return Ok(Self::missing(error.to_string())),
+            Err(_) => return Ok(Self::missing("the model took too long")),
         };
-        let wanted = Wanted::any(self.settings.candidates(query.limit));
-        let chunks = self.nearest(shelves, &vector, wanted, query).await?;
-        Ok(Meaning { vector: Some(vector), chunks, missing: None })
+        let wanted = Wanted::any(context.settings.candidates(context.query.limit));
+        let chunks = nearest(context, &vector, wanted).await?;
+        Ok(Self { vector: Some(vector), chunks, missing: None })
     }
+}
 
-    /// The chunks that are nearest to the vector of a query.
-    pub(super) async fn nearest(
-        &self,
-        shelves: &[AccountStatistics],
-        vector: &Arc<[f32]>,
-        wanted: Wanted,
-        query: &SearchQuery,
-    ) -> Result<Vec<ChunkId>, StoreError> {
-        let Some(model) = self.embedder.model() else { return Ok(Vec::new()) };
-        let spaces = query.spaces().map(Arc::from);
-        let near = self.index.nearest(shelves, model, Arc::clone(vector), spaces, wanted).await?;
-        Ok(near.into_iter().map(|(chunk, _)| chunk).collect())
-    }
+/// The chunks that are nearest to the vector of a query.
+pub(super) async fn nearest<E: Embed>(
+    context: &SearchContext<'_, E>,
+    vector: &Arc<[f32]>,
+    wanted: Wanted,
+) -> Result<Vec<ChunkId>, StoreError> {
+    let Some(model) = context.embedder.model() else { return Ok(Vec::new()) };
+    let spaces = context.query.spaces().map(Arc::from);
+    let near = context.index.nearest(context.shelves, model, Arc::clone(vector), spaces, wanted).await?;
+    Ok(near.into_iter().map(|(chunk, _)| chunk).collect())
 }

@@ -1,33 +1,33 @@
-//! One absolute number per chunk, so that order, number and threshold agree.
+//! Computes one absolute similarity per chunk, for order, display and threshold.
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;
 use store::passage::{Chunk, ChunkId};
 
-use super::lexical::Lexical;
+use super::lexical::LexicalLeg;
 
-/// A chunk and how similar it is to the query.
+/// A chunk with its similarity to the query.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scored {
-    /// The chunk.
+pub struct ScoredChunk {
+    /// Id of the chunk.
     pub chunk: ChunkId,
-    /// Its memory.
+    /// The chunk's memory.
     pub memory: MemoryId,
-    /// Its text.
+    /// Text of the chunk.
     pub content: String,
-    /// 0 to 1, four decimals.
+    /// Similarity: 0 to 1, with four decimals.
     pub similarity: f64,
 }
 
-/// Scores candidates: the cosine of the vectors, weighted, and as much of BM25 as was reached of what can be. A chunk without
-/// a vector, and a query without one, has its words alone.
+/// Scores candidates by the weighted sum of the cosine and the normalised BM25. Without a vector of chunk or query,
+/// BM25 alone counts.
 pub fn scored(
     passages: Vec<Chunk>,
     stems: &[String],
-    lexical: &Lexical,
+    lexical: &LexicalLeg,
     vector: Option<&[f32]>,
     meaning_weight: f64,
-) -> Vec<Scored> {
+) -> Vec<ScoredChunk> {
     let score = |passage: &Chunk| {
         let by_words = if lexical.weights.is_empty() {
             0.0
@@ -35,7 +35,7 @@ pub fn scored(
             lexical.similarity(&counts_of(stems, &passage.title, &passage.content), passage.words)
         };
         match vector.zip(passage.vector.as_deref()).and_then(|(query, chunk)| cosine(query, chunk)) {
-            // A query without any word that can be looked for still has a meaning.
+            // A query without stems is scored by its vector alone.
             Some(cosine) if lexical.weights.is_empty() => cosine,
             Some(cosine) => meaning_weight * cosine + (1.0 - meaning_weight) * by_words,
             None => by_words,
@@ -43,13 +43,13 @@ pub fn scored(
     };
     let scored = passages.into_iter().map(|passage| {
         let similarity = (score(&passage) * 10_000.0).round() / 10_000.0;
-        Scored { chunk: passage.chunk, memory: passage.memory, content: passage.content, similarity }
+        ScoredChunk { chunk: passage.chunk, memory: passage.memory, content: passage.content, similarity }
     });
-    // What shares neither a word nor any meaning is no answer, whatever the threshold.
+    // A chunk without any similarity is never a result, even if the threshold is 0.
     scored.filter(|scored| scored.similarity > 0.0).collect()
 }
 
-/// The cosine of two vectors, 0 when they point away from each other; none when they cannot be compared.
+/// The cosine of two vectors, at least 0; `None` if they are not comparable.
 fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
     if a.len() != b.len() {
         return None;

@@ -1,4 +1,4 @@
-//! Knobs of the search.
+//! Settings of the search.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use crate::index;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Chunks that each leg proposes for every document that is wanted.
+    /// Candidates that each leg proposes per requested document.
     pub candidates_per_document: usize,
-    /// And no more than these; no fewer than 50. If all of them are of fewer documents, the leg proposes as many once more, of others
-    /// too.
+    /// Maximum number of candidates per leg; the minimum is 50. If they come from too few documents, the leg proposes
+    /// the same number again, with a limit per document.
     pub candidates_max: usize,
-    /// Different words of a query that are looked for.
+    /// Maximum number of distinct words of a query.
     pub words_max: usize,
-    /// Entries of the word index that one search of a shelf ranks: the commonest words of a query beyond that count for the similarity, but
-    /// propose no candidates.
+    /// Maximum number of word index entries that are ranked per account. The commonest words of a query beyond this
+    /// limit count for the similarity, but select no candidates.
     pub postings_max: u64,
-    /// Chunks that are ranked by their texts if the rarest word of a query has more entries than `postings_max`.
+    /// Chunks ranked by text if the rarest word of a query has more entries than `postings_max`.
     pub common_candidates_max: usize,
-    /// Entries of the rarest word that are walked through to find them, newest first.
+    /// Entries of the rarest word that are read to find these chunks, newest first.
     pub common_postings_max: usize,
-    /// Accounts whose memories one search of spaces goes through, the fullest first.
+    /// Maximum number of accounts per search of spaces, largest first.
     pub shelves_max: usize,
-    /// Chunks that are shown of a document.
+    /// Maximum number of chunks per document in a result.
     pub chunks_shown: usize,
-    /// Characters that are shown of a document's text.
+    /// Maximum length of a document's text in a result, in characters.
     pub content_max: u32,
-    /// The share of meaning in the similarity, 0 to 1; the rest is that of words.
+    /// Weight of the semantic similarity, 0 to 1; the rest is the weight of the lexical one.
     pub meaning_weight: f64,
-    /// After this, the query's words answer alone.
+    /// Timeout of embedding the query, after which the search is lexical only.
     #[serde(with = "humantime_serde")]
     pub embedding_timeout: Duration,
-    /// Vectors in memory.
+    /// Settings of the vector index.
     pub index: index::Settings,
 }
 
@@ -58,17 +58,17 @@ impl Default for Settings {
     }
 }
 
-/// Long documents propose many chunks: with fewer candidates, a leg would often have to be asked twice.
+/// Long documents fill many candidates: with fewer, legs would often be queried twice.
 const CANDIDATES_MIN: usize = 50;
 
 impl Settings {
-    /// Chunks that each leg proposes for so many documents.
+    /// Number of candidates per leg for this number of documents.
     pub(super) fn candidates(&self, documents: usize) -> usize {
         let wanted = documents.saturating_mul(self.candidates_per_document);
         wanted.clamp(CANDIDATES_MIN, self.candidates_max.max(CANDIDATES_MIN))
     }
 
-    /// What cannot be meant.
+    /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let below = |(field, rule)| (format!("index.{field}"), rule);
         let mut problems: Vec<(String, String)> = self.index.problems().into_iter().map(below).collect();

@@ -1,4 +1,4 @@
-//! Types, charsets, sizes and compression of what web servers answer.
+//! Types, charsets, sizes and compression of responses.
 
 use async_compression::tokio::write::GzipEncoder;
 use domain::item::Fault;
@@ -62,7 +62,7 @@ async fn content_is_taken_by_its_header_or_else_by_its_first_bytes() {
 
 #[tokio::test]
 async fn what_is_not_read_is_refused_before_its_body_comes() {
-    // A client that waited for the body would wait for ever.
+    // The body never ends, so the client must not wait for it.
     let site = Site::start(|_, _| vec![Step::Send(head(200, &[("content-type", "video/mp4")])), Step::Hang]).await;
     let error = fetch(&fetcher(settings_for(&site)), &site.url("/")).await.unwrap_err();
     assert_eq!(error, FetchError::UnsupportedType("video/mp4".into()));
@@ -139,7 +139,7 @@ async fn compressed_pages_are_decompressed() {
 
 #[tokio::test]
 async fn a_bomb_is_cut_while_it_goes_off() {
-    // 64 MiB in one member; and a stream of members that has no end, so that only cutting it ends the fetch.
+    // 64 MiB in one member, and an endless stream of members, which the client must cut.
     let member = gzip(&vec![0; 64 * 1024 * 1024]).await;
     assert!(member.len() < 100 * 1024);
     let site = Site::start(move |request, _| {

@@ -1,4 +1,4 @@
-//! Addresses that must never be connected to, however they are written and whoever leads there.
+//! Addresses that must never be connected to, in every notation and behind redirects.
 
 use domain::item::Fault;
 use knowledge::fetch::{FetchError, FetchSettings, RobotsRule};
@@ -9,9 +9,9 @@ use crate::{fetch, fetcher, fetcher_with, settings_for};
 const BLOCKED: Fault = Fault::BlockedAddress;
 const INVALID: Fault = Fault::InvalidUrl;
 
-/// `PORT` stands for the port of the trap, which is open to fetching.
+/// `PORT` is replaced by the port of the trap, which is an allowed port.
 const DIRECT: &[(&str, Fault)] = &[
-    // loopback, in all its spellings
+    // loopback, in every notation
     ("http://127.0.0.1:PORT/", BLOCKED),
     ("http://127.0.0.1.:PORT/", BLOCKED),
     ("http://127.0.0.1..:PORT/", BLOCKED),
@@ -38,7 +38,7 @@ const DIRECT: &[(&str, Fault)] = &[
     ("http://127.0.0.1:PORT#@example.com/", BLOCKED),
     ("http://127.0.0.1:PORT?@example.com/", BLOCKED),
     ("https://127.0.0.1:PORT/", BLOCKED),
-    // what else leads to this machine or nowhere
+    // other addresses of this machine, and unspecified ones
     ("http://0:PORT/", BLOCKED),
     ("http://0.0.0.0:PORT/", BLOCKED),
     ("http://0.1.2.3:PORT/", BLOCKED),
@@ -55,7 +55,7 @@ const DIRECT: &[(&str, Fault)] = &[
     ("http://[2002:7f00:1::]:PORT/", BLOCKED),
     ("http://[2001:0:7f00:1::f7f7:f7f7]:PORT/", BLOCKED),
     ("http://[2001:0:808:808::80ff:fffe]:PORT/", BLOCKED),
-    // private, metadata, link-local, and the rest
+    // private, metadata, link-local and other special networks
     ("http://10.0.0.1:PORT/", BLOCKED),
     ("http://172.16.0.1:PORT/", BLOCKED),
     ("http://192.168.1.1:PORT/", BLOCKED),
@@ -77,7 +77,7 @@ const DIRECT: &[(&str, Fault)] = &[
     ("http://224.0.0.1:PORT/", BLOCKED),
     ("http://240.0.0.1:PORT/", BLOCKED),
     ("http://255.255.255.255:PORT/", BLOCKED),
-    // names that lead there
+    // names that resolve to such addresses
     ("http://localhost:PORT/", BLOCKED),
     ("http://LOCALHOST.:PORT/", BLOCKED),
     ("http://loopback.example:PORT/", BLOCKED),
@@ -90,7 +90,7 @@ const DIRECT: &[(&str, Fault)] = &[
     ("http://l%6Fopback.example:PORT/", BLOCKED),
     ("http://unknown.example:PORT/", Fault::DnsFailed),
     ("http://empty.example:PORT/", Fault::DnsFailed),
-    // ports, user names, schemes
+    // ports, user information, schemes
     ("http://127.0.0.1:22/", BLOCKED),
     ("http://93.184.216.34:22/", BLOCKED),
     ("http://public.example:25/", BLOCKED),
@@ -121,7 +121,7 @@ const DIRECT: &[(&str, Fault)] = &[
     ("", INVALID),
 ];
 
-/// Where redirects lead in vain.
+/// Targets of redirects that must not be followed.
 const REDIRECTS: &[&str] = &[
     "http://127.0.0.2:PORT/",
     "//127.0.0.2:PORT/",
@@ -239,7 +239,7 @@ async fn a_name_that_changes_its_mind_is_judged_at_every_connection() {
         let answered = fetch(&fetcher, &url).await;
         assert_eq!(answered.is_ok(), is_reached, "{asked}");
         assert!(is_reached || answered == Err(FetchError::BlockedAddress));
-        // One answer to judge and to connect to: the name is not asked for a second time in between.
+        // One lookup is used for the check and the connection.
         assert_eq!(names.asked(), asked);
     }
     let reached: Vec<String> = site.requests().iter().map(|request| request.local.to_string()).collect();
@@ -319,7 +319,8 @@ async fn nothing_goes_along_to_the_next_address() {
     }
 }
 
-/// The variables are set for another run of this test, because a process cannot change its own safely.
+/// The test runs itself in a new process with the variables, because changing the environment of a running process is
+/// unsafe.
 #[tokio::test]
 async fn proxies_of_the_environment_are_ignored() {
     const INNER: &str = "ATTACHE_TEST_BEHIND_PROXY";

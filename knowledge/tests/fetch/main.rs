@@ -1,6 +1,6 @@
-//! Fetching against real sockets: web servers that misbehave, names that lie, and traps that must stay untouched.
+//! Fetching over real sockets: misbehaving web servers, malicious names, and traps that must not be connected to.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod bodies;
 mod hostile;
@@ -18,7 +18,7 @@ use domain::{Clock, Rng};
 use knowledge::fetch::{FetchError, FetchSettings, Fetched, Fetcher, FetcherDependencies, RobotsRule};
 use site::{Names, Site};
 
-/// Settings under which `site` may be answered from: at 127.0.0.1 alone, at once, and without its `robots.txt`.
+/// Settings that allow only `site`, at 127.0.0.1, without delays and `robots.txt`.
 fn settings_for(site: &Site) -> FetchSettings {
     FetchSettings {
         ports: vec![site.port()],

@@ -1,5 +1,4 @@
-//! How many requests a host gets at a time, and when. How long the pauses are is tested where the clock can be held, beside the
-//! code.
+//! Order and concurrency of requests per host. The lengths of delays are tested with paused time in the unit tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +21,12 @@ async fn a_host_gets_one_request_at_a_time_in_the_order_of_asking() {
     assert_eq!(site.targets(), (0..20).map(|number| format!("/{number}")).collect::<Vec<_>>());
 }
 
-/// Long enough to see that nothing comes.
+/// Long enough to detect an unexpected request.
 const MOMENT: Duration = Duration::from_millis(300);
-/// Long enough for whatever must come.
+/// Timeout of an expected request.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Whether, within this time from the first page of the site, a second one is asked for.
+/// Whether a second page of the site is requested within this time after the first.
 async fn asks_for_two_pages(settings: FetchSettings, site: &Site, within: Duration) -> bool {
     let pages = || site.targets().iter().filter(|target| *target != "/robots.txt").count();
     let before = pages();
@@ -81,7 +80,7 @@ async fn a_pause_that_a_host_asked_for_holds_all_of_its_pages() {
     assert!(asks_for_two_pages(impatient, &site, PATIENCE).await);
 }
 
-/// Answers each request only when `together` of them are there.
+/// A site that responds only when `together` requests are pending.
 async fn sociable(together: usize) -> Site {
     let barrier = Arc::new(Barrier::new(together));
     Site::start(move |_, _| {

@@ -1,4 +1,4 @@
-//! What is tried again, and what is not.
+//! Retries of transient failures.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use crate::site::{Site, Step, answer, head, page};
 use crate::{fetch, fetcher, settings_for};
 
-/// How often each target was asked for.
+/// Number of requests for each target.
 fn counts(site: &Site, targets: &[&str]) -> Vec<usize> {
     let asked = site.targets();
     targets.iter().map(|target| asked.iter().filter(|found| found == target).count()).collect()

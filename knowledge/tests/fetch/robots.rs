@@ -1,4 +1,4 @@
-//! `robots.txt`: asked for once, obeyed, and no way in.
+//! `robots.txt`: fetched once, obeyed, and not a way around the address rules.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use knowledge::fetch::{FetchError, FetchSettings, RobotsRule};
 use crate::site::{Request, Site, Step, Trap, answer, head, page, redirect};
 use crate::{fetch, fetcher, settings_for};
 
-/// A site with this `robots.txt`, and a page everywhere else.
+/// A site with this `robots.txt`, and a page at every other path.
 async fn site(robots: impl Fn(&Request, usize) -> Vec<Step> + Send + Sync + 'static) -> Site {
     Site::start(
         move |request, before| {
@@ -49,7 +49,7 @@ async fn many_pages_of_a_site_ask_for_its_robots_txt_once() {
 }
 
 #[tokio::test]
-async fn robots_txt_is_asked_for_again_when_its_time_is_over() {
+async fn robots_txt_is_requested_again_after_it_expires() {
     let site = site(
         |_, before| {
             if before == 0 { answer(404, &[], "") } else { answer(200, &[], "User-agent: *\nDisallow: /") }

@@ -1,5 +1,4 @@
-//! A scripted web server on raw sockets, because most of what it must be able to do wrong lies below HTTP; and a trap that must stay
-//! untouched.
+//! A scripted web server on raw sockets, since most faults are below HTTP; and a trap that must not be connected to.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,33 +13,33 @@ use tokio::sync::Barrier;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// One thing that the server does with a connection. After the last one it closes it.
+/// One action on a connection. After the last one, the server closes the connection.
 pub enum Step {
     /// Sends these bytes.
     Send(Vec<u8>),
-    /// Sends these bytes again and again until the client is gone.
+    /// Sends these bytes repeatedly until the client disconnects.
     Flood(Vec<u8>),
-    /// Sends these bytes, one every ten milliseconds, and then the last one again and again until the client is gone.
+    /// Sends these bytes, one every ten milliseconds, and then repeats the last one until the client disconnects.
     Drip(Vec<u8>),
-    /// Waits until the client is gone.
+    /// Waits until the client disconnects.
     Hang,
-    /// Takes its time.
+    /// Waits for a moment.
     Rest,
-    /// Waits until as many connections wait here as the barrier is for.
+    /// Waits at the barrier for other connections.
     Meet(Arc<Barrier>),
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub target: String,
     pub head: String,
-    /// The address of ours that was connected to.
+    /// The local address of the connection.
     pub local: IpAddr,
 }
 
 impl Request {
-    /// The value of a header, `""` when there is none.
+    /// The value of a header; empty if it is absent.
     pub fn header(&self, name: &str) -> &str {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next().unwrap_or_default()
@@ -64,12 +63,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// Serves on all addresses of this machine what `script` says of a request and of how often its target was asked for before.
+    /// Serves on all addresses of this machine. `script` receives the request and the number of earlier requests for
+    /// its target.
     pub async fn start(script: impl Fn(&Request, usize) -> Vec<Step> + Send + Sync + 'static) -> Self {
         Self::serve(None, Arc::new(script)).await
     }
 
-    /// The same over TLS.
+    /// Serves over TLS.
     pub async fn start_tls(
         tls: TlsAcceptor,
         script: impl Fn(&Request, usize) -> Vec<Step> + Send + Sync + 'static,
@@ -115,7 +115,7 @@ impl Site {
         self.seen.requests.lock().unwrap().clone()
     }
 
-    /// The targets that were asked for, in their order.
+    /// The requested targets in order.
     pub fn targets(&self) -> Vec<String> {
         self.requests().into_iter().map(|request| request.target).collect()
     }
@@ -124,7 +124,7 @@ impl Site {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// How many requests were in progress at the busiest moment.
+    /// The maximum number of concurrent requests.
     pub fn busiest(&self) -> usize {
         self.seen.busiest.load(Ordering::SeqCst)
     }
@@ -160,7 +160,7 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, local: IpAddr
     for step in steps {
         take(step, &mut stream).await;
     }
-    // Before the client can know that the answer is whole, it counts as given.
+    // Counted before the client can see the end of the response.
     seen.in_progress.fetch_sub(1, Ordering::SeqCst);
     if let Some(last) = last {
         take(last, &mut stream).await;
@@ -168,7 +168,7 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, local: IpAddr
     let _ = stream.shutdown().await;
 }
 
-/// Errors mean that the client is gone, which ends the step.
+/// An error means that the client has disconnected, which ends the step.
 async fn take(step: Step, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     match step {
         Step::Send(bytes) => {
@@ -195,7 +195,7 @@ async fn take(step: Step, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     }
 }
 
-/// A whole answer.
+/// A complete response.
 pub fn answer(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Vec<Step> {
     let body = body.as_ref();
     let length = body.len().to_string();
@@ -204,7 +204,7 @@ pub fn answer(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> 
     vec![Step::Send(bytes)]
 }
 
-/// The head of an answer, without a length: the body ends with the connection.
+/// The head of a response without a length: the body ends with the connection.
 pub fn head(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 {status} Whatever\r\nconnection: close\r\n");
     for (name, value) in headers {
@@ -214,7 +214,7 @@ pub fn head(status: u16, headers: &[(&str, &str)]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A small page.
+/// A response with a small page.
 pub fn page(text: &str) -> Vec<Step> {
     answer(200, &[("content-type", "text/html; charset=utf-8")], format!("<html><p>{text}</p></html>"))
 }
@@ -223,14 +223,14 @@ pub fn redirect(to: &str) -> Vec<Step> {
     answer(302, &[("location", to)], "")
 }
 
-/// A listener on all addresses of this machine that nobody may connect to.
+/// A listener on all addresses of this machine that must not be connected to.
 pub struct Trap {
     listener: TcpListener,
 }
 
 impl Trap {
     pub async fn set() -> Self {
-        // Takes IPv4 too; a machine without IPv6 has only that.
+        // Accepts IPv4 too; falls back to IPv4 on machines without IPv6.
         let listener = match TcpListener::bind("[::]:0").await {
             Ok(listener) => listener,
             Err(_) => TcpListener::bind("0.0.0.0:0").await.unwrap(),
@@ -242,7 +242,7 @@ impl Trap {
         self.listener.local_addr().unwrap().port()
     }
 
-    /// The first connection that it takes is the one that is made here; earlier ones would come out before.
+    /// Connects to the listener: an earlier connection would be accepted first.
     pub async fn assert_untouched(self) {
         let ours = TcpStream::connect(("127.0.0.1", self.port())).await.unwrap();
         let (_, first) = self.listener.accept().await.unwrap();
@@ -250,7 +250,7 @@ impl Trap {
     }
 }
 
-/// A name server: each name has answers, one for each time that it is asked, the last of them for ever.
+/// A scripted resolver: each name has a list of results, of which the last one repeats.
 #[derive(Default, Clone)]
 pub struct Names {
     answers: Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>,
@@ -278,7 +278,7 @@ impl reqwest::dns::Resolve for Names {
             Some(answers) => Ok(answers[0].clone()),
             None => Err("no such name".into()),
         };
-        // A port in an answer must not count.
+        // The port of a resolved address must be ignored.
         let answer = answer
             .map(|found| Box::new(found.into_iter().map(|address| SocketAddr::new(address, 1))) as reqwest::dns::Addrs);
         Box::pin(async move { answer })

@@ -1,4 +1,4 @@
-//! Slow web servers, and those who give up waiting for them.
+//! Timeouts and cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn a_head_that_drips_is_left() {
 }
 
 #[tokio::test]
-async fn a_body_that_drips_is_left_when_the_pages_time_is_over() {
+async fn a_slow_body_is_dropped_at_the_pages_deadline() {
     let site = Site::start(|request, _| match request.target.as_str() {
         "/redirected" => redirect("/drip"),
         _ => vec![Step::Send(head(200, &[("content-type", "text/html")])), Step::Drip(b"a".to_vec())],
@@ -65,7 +65,7 @@ async fn retries_come_out_of_the_pages_time() {
     assert_eq!(site.requests().len(), 1);
 }
 
-/// Never answers.
+/// A resolver that never responds.
 struct Mute;
 
 impl reqwest::dns::Resolve for Mute {
@@ -75,7 +75,7 @@ impl reqwest::dns::Resolve for Mute {
 }
 
 #[tokio::test]
-async fn names_that_nobody_answers_for_are_left() {
+async fn names_without_an_answer_are_skipped() {
     let rng = domain::Rng::seeded(1);
     let surroundings = FetcherDependencies {
         resolver: Arc::new(Mute),

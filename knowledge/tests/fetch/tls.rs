@@ -1,4 +1,4 @@
-//! Web servers with TLS, trusted and not.
+//! Trusted and untrusted TLS servers.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

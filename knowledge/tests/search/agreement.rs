@@ -1,4 +1,4 @@
-//! Memory and database find the same.
+//! Vector search in memory and in the database agree.
 
 use domain::Rng;
 use domain::ids::SpaceId;
@@ -22,9 +22,9 @@ fn direction(rng: &Rng) -> Vec<f32> {
     raw.iter().map(|value| value / length).collect()
 }
 
-/// The same but for what stands at the very end of both, which may be nearly as far as what just missed it.
+/// Equal except for the last results, whose similarities may be nearly equal to those of the next ones.
 fn assert_same(a: &[(ChunkId, f32)], b: &[(ChunkId, f32)]) {
-    // In memory a cosine is off by up to 0.002.
+    // The error of a cosine in memory is at most 0.002.
     const OFF: f32 = 0.005;
     assert_eq!(a.len(), b.len());
     assert!(a.iter().zip(b).all(|(a, b)| (a.1 - b.1).abs() < OFF), "{a:?}\n{b:?}");
@@ -53,7 +53,7 @@ async fn pgvector_and_memory_agree() {
     let mut kept = Vec::new();
     for at in 0..MEMORIES {
         if at == MEMORIES / 2 {
-            // Half is there before, half comes later.
+            // Half of the vectors are stored before the start, half after it.
             for index in [&exact, &by_graph] {
                 index.prepare().await.unwrap();
                 while index.keep_up(Some(&model)).await.unwrap() == Upkeep::Copying {}

@@ -1,4 +1,4 @@
-//! Common words: ranked by the texts of a bounded number of chunks.
+//! Common words: a bounded number of chunks is ranked by text.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use store::memory::MemoryScope;
 
 use crate::world::{World, query, titles};
 
-/// Every word is common: with few candidates, and walks of few entries.
+/// Settings under which every word is common, with few candidates and few entries.
 fn bounded() -> Settings {
     Settings { postings_max: 1, common_candidates_max: 50, common_postings_max: 50, ..Settings::default() }
 }
@@ -36,7 +36,7 @@ laws_of_vectors! {
             let asked = SearchQuery { limit: 8, ..query(text, &MemoryScope::Spaces(vec![red])) };
             let (all, some) = (all.search(&asked).await.unwrap(), some.search(&asked).await.unwrap());
             assert_eq!(all.found.len(), 8);
-            // FTS5 ranks by other parameters, so it may propose others of about the same similarity at the end.
+            // FTS5 uses other parameters, so the last candidates with similar scores may differ.
             assert_eq!(ranking(&all)[..4].iter().map(|(_, similarity)| *similarity).collect::<Vec<_>>(),
                 ranking(&some)[..4].iter().map(|(_, similarity)| *similarity).collect::<Vec<_>>(), "{text}");
             assert!(titles(&some).iter().all(|title| title.starts_with("old")));
@@ -62,7 +62,7 @@ laws_of_vectors! {
         }
     }
 
-    /// More chunks of one memory than there are candidates.
+    /// One memory has more chunks than there are candidates.
     async fn a_long_memory_keeps_no_other_out_however_common_its_words_are(world: &World) {
         let ada = world.account("ada@example.com").await;
         let red = world.space(&ada).await;

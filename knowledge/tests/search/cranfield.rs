@@ -1,4 +1,4 @@
-//! The ranking does not get worse unnoticed: words alone and the default on the Cranfield collection, where it is at hand.
+//! Guards the quality of the ranking, lexical and default, on the Cranfield collection, if it is available.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Long documents keep no other out.
+//! Long documents do not crowd out others.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -14,14 +14,14 @@ fn repeated(passage: &str, passages: usize) -> String {
     vec![passage; passages].join("|")
 }
 
-/// Each of so many passages answers better than one that says something else, too.
+/// Adds a memory whose many chunks all match better than a chunk that also has other words.
 async fn long(world: &World, account: &UserAccountId, passage: &str, spaces: &[SpaceId]) {
     for (title, passages) in [("long", 100), ("longer", 120), ("longest", 300)] {
         world.add(account, title, &repeated(passage, passages), spaces).await;
     }
 }
 
-/// Names everything that was found, in any order.
+/// The titles of all results, in any order.
 fn named(answer: &SearchResults) -> BTreeSet<&str> {
     titles(answer).into_iter().collect()
 }
@@ -34,7 +34,7 @@ laws_of_vectors! {
         long(world, &ada, "zubrowka", &[red]).await;
         world.add(&ada, "after", "a bison eats grass and zubrowka has a blade of it", &[red]).await;
         let expected = BTreeSet::from(["before", "after", "long", "longer", "longest"]);
-        // As rare as words are, so common that a chunk has to have every one, so common that nothing is ranked.
+        // Rare words; words so common that a chunk must have all of them; words so common that nothing is ranked.
         for postings_max in [3_000, 100, 1] {
             let settings = Settings { postings_max, ..Settings::default() };
             let search = world.search_with(&world.store, &world.letters, settings).await;
@@ -50,7 +50,7 @@ laws_of_vectors! {
         }
     }
 
-    /// Whatever else is near in meaning, words have places of their own.
+    /// Semantic neighbours leave candidates for an exact lexical match.
     async fn what_is_near_in_meaning_leaves_room_for_the_very_word(world: &World) {
         let ada = world.account("ada@example.com").await;
         long(world, &ada, "zubrowka bar", &[]).await;
@@ -90,7 +90,7 @@ laws_of_vectors! {
         }
     }
 
-    /// The limit counts documents, however many passages each of them has.
+    /// The limit counts documents, not chunks.
     async fn as_many_documents_are_found_as_are_wanted(world: &World) {
         let ada = world.account("ada@example.com").await;
         for nth in 0..60 {

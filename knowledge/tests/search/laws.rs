@@ -1,4 +1,4 @@
-//! What a search promises.
+//! Guarantees of a search.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use store::memory::MemoryScope;
 use crate::world::{Letters, World, query, titles};
 
 laws_of_vectors! {
-    async fn what_was_kept_is_found_at_once_and_what_was_forgotten_is_not(world: &World) {
+    async fn kept_entries_are_found_at_once_and_forgotten_ones_are_not(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = MemoryScope::Account(ada.clone());
         let (here, there) = (world.search().await, world.second().await);
@@ -51,7 +51,7 @@ laws_of_vectors! {
             titles.sort();
             titles
         };
-        // By word and meaning, by meaning alone, by nothing that is there.
+        // A lexical and semantic match, a semantic match, and no match.
         for text in ["heat of wings", "hot wells", "?!"] {
             for (scope, most) in [
                 (MemoryScope::Account(ada.clone()), vec!["ada in red", "of ada"]),
@@ -122,13 +122,13 @@ laws_of_vectors! {
         assert!(answer.found[0].similarity > 0.0);
         world.letters.broken.store(false, Ordering::Relaxed);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().by_words_alone, None);
-        // Vectors of another model are none: words are left until they are made anew.
+        // Vectors of another model do not count: the search is lexical until the backfill.
         let other = world.search_by(&world.store, &Letters::new("other")).await;
         assert_eq!(titles(&other.search(&query("heat", &scope)).await.unwrap()), ["one"]);
         assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 2);
     }
 
-    async fn a_new_model_embeds_everything_anew_step_by_step(world: &World) {
+    async fn a_new_model_embeds_everything_again_step_by_step(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = MemoryScope::Account(ada.clone());
         for word in ["heat", "hills", "wings"] {

@@ -1,5 +1,5 @@
-//! Searching, on both databases, with a model that everybody can compute in their head.
-#![expect(clippy::unwrap_used, reason = "the bodies of the laws stand outside of the test functions that run them")]
+//! Search on both databases, with a model whose vectors can be computed by hand.
+#![expect(clippy::unwrap_used, reason = "the bodies of the laws are outside of the test functions that run them")]
 
 mod agreement;
 mod common;

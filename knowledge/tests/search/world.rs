@@ -1,4 +1,4 @@
-//! A store with accounts, and a model made of words.
+//! A store with accounts, and a model based on words.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use store::memory::{ChunkPut, MemoryPut, MemoryScope, Put};
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
-/// A vector has a place for each of the first letters of stems: texts whose words begin alike are similar.
+/// A vector has one dimension per first letter of a stem: texts whose words begin alike are similar.
 #[derive(Debug, Clone)]
 pub struct Letters {
     model: ModelId,
@@ -108,13 +108,13 @@ impl World {
         self.search_by(&self.store, &self.letters).await
     }
 
-    /// Another process on the same database.
+    /// A second process on the same database.
     pub async fn second(&self) -> Search<Letters> {
         let store = Store::open(&self.settings, &self.folder.path().join("attache.db")).await.unwrap();
         self.search_by(&store, &self.letters).await
     }
 
-    /// As a process begins: the database compares, if it can, when it has everything that was kept before.
+    /// Starts like a process: the database compares, if it can, once all vectors are copied.
     pub async fn search_by(&self, store: &Store, letters: &Letters) -> Search<Letters> {
         self.search_with(store, letters, Settings::default()).await
     }
@@ -143,12 +143,12 @@ impl World {
         id.into()
     }
 
-    /// Keeps a text, cut at its bars, under a title, which makes two of them the same.
+    /// Stores a text, with chunks separated by `|`, under a title, which is also its duplicate key.
     pub async fn add(&self, account: &UserAccountId, title: &str, text: &str, spaces: &[SpaceId]) -> MemoryId {
         self.add_as(title, account, title, text, spaces).await
     }
 
-    /// The same, where something else makes two of them the same.
+    /// Stores a text with another duplicate key.
     pub async fn add_as(
         &self,
         dedupe: &str,
@@ -162,7 +162,7 @@ impl World {
         self.keep(account, dedupe, (title, text), (&texts, &vectors), &self.letters.model, spaces).await
     }
 
-    /// Keeps chunks that have these vectors.
+    /// Stores chunks with these vectors.
     pub async fn add_vectors(
         &self,
         account: &UserAccountId,
@@ -215,7 +215,7 @@ pub fn query(text: &str, scope: &MemoryScope) -> SearchQuery {
     SearchQuery { text: text.into(), limit: 10, threshold: 0.0, scope: scope.clone() }
 }
 
-/// The titles that were found, best first.
+/// The titles of the results, best first.
 pub fn titles(answer: &SearchResults) -> Vec<&str> {
     answer.found.iter().map(|found| found.memory.title.as_str()).collect()
 }

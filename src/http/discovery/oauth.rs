@@ -96,7 +96,7 @@ fn metadata(resource: &str, accepts: Accepts, app: &App) -> Value {
             "resource_name": "attache: the knowledge API",
             "resource_documentation": format!("{base}/llms-full.txt"),
             "bearer_methods_supported": ["header"],
-            "scopes_supported": ApiKeyScope::ALL.map(ApiKeyScope::as_str),
+            "scopes_supported": ApiKeyScope::ALL,
         });
     }
     let granted = [(Accepts::ACCOUNT, SCOPE_ACCOUNT), (Accepts::PRE_CLAIM, SCOPE_EVENTS)];

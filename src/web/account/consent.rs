@@ -136,7 +136,7 @@ pub async fn save(
 
 /// All lanes first, then each.
 fn columns() -> impl Iterator<Item = Option<Lane>> {
-    std::iter::once(None).chain(Lane::ALL.into_iter().map(Some))
+    std::iter::once(None).chain(Lane::ALL.iter().copied().map(Some))
 }
 
 enum Scope {

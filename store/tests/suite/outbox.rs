@@ -108,7 +108,7 @@ laws! {
         let (_, cuid, _) = world.machine().await;
         let second = world.second().await;
         let mut setting = tokio::task::JoinSet::new();
-        for (round, lane) in Lane::ALL.into_iter().cycle().take(18).enumerate() {
+        for (round, lane) in Lane::ALL.iter().copied().cycle().take(18).enumerate() {
             let (store, cuid, rng) = (if round % 2 == 0 { &world.store } else { &second }.clone(), cuid.clone(), world.rng.clone());
             let level = [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full][round % 3];
             setting.spawn(async move { store.consent_set(&[cuid], &rule(Some(lane), level), None, now(), &rng).await.unwrap().len() });

@@ -1,4 +1,5 @@
-//! The schema of the event envelope (`docs/protocol/events.md#event-envelope`), whose type is [`domain::envelope::Envelope`].
+//! Schema of the event envelope (`docs/protocol/events.md#event-envelope`), whose type is
+//! [`domain::envelope::Envelope`].
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::{ConsentLevel, Cuid2, INTEGER_MAX, Lane, Prev, Sha256, UuidV7, named, place, words};
 
-/// One event; no other members are allowed.
+/// An event. Unknown members are rejected.
 #[derive(Debug)]
 pub enum EventEnvelope {}
 
@@ -51,7 +52,7 @@ impl ToSchema for EventEnvelope {
     }
 }
 
-/// Identity, computer, account and agent kind of an event.
+/// The parties of an event.
 #[derive(Debug)]
 pub enum EventScope {}
 
@@ -81,7 +82,7 @@ impl ToSchema for EventScope {
     }
 }
 
-/// The seal of the event, and that of the preceding event.
+/// Link to the previous event, and seal.
 #[derive(Debug)]
 pub enum HashChain {}
 
@@ -99,7 +100,7 @@ impl ToSchema for HashChain {
     }
 }
 
-/// An object that requires these members and allows no others.
+/// An object with exactly these required members.
 fn strict<const N: usize>(members: [(&str, RefOr<Schema>); N]) -> ObjectBuilder {
     let closed = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(false)));
     members.into_iter().fold(closed, |object, (name, schema)| object.property(name, schema).required(name))

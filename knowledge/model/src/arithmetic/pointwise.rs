@@ -1,39 +1,39 @@
-//! What is done number by number, and row by row. Plain loops: the compiler turns them into vector instructions.
+//! Element-wise and row-wise operations. Plain loops, which the compiler vectorises.
 
 use pulp::{Simd, WithSimd};
 
-use crate::DIMENSIONS;
+use crate::shape::DIMENSIONS;
 
-/// Partial sums that a loop keeps: as many numbers as the widest register has.
+/// Number of partial sums: the lanes of the widest register.
 const LANES: usize = 16;
 
-/// `x · Φ(x)`, with Φ by its polynomial (Abramowitz and Stegun, 7.1.26: wrong by 1.5e-7 at most).
+/// `x · Φ(x)`, with the polynomial of Abramowitz and Stegun, 7.1.26, for Φ (error at most 1.5e-7).
 pub struct Gelu<'a>(pub &'a mut [f32]);
 
-/// Turns the first `count` numbers of each row into weights `e^(scale · x)`, and says by what each row has to be divided for its
-/// weights to add up to 1.
+/// Replaces the first `count` numbers of each row by `e^(scale · x)`, shifted by the row's maximum, and returns the sum
+/// of each row, by which the caller divides.
 pub struct Softmax<'a> {
-    /// One after the other.
+    /// The rows, one after the other.
     pub rows: &'a mut [f32],
-    /// Their distance.
+    /// Distance between rows.
     pub stride: usize,
-    /// Numbers of a row.
+    /// Numbers per row.
     pub count: usize,
-    /// What they are multiplied by.
+    /// Scale of the exponent.
     pub scale: f32,
-    /// The divisors.
+    /// Receives the sum of each row.
     pub sums: &'a mut Vec<f32>,
 }
 
-/// Adds `more`, then brings each row to mean 0 and variance 1, and stretches and shifts it.
+/// Adds `more`, then normalises each row to mean 0 and variance 1, and applies weight and bias.
 pub struct AddAndNorm<'a> {
-    /// Of [`DIMENSIONS`] numbers each.
+    /// Rows of [`DIMENSIONS`] numbers.
     pub rows: &'a mut [f32],
-    /// As many as in `rows`.
+    /// Added to `rows`; of the same length.
     pub more: Option<&'a [f32]>,
-    /// By what each dimension is stretched.
+    /// Scale of each dimension.
     pub weight: &'a [f32],
-    /// By what each dimension is shifted.
+    /// Offset of each dimension.
     pub bias: &'a [f32],
 }
 
@@ -93,13 +93,13 @@ impl WithSimd for AddAndNorm<'_> {
     }
 }
 
-/// The mean of the rows, at length 1.
+/// The mean of the rows, normalised to length 1.
 pub fn unit_mean(rows: &[f32]) -> Vec<f32> {
     let mut mean = vec![0.0; DIMENSIONS];
     for row in rows.chunks_exact(DIMENSIONS) {
         mean.iter_mut().zip(row).for_each(|(mean, value)| *mean += value);
     }
-    // The number of rows falls out: only the direction counts.
+    // Normalisation cancels the number of rows.
     let length = sum_of_squares(&mean).sqrt();
     for value in &mut mean {
         *value /= length;
@@ -143,10 +143,10 @@ fn gelu_of(x: f32) -> f32 {
     0.5 * x * (1.0 + erf)
 }
 
-/// `e^x` for x ≤ 0, wrong by 2 units in the last place at most: `2^n · e^r` with |r| ≤ ln 2 / 2.
+/// `e^x` for x ≤ 0 with an error of at most 2 ulp: `2^n · e^r` with |r| ≤ ln 2 / 2.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    // Added to a number of moderate size, it leaves the nearest integer in the lowest bits.
+    // Adding this constant rounds to the nearest integer, in the lowest bits.
     const ROUNDING: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
     const LN_2_LOW: f32 = -2.121_944_4e-4;

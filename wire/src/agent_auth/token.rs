@@ -1,17 +1,54 @@
-//! The form of the token exchange, whose members depend on each other (`docs/protocol/agents.md#token`).
+//! Exchange of an agent's credentials for a token (`docs/protocol/agents.md` and `docs/protocol/agents.md#token`).
 
 use std::borrow::Cow;
 
+use domain::Timestamp;
+use domain::secret::Secret;
+use serde::{Deserialize, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{Moment, bearer, named, text, words};
-use crate::agent_auth::{ASSERTION_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS, TokenRequest, TokenResult};
+use crate::form;
+use crate::grant::{ASSERTION_GRANT, SCOPE_ACCOUNT, SCOPE_EVENTS};
+use crate::schema::{Moment, bearer, named, text, words};
+
+/// The form of `POST /api/v1/agent-auth/token`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRequest {
+    /// [`crate::grant::CLAIM_GRANT`] or [`ASSERTION_GRANT`].
+    pub grant_type: String,
+    /// Required for the claim grant.
+    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
+    pub claim_token: Option<Secret>,
+    /// Required for the assertion grant.
+    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
+    pub assertion: Option<Secret>,
+}
+
+/// An issued token (`docs/protocol/agents.md#token`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenResult {
+    /// Bearer token of the agent API.
+    #[serde(with = "form::clear")]
+    pub access_token: Secret,
+    /// Always `Bearer`.
+    pub token_type: String,
+    /// Lifetime in seconds.
+    pub expires_in: u64,
+    /// `svc.events` or `svc.account`.
+    pub scope: String,
+    /// JWT for the next exchange; only with `svc.account`.
+    #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
+    pub identity_assertion: Option<Secret>,
+    /// Expiry of the JWT; only with `svc.account`.
+    #[serde(default, with = "form::moment_or_null", skip_serializing_if = "Option::is_none")]
+    pub assertion_expires: Option<Timestamp>,
+}
 
 impl PartialSchema for TokenRequest {
     fn schema() -> RefOr<Schema> {
-        // The server does not compare the vendor.
+        // Servers ignore the vendor.
         let claim = ObjectBuilder::new()
             .title(Some("by claim token"))
             .property("grant_type", text("^urn:[^:]+:agent-auth:grant-type:claim$"))

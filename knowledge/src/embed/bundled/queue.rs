@@ -1,31 +1,32 @@
-//! Two lines of texts that wait for a thread, and the calls that they belong to.
+//! The two queues of texts, and the calls that wait for them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::embed::{EmbedError, Urgency};
+use crate::embed::error::EmbedError;
+use crate::embed::urgency::Urgency;
 
 type Embeddings = Result<Vec<Vec<f32>>, EmbedError>;
 
-/// The lines. They are as long as all calls together that wait: a call gives its texts away and then waits.
+/// The queues. Their length is bounded by the number of callers, because a call waits until all its texts are embedded.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    waiting: Mutex<Waiting>,
+pub(super) struct TextQueues {
+    waiting: Mutex<QueuedTexts>,
     arrived: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    queries: VecDeque<Text>,
-    content: VecDeque<Text>,
+struct QueuedTexts {
+    queries: VecDeque<QueuedText>,
+    content: VecDeque<QueuedText>,
     closed: bool,
 }
 
 /// One text of a call.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct QueuedText {
     content: String,
     place: usize,
     call: Arc<Mutex<Call>>,
@@ -35,24 +36,25 @@ pub(super) struct Text {
 struct Call {
     vectors: Vec<Vec<f32>>,
     missing: usize,
-    /// Gone once answered. When the last text goes without an answer, the caller sees that nobody will answer.
+    /// `None` once answered. If all texts of a call are dropped without an answer, the caller sees the closed channel.
     caller: Option<oneshot::Sender<Embeddings>>,
 }
 
-impl Lines {
-    /// Texts at the end of their line; the answer comes when all have a vector.
+impl TextQueues {
+    /// Queues the texts of a call; the receiver gets the vectors when all texts are embedded.
     pub(super) fn put(&self, texts: Vec<String>, urgency: Urgency) -> oneshot::Receiver<Embeddings> {
         let (caller, answer) = oneshot::channel();
         let (vectors, missing) = (vec![Vec::new(); texts.len()], texts.len());
         let call = Arc::new(Mutex::new(Call { vectors, missing, caller: Some(caller) }));
-        let texts = texts.into_iter().enumerate().map(|(place, content)| Text { content, place, call: call.clone() });
-        self.waiting().line(urgency).extend(texts);
+        let texts =
+            texts.into_iter().enumerate().map(|(place, content)| QueuedText { content, place, call: call.clone() });
+        self.waiting().queue(urgency).extend(texts);
         self.arrived.notify_all();
         answer
     }
 
-    /// The next text, of a search if there is one. Waits; nothing comes any more once the lines are closed.
-    pub(super) fn take(&self) -> Option<(Text, Urgency)> {
+    /// Takes the next text, queries first. Blocks until there is one; returns `None` once the queues are closed.
+    pub(super) fn take(&self) -> Option<(QueuedText, Urgency)> {
         let mut waiting = self.waiting();
         loop {
             for urgency in [Urgency::Query, Urgency::Content] {
@@ -67,43 +69,43 @@ impl Lines {
         }
     }
 
-    /// One more text of this line, if one waits.
-    pub(super) fn take_one_of(&self, urgency: Urgency) -> Option<Text> {
+    /// Takes one more text of a queue without blocking.
+    pub(super) fn take_one_of(&self, urgency: Urgency) -> Option<QueuedText> {
         self.waiting().next(urgency)
     }
 
-    /// Nothing will be put any more.
+    /// Closes the queues and wakes all threads.
     pub(super) fn close(&self) {
         self.waiting().closed = true;
         self.arrived.notify_all();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // Every change is one call on a queue: a panic in between leaves nothing half done.
+    fn waiting(&self) -> MutexGuard<'_, QueuedTexts> {
+        // Every change is a single queue operation, so a panic cannot leave an inconsistent state.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
-    fn line(&mut self, urgency: Urgency) -> &mut VecDeque<Text> {
+impl QueuedTexts {
+    fn queue(&mut self, urgency: Urgency) -> &mut VecDeque<QueuedText> {
         match urgency {
             Urgency::Query => &mut self.queries,
             Urgency::Content => &mut self.content,
         }
     }
 
-    /// The next text that somebody still wants.
-    fn next(&mut self, urgency: Urgency) -> Option<Text> {
-        std::iter::from_fn(|| self.line(urgency).pop_front()).find(Text::is_wanted)
+    /// The next text whose caller still waits.
+    fn next(&mut self, urgency: Urgency) -> Option<QueuedText> {
+        std::iter::from_fn(|| self.queue(urgency).pop_front()).find(QueuedText::is_wanted)
     }
 }
 
-impl Text {
+impl QueuedText {
     pub(super) fn as_str(&self) -> &str {
         &self.content
     }
 
-    /// Gives the text its vector, and the caller all of them when this was the last.
+    /// Stores the vector of the text, and answers the call if it was the last.
     pub(super) fn answer(self, vector: Vec<f32>) {
         let mut call = self.call();
         call.vectors[self.place] = vector;
@@ -131,7 +133,7 @@ impl Text {
 impl Call {
     fn answer(&mut self, answer: Embeddings) {
         if let Some(caller) = self.caller.take() {
-            // Whoever has gone does not want to know.
+            // The caller may have been dropped.
             let _ = caller.send(answer);
         }
     }
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn searches_go_first_and_abandoned_texts_not_at_all() {
-        let lines = Lines::default();
+        let lines = TextQueues::default();
         let _content = lines.put(texts(&["a", "b"]), Urgency::Content);
         drop(lines.put(texts(&["gone"]), Urgency::Query));
         let _search = lines.put(texts(&["q"]), Urgency::Query);
@@ -159,8 +161,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_answered_by_its_last_text_and_told_when_one_is_lost() {
-        let lines = Lines::default();
+    async fn a_call_returns_its_last_text_and_reports_a_lost_one() {
+        let lines = TextQueues::default();
         let whole = lines.put(texts(&["a", "b"]), Urgency::Content);
         let (a, b) = (lines.take().unwrap().0, lines.take().unwrap().0);
         b.answer(vec![2.0]);

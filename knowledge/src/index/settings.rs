@@ -1,0 +1,68 @@
+//! Settings of the comparison of vectors.
+
+use serde::{Deserialize, Serialize};
+
+/// `[knowledge.search.index]`: how vectors are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Whether the database compares the vectors.
+    pub pgvector: Pgvector,
+    /// Maximum number of an account's chunks that the database compares exhaustively; it builds an index for larger
+    /// accounts.
+    pub pgvector_exact_max: usize,
+    /// Memory for the vectors of all accounts, in bytes. A single account may exceed it while it is searched.
+    pub bytes_max: usize,
+    /// Memories per page read from the store.
+    pub page_memories: usize,
+    /// Accounts with up to this many vectors are compared exhaustively; above it, candidates are selected by sketches.
+    /// Searches of spaces are always exhaustive.
+    pub exact_max: usize,
+    /// Vectors per thread of a search.
+    pub rows_of_thread: usize,
+    /// Maximum number of threads per search.
+    pub threads_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            pgvector: Pgvector::Auto,
+            pgvector_exact_max: 10_000,
+            bytes_max: 2 << 30,
+            page_memories: 500,
+            exact_max: 250_000,
+            rows_of_thread: 25_000,
+            threads_max: 2,
+        }
+    }
+}
+
+impl Settings {
+    /// Invalid values, as pairs of field and rule.
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let mut problems = Vec::new();
+        for (name, value) in [
+            ("page_memories", self.page_memories),
+            ("rows_of_thread", self.rows_of_thread),
+            ("threads_max", self.threads_max),
+        ] {
+            if value == 0 {
+                problems.push((name.to_owned(), "must be at least 1".to_owned()));
+            }
+        }
+        problems
+    }
+}
+
+/// Whether the database compares the vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pgvector {
+    /// If pgvector is available.
+    Auto,
+    /// Always: the server does not start without pgvector.
+    Required,
+    /// Never: the process compares in memory.
+    Off,
+}
