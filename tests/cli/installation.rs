@@ -1,4 +1,4 @@
-//! Facts and log that do not belong together: refused at the start with the ways out, and accepted with `serve --new-log`.
+//! Facts and log that do not belong together: refused at the start with the remedies, and accepted with `serve --new-log`.
 
 use std::path::{Path, PathBuf};
 
