@@ -1,34 +1,35 @@
 //! The command line: one binary, one file per command.
 //!
-//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 the log of a server was rolled back or replaced, 70 supervision gave up, 78 configuration. What a person asked for goes to
-//! standard output, everything else to standard error.
+//! Exit codes: 0 success, 1 failure, 2 usage error, 3 the log of a server was rolled back, forked or replaced, 70 the restart budget is spent,
+//! 78 invalid configuration. Results are printed to standard output, progress and errors to standard error.
 
 mod account;
 mod activity;
 mod add;
 mod admin;
 mod agent;
+mod api_key;
+mod approval_prompt;
 mod attach;
 mod audit;
 mod backup;
 mod check;
+mod connection;
 mod consent;
 mod demo;
 mod doctor;
 mod event;
-mod invitation;
-mod key;
-mod keys;
+mod help;
 mod machine;
 mod manual;
 mod migrate;
 mod openapi;
 mod output;
 mod profile;
-mod profiles;
-mod remote;
+mod profile_folder;
 mod search;
 mod serve;
+mod signing_keys;
 mod space;
 mod terminal;
 mod usage;
@@ -38,15 +39,15 @@ mod witness;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::{Settings, load};
 
-/// Accounts, consent and provable events for agents: the server, and what speaks to it.
+/// Accounts, consent and provable events for agents: server, operator's tools and client.
 #[derive(Debug, Parser)]
 #[command(name = "attache", version, max_term_width = 100)]
 struct Arguments {
-    /// Configuration file [default: config.toml in the working folder, if it is there]
+    /// Configuration file [default: config.toml in the working folder, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -57,85 +58,85 @@ struct Arguments {
 enum Command {
     /// Run the server (the default)
     Serve(serve::Arguments),
-    /// Check the configuration and show every mistake at once
+    /// Check the configuration and report every mistake
     Check,
-    /// Look at everything that the server stands on: data folder, disk, database, statistics, clock
+    /// Diagnose the data folder, disk, databases, statistics service, running server and clock
     Doctor(doctor::Arguments),
-    /// Bring the databases to the newest schema
+    /// Migrate the databases to the current schema
     Migrate,
-    /// Copies of everything, made beside the living server, and the way back
+    /// Create, verify and restore backups
     #[command(subcommand)]
     Backup(backup::Command),
-    /// Print the machine-readable description of both HTTP surfaces (OpenAPI 3.1)
+    /// Print the OpenAPI 3.1 description of both HTTP APIs
     Openapi,
-    /// The keys that sign identity assertions
+    /// List and rotate the keys that sign identity assertions
     #[command(subcommand)]
-    Keys(keys::Command),
-    /// Read a page or a PDF on standard input as text; the server starts this for itself
+    Keys(signing_keys::Command),
+    /// Extract the text of a page or PDF from standard input (started by the server)
     #[command(hide = true, name = EXTRACT_WORKER)]
     ExtractWorker,
-    /// Attach this computer to your account: shows a link, waits until you approve
+    /// Attach this computer to your account
     Attach(attach::Arguments),
-    /// This computer, as the server knows it
+    /// Register and show this computer
     #[command(subcommand)]
     Machine(machine::Command),
-    /// The agent that acts for your account
+    /// Register, claim, show and revoke the agent of this profile
     #[command(subcommand)]
     Agent(agent::Command),
-    /// The account for which the agent acts, at a glance
-    Account(remote::Remote),
-    /// What is left of the plan
+    /// Show the account for which the agent acts
+    Account(connection::Remote),
+    /// Show the remaining allowance of the plan
     Usage(usage::Arguments),
-    /// How much may be recorded
+    /// Show or set how much may be recorded
     #[command(subcommand)]
     Consent(consent::Command),
-    /// What was recorded, newest first, and what is held
+    /// Show recorded and held events, newest first
     Activity(activity::Arguments),
-    /// Check an audit proof against a key that you trust: one in a file offline, that of an event after fetching it
+    /// Verify the audit proof of an event, or of a proof in a file offline
     Verify(verify::Arguments),
-    /// The server's log: watch that it only grows
+    /// Monitor the server's log for rollbacks and forks
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Events: send them on this computer's chain, follow those that come in
+    /// Send and follow events
     #[command(subcommand)]
     Event(event::Command),
-    /// Spaces of the knowledge API, where memories are put
+    /// Create and list spaces of the knowledge API
     #[command(subcommand)]
     Space(space::Command),
-    /// Remember pages and notes, and watch what becomes of each
+    /// Add pages and notes to the knowledge base and show their progress
     Add(add::Arguments),
-    /// Find what is remembered, by meaning and by word
+    /// Search pages and notes by meaning and by keyword
     Search(search::Arguments),
-    /// A tour of everything in five minutes, against a server that runs
+    /// Show all features in a five-minute tour of a running server
     Demo(demo::Arguments),
-    /// The key of the knowledge API
+    /// Store or delete the API key of the knowledge API
     #[command(subcommand)]
-    Key(key::Command),
-    /// What is remembered of servers
+    Key(api_key::Command),
+    /// Manage profiles (saved servers and credentials)
     #[command(subcommand)]
-    Profile(profiles::Command),
-    /// Print what completes commands in a shell
+    Profile(profile::Command),
+    /// Print a shell completion script
     Completions(manual::CompletionsArguments),
     /// Print the manual page: `attache manual | man -l -`
     Manual,
-    /// The operator's commands: they work straight on the database, beside the living server
+    /// Administer accounts, computers, agents, API keys and held events
     #[command(subcommand)]
     Admin(admin::Command),
 }
 
-/// The subcommand that reads one page or PDF, in a process that can be killed.
+/// The subcommand that extracts the text of one page or PDF, in a process of its own that can be killed.
 pub const EXTRACT_WORKER: &str = "extract-worker";
 
-/// Why a command did not do what it was asked.
+/// Why a command failed; each variant has its own exit code.
 #[derive(Debug)]
 enum Failure {
-    /// Exit 1.
+    /// The request was refused or failed; exit code 1.
     Refused(String),
-    /// Exit 3.
+    /// The log of a server was rolled back, forked or replaced; exit code 3.
     LogViolated(String),
-    /// Exit 78.
+    /// The configuration is invalid; exit code 78.
     Configuration(String),
-    /// Exit 70.
+    /// The server stopped because its restart budget is spent; exit code 70.
     GaveUp(String),
 }
 
@@ -144,7 +145,7 @@ impl Failure {
         Self::Refused(reason.to_string())
     }
 
-    /// With every cause of the error.
+    /// A refusal with the whole chain of causes of `error`.
     fn caused(error: impl std::error::Error + 'static) -> Self {
         Self::Refused(domain::reasons(&error))
     }
@@ -152,9 +153,9 @@ impl Failure {
 
 type Done = Result<(), Failure>;
 
-/// Reads the arguments, does what they ask, and says by the exit code how it went.
+/// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
-    let Arguments { config, command } = Arguments::parse();
+    let Arguments { config, command } = arguments();
     let settings =
         || load(config.as_deref(), std::env::vars()).map_err(|problems| Failure::Configuration(problems.to_string()));
     let done = match command.unwrap_or(Command::Serve(serve::Arguments::default())) {
@@ -169,9 +170,9 @@ pub fn main() -> ExitCode {
         }
         Command::Openapi => settings().map(|settings| openapi::print(&settings)),
         Command::Keys(command) => {
-            settings().and_then(|settings| run(async move { keys::run(command, &settings).await }))
+            settings().and_then(|settings| run(async move { signing_keys::run(command, &settings).await }))
         }
-        // It is handed an empty environment and asks for no configuration.
+        // Runs with an empty environment and reads no configuration.
         Command::ExtractWorker => {
             knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::refused)
         }
@@ -192,8 +193,8 @@ pub fn main() -> ExitCode {
             let settings = arguments.is_auto().then(settings).transpose();
             settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))
         }
-        Command::Key(command) => run(key::run(command)),
-        Command::Profile(command) => profiles::run(command),
+        Command::Key(command) => run(api_key::run(command)),
+        Command::Profile(command) => profile::run(command),
         Command::Completions(arguments) => {
             manual::completions(&arguments, Arguments::command());
             Ok(())
@@ -210,8 +211,15 @@ pub fn main() -> ExitCode {
         Err(Failure::GaveUp(reason)) => (70, reason),
         Err(Failure::Configuration(reason)) => (78, reason),
     };
-    output::complain(&reason);
+    output::print_error(&reason);
     ExitCode::from(code)
+}
+
+/// Parses the arguments; prints help, version or a usage error and exits if that is what they result in.
+fn arguments() -> Arguments {
+    let mut program = help::grouped(Arguments::command());
+    let matches = program.get_matches_mut();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut program).exit())
 }
 
 fn run(work: impl Future<Output = Done>) -> Done {
@@ -219,7 +227,7 @@ fn run(work: impl Future<Output = Done>) -> Done {
     runtime.map_err(|error| Failure::Refused(format!("the runtime cannot start: {error}")))?.block_on(work)
 }
 
-/// Opens the main database beside a server that may be running.
+/// Opens the main database; a server may be running on it.
 async fn open_store(settings: &Settings) -> Result<store::Store, Failure> {
     crate::installation::open_facts(settings).await.map_err(Failure::caused)
 }

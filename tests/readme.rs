@@ -60,7 +60,7 @@ fn every_command_of_the_walk_works_as_printed() {
         "\"type\":\"complete\"",
         "\"title\": \"Roses\"",
         "Settings updated successfully",
-        "space Kitchen is made",
+        "space Kitchen is created",
         "1 added",
         " 1. Bread",
     ] {

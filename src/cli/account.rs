@@ -1,17 +1,17 @@
-//! `attache account`: the account for which the agent acts, at a glance.
+//! `attache account`: shows the summary of the account for which the agent acts.
 
 use domain::foreign::visible;
 use wire::account::{AccountSummary, Agents};
 
-use super::remote::{CredentialArgs, Remote};
+use super::connection::{CredentialArgs, Remote};
 use super::terminal::{STRONG, WARNING};
 use super::usage::dollars;
 use super::{Done, Failure, output, terminal};
 
-/// Shows it.
+/// Requests and prints the account summary.
 pub async fn account(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
-    let summary = connection.asked(CredentialArgs::agent(), async |client| client.account_summary().await).await?;
+    let summary = connection.send_as(CredentialArgs::agent(), async |client| client.account_summary().await).await?;
     let known = serde_json::to_value(&summary).map_err(Failure::refused)?;
     output::show(connection.json, &known, || shown(&summary));
     Ok(())
@@ -24,7 +24,7 @@ fn shown(summary: &AccountSummary) -> String {
         let owner = match (&account.name, &account.email) {
             (Some(name), Some(email)) => format!("{name} <{email}>"),
             (Some(one), None) | (None, Some(one)) => one.clone(),
-            (None, None) => "nobody yet".to_owned(),
+            (None, None) => "none".to_owned(),
         };
         lines.push(format!("account    {}", terminal::styled(STRONG, &account.id)));
         lines.push(format!("owner      {}", visible(&owner)));
@@ -49,7 +49,7 @@ fn shown(summary: &AccountSummary) -> String {
     let missing = summary
         .errors
         .iter()
-        .map(|(section, why)| terminal::styled(WARNING, format!("{section} cannot be shown now: {why}")));
+        .map(|(section, why)| terminal::styled(WARNING, format!("{section} is not available at the moment: {why}")));
     lines.extend(missing);
     lines.join("\n")
 }

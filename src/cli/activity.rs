@@ -1,4 +1,4 @@
-//! `attache activity`: what was recorded, newest first, and what is held.
+//! `attache activity`: shows recorded events, newest first, and held events.
 
 use clap::Args;
 use client::{ActivityQuery, Client};
@@ -6,29 +6,29 @@ use domain::lane::Lane;
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, Unclassified};
 
-use super::remote::{CredentialArgs, Remote, failed};
+use super::connection::{CredentialArgs, Remote, failed};
 use super::terminal::{FAINT, STRONG, WARNING};
 use super::{Done, Failure, consent, output, terminal};
 
-/// Which of it.
+/// Options of `attache activity`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  attache activity --limit 10 --lane llm\n  attache activity --since 2026-01-01T00:00:00Z --all --json"
 )]
 pub struct Arguments {
-    /// Events on a page, 1 to 500
+    /// Number of events per page, 1 to 500
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// In one lane only
+    /// Show only events of this lane
     #[arg(long, value_parser = consent::lanes())]
     lane: Option<Lane>,
-    /// Not before: a date-time (2026-01-31T12:00:00Z) or milliseconds since 1970
+    /// Show only events since this time: a date-time (2026-01-31T12:00:00Z) or epoch milliseconds
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// The page after the one that showed this
+    /// Show the page at this cursor, which the page before printed
     #[arg(long)]
     cursor: Option<String>,
-    /// All pages
+    /// Show all pages
     #[arg(long, conflicts_with_all = ["cursor", "limit"])]
     all: bool,
     #[command(flatten)]
@@ -37,15 +37,15 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Shows it.
+/// Requests and prints activity pages.
 pub async fn activity(arguments: Arguments) -> Done {
-    /// Events on a page when all are asked for.
+    /// Page size with `--all`.
     const LIMIT_MAX: u16 = 500;
     let mut connection = arguments.remote.open()?;
     let limit = Some(if arguments.all { LIMIT_MAX } else { arguments.limit });
     let query = ActivityQuery { limit, cursor: arguments.cursor, since: arguments.since, lane: arguments.lane };
     let is_filtered = query.lane.is_some() || query.since.is_some() || query.cursor.is_some();
-    let mut page = connection.asked(arguments.whom, async |client| client.activity(&query).await).await?;
+    let mut page = connection.send_as(arguments.whom, async |client| client.activity(&query).await).await?;
     if arguments.all {
         let client = connection.as_whom(arguments.whom).await?;
         follow(&client, query, &mut page).await?;
@@ -55,7 +55,7 @@ pub async fn activity(arguments: Arguments) -> Done {
     Ok(())
 }
 
-/// Puts the pages after this one into it.
+/// Requests all following pages and appends their events to `page`.
 async fn follow(client: &Client, mut query: ActivityQuery, page: &mut ActivityPage) -> Result<(), Failure> {
     while let Some(cursor) = page.upstream.get("next_cursor").and_then(Value::as_str) {
         query.cursor = Some(cursor.to_owned());
@@ -72,27 +72,27 @@ async fn follow(client: &Client, mut query: ActivityQuery, page: &mut ActivityPa
 
 fn shown(page: &ActivityPage, is_filtered: bool) -> String {
     let Some(Value::Array(events)) = page.upstream.get("events") else {
-        // Another statistics service has another shape, of which nothing is known here.
+        // An external statistics service may use another format.
         return output::layout(&json!(page.upstream));
     };
     let mut parts = vec![if events.is_empty() {
-        if is_filtered { "nothing that fits was recorded" } else { "nothing was recorded yet" }.to_owned()
+        if is_filtered { "no recorded events match" } else { "no events recorded" }.to_owned()
     } else {
         output::table(&["received", "lane", "type", "agent", "level", "event"], events.iter().map(event))
     }];
     if let Some(held) = page.unclassified.as_ref().filter(|held| !held.is_empty()) {
-        let more = if page.unclassified_truncated == Some(true) { ", the newest of them" } else { "" };
+        let more = if page.unclassified_truncated == Some(true) { " (newest only)" } else { "" };
         parts.push(format!(
             "{}\n{}",
             terminal::styled(
                 WARNING,
-                format!("held{more}: not recorded for the reason given, until they are sent again as they must be")
+                format!("held{more}: not recorded, for the reason given, until the sender corrects and resends them")
             ),
             output::table(&["received", "reason", "type", "agent", "event"], held.iter().map(held_event)),
         ));
     }
     if let Some(cursor) = page.upstream.get("next_cursor").and_then(Value::as_str) {
-        parts.push(format!("{} --cursor {}", terminal::styled(FAINT, "older ones:"), terminal::styled(STRONG, cursor)));
+        parts.push(format!("{} --cursor {}", terminal::styled(FAINT, "next page:"), terminal::styled(STRONG, cursor)));
     }
     parts.join("\n\n")
 }
@@ -115,7 +115,7 @@ fn held_event(held: &Unclassified) -> Vec<String> {
     vec![received, held.reason.clone(), or_dash(&held.event_type), or_dash(&held.agent_id), or_dash(&held.event_id)]
 }
 
-/// A date-time in UTC without what nobody reads in a table.
+/// A date-time with a precision of seconds, for tables.
 fn seconds(moment: &str) -> String {
     moment.get(..19).map_or_else(|| moment.to_owned(), |moment| moment.replace('T', " "))
 }

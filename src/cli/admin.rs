@@ -1,5 +1,4 @@
-//! `attache admin`: the operator's commands, straight on the database, beside the living server. What they change, the server sees
-//! within about a second.
+//! `attache admin`: the operator's commands. They work on the database directly; a running server sees their changes within about a second.
 
 mod account;
 mod agent;
@@ -20,66 +19,66 @@ use crate::config::Settings;
 
 pub use session::sign_in;
 
-/// Of what.
+/// Subcommands of `attache admin`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Accounts
+    /// Create and list accounts
     #[command(subcommand)]
     Account(account::Command),
-    /// Purchased balances
+    /// Change and list purchased balances
     #[command(subcommand)]
     Balance(balance::Command),
-    /// What accounts have paid for
+    /// Set the plan of an account
     #[command(subcommand)]
     Plan(plan::Command),
-    /// Browser sessions
+    /// Create browser sessions
     #[command(subcommand)]
     Session(session::Command),
-    /// Computers
+    /// Register, attach, list and remove computers
     #[command(subcommand)]
     Machine(machine::Command),
-    /// Agents
+    /// List and revoke agents
     #[command(subcommand)]
     Agent(agent::Command),
-    /// Keys of the knowledge API
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     ApiKey(api_key::Command),
-    /// Events that could not be forwarded
+    /// List, show, release and discard held events
     #[command(subcommand)]
     Held(held::Command),
 }
 
-/// How to print.
+/// Output format of a command.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Format {
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How much to list.
+/// Options of listings.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Listing {
-    /// Rows at most, newest first
+    /// Maximum number of rows, newest first
     #[arg(long, default_value_t = 100)]
     limit: usize,
     #[command(flatten)]
     format: Format,
 }
 
-/// Which account.
+/// Selects an account by its id or by its owner.
 #[derive(Debug, Clone, Args)]
 #[group(id = "which", required = true, multiple = false)]
-pub struct Which {
-    /// The account
+pub struct AccountSelector {
+    /// Id of the account
     #[arg(long)]
     account: Option<UserAccountId>,
-    /// The address of the person who owns it
+    /// E-mail address of the account's owner
     #[arg(long)]
     email: Option<Email>,
 }
 
-/// What every command works with.
+/// Shared state of the commands.
 struct AdminContext<'s> {
     settings: &'s Settings,
     store: Store,
@@ -88,8 +87,8 @@ struct AdminContext<'s> {
 }
 
 impl AdminContext<'_> {
-    /// The id of the account that an operator names. Whether there is one with that id, the command finds out.
-    async fn account(&self, which: &Which) -> Result<UserAccountId, Failure> {
+    /// The id of the selected account. An id from `--account` is not checked; the command itself reports an unknown one.
+    async fn account(&self, which: &AccountSelector) -> Result<UserAccountId, Failure> {
         match (&which.account, &which.email) {
             (Some(account), _) => Ok(account.clone()),
             (None, Some(email)) => {
@@ -102,23 +101,23 @@ impl AdminContext<'_> {
 }
 
 fn no_account() -> Failure {
-    Failure::refused("no such account")
+    Failure::refused("the account does not exist")
 }
 
-/// Does it.
+/// Opens the main database and runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
-    let office =
+    let context =
         AdminContext { settings, store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
     let done = match command {
-        Command::Account(command) => account::run(command, &office).await,
-        Command::Balance(command) => balance::run(command, &office).await,
-        Command::Plan(command) => plan::run(command, &office).await,
-        Command::Session(command) => session::run(command, &office).await,
-        Command::Machine(command) => machine::run(command, &office).await,
-        Command::Agent(command) => agent::run(command, &office).await,
-        Command::ApiKey(command) => api_key::run(command, &office).await,
-        Command::Held(command) => held::run(command, &office).await,
+        Command::Account(command) => account::run(command, &context).await,
+        Command::Balance(command) => balance::run(command, &context).await,
+        Command::Plan(command) => plan::run(command, &context).await,
+        Command::Session(command) => session::run(command, &context).await,
+        Command::Machine(command) => machine::run(command, &context).await,
+        Command::Agent(command) => agent::run(command, &context).await,
+        Command::ApiKey(command) => api_key::run(command, &context).await,
+        Command::Held(command) => held::run(command, &context).await,
     };
-    office.store.close().await;
+    context.store.close().await;
     done
 }

@@ -1,4 +1,4 @@
-//! `attache agent`: an agent's registration, its claim by a person, and the tokens that it acts with.
+//! `attache agent`: registration, claim, access tokens and revocation of the profile's agent.
 
 mod claim;
 
@@ -8,53 +8,53 @@ use domain::ids::Email;
 use serde_json::{Value, json};
 use wire::agent_auth::{AgentClaim, RegistrationVariant};
 
-use super::profile::Agent;
-use super::remote::{Connection, Remote, failed};
+use super::connection::{Connection, Remote, failed};
+use super::profile_folder::Agent;
 use super::{Done, Failure, output};
 
-/// What to do with it.
+/// Subcommands of `attache agent`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Register an agent, for whoever claims it or for one person
+    /// Register an agent, anonymously or for one person
     #[command(after_help = "Examples:\n  attache agent register\n  attache agent register --email ada@example.com")]
     Register(Register),
-    /// Show link and code until a person confirms the agent, then keep its tokens
+    /// Show a link and a code, wait until a person confirms the agent, and store its tokens
     Claim(claim::Arguments),
-    /// Print an access token that is good for at least a minute, for scripts
+    /// Print an access token that is valid for at least a minute, for scripts
     #[command(
         after_help = "Example:\n  curl -H \"Authorization: Bearer $(attache agent token)\" $URL/api/v1/account/summary"
     )]
     Token(Remote),
-    /// End the access token; the next one needs no person
+    /// Revoke the access token (the agent can get another one) or the agent itself
     Revoke(Revoke),
-    /// Show what the profile knows of the agent
+    /// Show the agent as stored in the profile
     Show(Remote),
 }
 
-/// How to register.
+/// Options of `attache agent register`.
 #[derive(Debug, Args)]
 pub struct Register {
-    /// For whom: only this person can claim it
+    /// Register the agent for this person, who alone can claim it
     #[arg(long)]
     email: Option<Email>,
-    /// Anew, although the profile has an agent; it forgets the one that it has
+    /// Replace the agent that the profile already has
     #[arg(long)]
     again: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// What to end.
+/// Options of `attache agent revoke`.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// The agent itself, for ever: it has to register again
+    /// Revoke the agent itself, permanently: it has to register again
     #[arg(long)]
     registration: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Register(arguments) => register(arguments).await,
@@ -69,7 +69,7 @@ async fn register(arguments: Register) -> Done {
     let mut connection = arguments.remote.open()?;
     if let (Some(agent), false) = (&connection.profile.agent, arguments.again) {
         return Err(Failure::refused(format!(
-            "this profile has an agent already, {}\n  --again registers another one in its place",
+            "this profile already has the agent {}\n  --again replaces it",
             agent.registration_id
         )));
     }
@@ -79,9 +79,9 @@ async fn register(arguments: Register) -> Done {
     let known = json!({ "registration_id": id, "claim": shown_claim });
     output::show(connection.json, &known, || {
         let next = match &arguments.email {
-            Some(email) => format!("`attache agent claim` shows {} how to confirm it, and waits", email.as_str()),
+            Some(email) => format!("`attache agent claim` shows a link and a code for {}, and waits", email.as_str()),
             None => {
-                "`attache agent claim` shows a person how to take it over; until then its events are held".to_owned()
+                "`attache agent claim` shows a link and a code for a person; until the agent is claimed, its events are held".to_owned()
             }
         };
         format!("the agent is registered as {id}\n  next: {next}")
@@ -89,10 +89,10 @@ async fn register(arguments: Register) -> Done {
     Ok(())
 }
 
-/// Registers an agent and keeps what it got; gives the claim that its person is to confirm, if there is one already.
+/// Registers an agent and stores its credentials; returns the pending claim of a registration for one person.
 pub async fn enrol(connection: &mut Connection, email: Option<&Email>) -> Result<Option<claim::Pending>, Failure> {
-    // No profile that could not be kept: the claim token is shown only once.
-    connection.may_keep()?;
+    // Fail before the request if the profile cannot be written: the claim token is shown only once.
+    connection.check_writable()?;
     let registered = match email {
         Some(email) => connection.client.register_for(email.as_str()).await,
         None => connection.client.register_anonymous().await,
@@ -138,14 +138,14 @@ async fn revoke(arguments: &Revoke) -> Done {
         connection.as_account().await?.agent_revoke(id).await.map_err(failed)?;
         connection.change(|profile| profile.agent = None)?;
         claim::forget(&connection)?;
-        output::show(connection.json, &json!({ "revoked": id }), || format!("the agent {id} is revoked, for ever"));
+        output::show(connection.json, &json!({ "revoked": id }), || format!("agent {id} is revoked permanently"));
         return Ok(());
     }
     let token = connection.agent()?.access_token.clone();
     if let Some(token) = &token {
         connection.client.revoke(token).await.map_err(failed)?;
         connection.change(|profile| {
-            // Another program may have got another token meanwhile.
+            // Another process may have stored another token in between.
             if let Some(agent) = profile.agent.as_mut().filter(|agent| agent.access_token.as_ref() == Some(token)) {
                 agent.access_token = None;
                 agent.token_expires = None;
@@ -153,8 +153,8 @@ async fn revoke(arguments: &Revoke) -> Done {
         })?;
     }
     output::show(connection.json, &json!({ "token_revoked": token.is_some() }), || {
-        let done = if token.is_some() { "the access token works no more" } else { "there is no access token" };
-        format!("{done}; the agent gets another one when it needs one")
+        let done = if token.is_some() { "the access token is revoked" } else { "there is no access token" };
+        format!("{done}; the next command gets another one if it needs one")
     });
     Ok(())
 }
@@ -163,11 +163,11 @@ fn show(remote: &Remote) -> Done {
     let connection = remote.open()?;
     let agent = connection.agent()?;
     output::show(connection.json, &shown(agent), || {
-        let state = if agent.is_claimed() { "claimed by a person" } else { "not claimed, as far as is known here" };
+        let state = if agent.is_claimed() { "claimed" } else { "not claimed, according to this profile" };
         let token = match agent.token_expires {
-            Some(expires) if expires > connection.clock().now() => format!("good until {}", date_time(expires)),
-            Some(_) => "over; the next one is got when it is needed".to_owned(),
-            None => "none; it is got when it is needed".to_owned(),
+            Some(expires) if expires > connection.clock().now() => format!("valid until {}", date_time(expires)),
+            Some(_) => "expired; the next command gets another one if it needs one".to_owned(),
+            None => "none; the next command gets one if it needs one".to_owned(),
         };
         format!(
             "agent   {}\nserver  {}\nstate   {state}\ntoken   {token}",
@@ -178,7 +178,7 @@ fn show(remote: &Remote) -> Done {
     Ok(())
 }
 
-/// What of an agent is no secret.
+/// An agent as JSON, without its secrets.
 pub fn shown(agent: &Agent) -> Value {
     json!({
         "registration_id": agent.registration_id,

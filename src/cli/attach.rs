@@ -1,6 +1,6 @@
-//! `attache attach`: shows link, code and picture, and waits until a person decides whose this computer is.
+//! `attache attach`: shows a link, a code and a QR code, and waits until a person approves or denies this computer.
 //!
-//! The code is kept in the profile while nobody has decided, so that whoever interrupts goes on with the same one.
+//! The pending code is stored in the profile, so that the command continues with the same code after an interruption.
 
 use std::time::Duration;
 
@@ -14,27 +14,25 @@ use serde_json::json;
 use wire::device::{CodeRequest, DeviceCodeResult, DeviceTokenResult};
 use wire::form;
 
-use super::invitation::{ApprovalPrompt, PromptArgs, WaitOutcome};
-use super::machine::{self, How};
-use super::remote::{Connection, Remote, failed};
+use super::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
+use super::connection::{Connection, Remote, failed};
+use super::machine::{self, RegistrationArgs};
+use super::profile_folder::PENDING_CODE;
 use super::terminal::{GOOD, STRONG};
 use super::{Done, Failure, output, terminal};
 
-/// How to attach.
+/// Options of `attache attach`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
-    how: How,
+    how: RegistrationArgs,
     #[command(flatten)]
     showing: PromptArgs,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// The name of the file with the code that waits.
-pub const PENDING: &str = "attach.json";
-
-/// A code about which nobody has decided yet.
+/// A device code that is neither approved nor denied.
 #[derive(Debug, Serialize, Deserialize)]
 struct Pending {
     machine_uuid: MachineUuid,
@@ -43,21 +41,21 @@ struct Pending {
     code: DeviceCodeResult,
 }
 
-/// Registers this computer if need be, and attaches it.
+/// Registers this computer if it is not registered, and attaches it.
 pub async fn attach(arguments: Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     if connection.profile.machine.is_none() {
         machine::register(&mut connection, &arguments.how).await?;
     }
     if let Some(account) = connection.machine()?.user_account_id.clone() {
-        // Detached meanwhile, its secret opens nothing any more, and the server says so.
+        // If the computer was detached in between, its secret is revoked, and this request fails with the reason.
         connection.as_machine()?.usage_bar().await.map_err(failed)?;
         let known = machine::shown(connection.machine()?);
-        output::show(connection.json, &known, || format!("this computer is attached to the account {account} already"));
+        output::show(connection.json, &known, || format!("this computer is already attached to the account {account}"));
         return Ok(());
     }
-    let (pending, asked_before) = match take_up(&connection).await? {
-        Resumed::Attached(attached) => return settle(&mut connection, attached),
+    let (pending, asked_before) = match resume(&connection).await? {
+        Resumed::Attached(attached) => return finish(&mut connection, attached),
         Resumed::Pending(pending) => (pending, true),
         Resumed::Nothing => (ask(&connection).await?, false),
     };
@@ -80,16 +78,16 @@ pub async fn attach(arguments: Arguments) -> Done {
                 "verification_uri_complete": code.verification_uri_complete,
                 "until": date_time(pending.until),
             });
-            output::say_json(&known);
+            output::print_json(&known);
         }
         return Ok(());
     }
     let answer = polled(&connection.client, code, asked_before);
     match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
-        WaitOutcome::Answered(Ok(attached)) => settle(&mut connection, attached),
-        WaitOutcome::Answered(Err(error)) => Err(against(&connection, error)),
+        WaitOutcome::Answered(Ok(attached)) => finish(&mut connection, attached),
+        WaitOutcome::Answered(Err(error)) => Err(failure_of(&connection, error)),
         WaitOutcome::Interrupted => {
-            Err(Failure::refused("nobody has decided yet; the link still works, and `attache attach` goes on waiting"))
+            Err(Failure::refused("interrupted; the link still works, and `attache attach` continues to wait"))
         }
     }
 }
@@ -100,7 +98,7 @@ async fn polled(
     asked_before: bool,
 ) -> Result<DeviceTokenResult, client::Error> {
     if asked_before {
-        // The server was asked a moment ago, and counts.
+        // `resume` has just polled: an earlier poll than one interval from now would be answered `slow_down`.
         tokio::time::sleep(Duration::from_secs(code.interval)).await;
     }
     client.attached(code, |_| {}).await
@@ -112,10 +110,10 @@ enum Resumed {
     Nothing,
 }
 
-/// What became of the code that an earlier run showed.
-async fn take_up(connection: &Connection) -> Result<Resumed, Failure> {
+/// Resumes the code of an earlier run, if it is still pending.
+async fn resume(connection: &Connection) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
-    let known: Option<Pending> = connection.folder.json(PENDING)?;
+    let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
     let known = known.filter(|known| known.machine_uuid == machine.machine_uuid);
     let Some(known) = known else { return Ok(Resumed::Nothing) };
@@ -123,7 +121,7 @@ async fn take_up(connection: &Connection) -> Result<Resumed, Failure> {
         Ok(attached) => Ok(Resumed::Attached(attached)),
         Err(error) => match error.code() {
             Some("authorization_pending" | "slow_down") if known.until > now => Ok(Resumed::Pending(known)),
-            // Over, or another one took its place.
+            // Expired, denied, or replaced by a newer code.
             Some("authorization_pending" | "slow_down" | "expired_token" | "access_denied") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),
         },
@@ -135,22 +133,22 @@ async fn ask(connection: &Connection) -> Result<Pending, Failure> {
     let (user_cuid, machine_uuid) = (machine.user_cuid.clone(), machine.machine_uuid);
     let code = connection.as_machine()?.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
     let pending = Pending { machine_uuid, until: connection.after(code.expires_in), code };
-    connection.folder.keep_json(PENDING, &pending)?;
+    connection.folder.write_json(PENDING_CODE, &pending)?;
     Ok(pending)
 }
 
-fn settle(connection: &mut Connection, attached: DeviceTokenResult) -> Done {
+fn finish(connection: &mut Connection, attached: DeviceTokenResult) -> Done {
     let account = attached.user_account_id.clone();
     connection.change(|profile| {
         if let Some(machine) = &mut profile.machine {
             machine.user_account_id = Some(attached.user_account_id);
         }
     })?;
-    connection.folder.forget(PENDING)?;
+    connection.folder.forget(PENDING_CODE)?;
     let known = machine::shown(connection.machine()?);
     output::show(connection.json, &known, || {
         format!(
-            "{} this computer is attached to the account {}\n  next: `attache usage` shows what it may use, `attache consent get` how much is recorded",
+            "{} this computer is attached to the account {}\n  next: `attache usage` shows the allowance, `attache consent get` the consent level",
             terminal::styled(GOOD, "✓"),
             terminal::styled(STRONG, account),
         )
@@ -158,16 +156,16 @@ fn settle(connection: &mut Connection, attached: DeviceTokenResult) -> Done {
     Ok(())
 }
 
-/// Why it did not come to an attachment.
-fn against(connection: &Connection, error: client::Error) -> Failure {
+/// The error message for a code that was denied or expired.
+fn failure_of(connection: &Connection, error: client::Error) -> Failure {
     let decided = match error.code() {
-        Some("access_denied") => "the computer was denied: nobody attached it. `attache attach` asks anew",
+        Some("access_denied") => "the computer was denied and is not attached; `attache attach` requests a new code",
         Some("expired_token") => {
-            "the code is over: nobody approved it in time, or a newer one took its place. `attache attach` asks anew"
+            "the code has expired, or a newer one replaced it; `attache attach` requests a new code"
         }
         _ => return failed(error),
     };
-    match connection.folder.forget(PENDING) {
+    match connection.folder.forget(PENDING_CODE) {
         Ok(()) => Failure::refused(decided),
         Err(failure) => failure,
     }

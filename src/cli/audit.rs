@@ -1,34 +1,34 @@
-//! `attache audit`: watches that the log of a server only grows.
+//! `attache audit`: monitors that the log of a server is append-only.
 
 mod watch;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::profile::Folder;
+use super::profile_folder::Folder;
 use super::{Done, output, witness};
 
-/// What to do.
+/// Subcommands of `attache audit`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Watch that the server's log only grows, until Ctrl-C; end with 3 when it was rolled back, forked or replaced
+    /// Monitor the server's log until Ctrl-C; exit with 3 if it was rolled back, forked or replaced
     Watch(watch::Arguments),
-    /// Forget which checkpoint of the log was seen last: only once it is known why the log changed
+    /// Delete the stored checkpoint, after the reason for a changed log is known
     Forget(ForgetArguments),
 }
 
-/// Of which profile.
+/// Options of `attache audit forget`.
 #[derive(Debug, Args)]
 pub struct ForgetArguments {
-    /// The profile
+    /// Profile whose checkpoint is deleted
     #[arg(long, env = "ATTACHE_PROFILE", value_name = "NAME", default_value = "default")]
     profile: String,
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Watch(arguments) => watch::run(&arguments).await,
@@ -36,9 +36,9 @@ pub async fn run(command: Command) -> Done {
             let forgotten = witness::forget(&Folder::of(&profile)?)?;
             output::show(json, &json!({ "forgotten": forgotten }), || {
                 if forgotten {
-                    "the checkpoint that was seen last is forgotten: the next one is believed".to_owned()
+                    "the stored checkpoint is deleted: the next one is trusted".to_owned()
                 } else {
-                    "no checkpoint was seen yet".to_owned()
+                    "no checkpoint is stored".to_owned()
                 }
             });
             Ok(())

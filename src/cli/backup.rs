@@ -1,12 +1,11 @@
-//! `attache backup`: a copy of everything that the embedded databases hold, made beside the living server, and the way back.
+//! `attache backup`: creates, verifies and restores copies of the embedded databases. A copy can be made while the server runs.
 //!
-//! A backup is a folder: the databases, each as it was at one moment, and a manifest with their digests. The facts are copied before the
-//! log: what the facts know to be forwarded is then in the log, and what the log took in between is found there again by its id. For the same
-//! reason the log continues the checkpoint that the facts remember: it was signed before the facts were copied. PostgreSQL has tools of its
-//! own, and is left to them.
+//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the log:
+//! so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main database
+//! contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not supported here.
 //!
-//! A restored backup is an earlier state of the log. If the log has signed anything since, its clients report that it was rolled back, unless
-//! the restored log begins an epoch (`attache serve --new-log`).
+//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored log
+//! begins a new epoch (`attache serve --new-log`).
 
 mod content;
 mod folder;
@@ -26,33 +25,33 @@ use super::{Done, Failure, output};
 use crate::config::Settings;
 use crate::installation::{Facts, Mismatch, StartRefusal};
 
-/// What to do with one.
+/// Subcommands of `attache backup`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Copy the databases into a new folder, while the server runs
-    Create(Which),
-    /// Read a backup again: its files, every event, every chain, the tree and its signature
-    Verify(Which),
-    /// Put a backup, once it is verified, into data.dir, where no database may be
-    Restore(Which),
+    /// Copy the databases to a new folder; the server may be running
+    Create(BackupArgs),
+    /// Verify a backup: its files, all events, all chains, the tree and its signature
+    Verify(BackupArgs),
+    /// Verify a backup and install it into data.dir, which must not contain a database
+    Restore(BackupArgs),
 }
 
-/// Which one.
+/// Options of all subcommands.
 #[derive(Debug, Args)]
-pub struct Which {
-    /// The folder of the backup
+pub struct BackupArgs {
+    /// Folder of the backup
     path: PathBuf,
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
     match command {
-        Command::Create(Which { path, json }) => create(&path, json, settings).await,
-        Command::Verify(Which { path, json }) => verify(&path, json).await,
-        Command::Restore(Which { path, json }) => restore(&path, json, settings).await,
+        Command::Create(BackupArgs { path, json }) => create(&path, json, settings).await,
+        Command::Verify(BackupArgs { path, json }) => verify(&path, json).await,
+        Command::Restore(BackupArgs { path, json }) => restore(&path, json, settings).await,
     }
 }
 
@@ -60,17 +59,14 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     embedded_only(settings, "pg_dump --format=custom --file attache.dump \"$DATABASE_URL\"")?;
     let facts = settings.data.dir.join(FACTS);
     if !facts.exists() {
-        return Err(Failure::refused(format!(
-            "there is no database in {}: is data.dir right?",
-            settings.data.dir.display()
-        )));
+        return Err(Failure::refused(format!("no database in {}: check data.dir", settings.data.dir.display())));
     }
     if settings.upstream.url.is_none() && !settings.data.dir.join(LOG).exists() {
         the_log_was_never_there(settings).await?;
     }
     let folder = Folder::begin(path)?;
     let mut names = vec![FACTS];
-    // With a statistics service outside there is no log here.
+    // With an external statistics service there is no log.
     if settings.upstream.url.is_none() && settings.data.dir.join(LOG).exists() {
         names.push(LOG);
     }
@@ -85,7 +81,7 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     let shown = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
     output::show(json, &shown, || {
         format!(
-            "{} holds everything up to {}: {:.1} MB. It holds the server's keys too: keep it where nobody else reads it\n  next: `attache backup verify {}`",
+            "{} contains all data up to {}: {:.1} MB. It also contains the server's keys: restrict access to it\n  next: `attache backup verify {}`",
             path.display(),
             date_time(manifest.created_at),
             megabytes(manifest.bytes()),
@@ -95,7 +91,7 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
-/// A backup without a log that the facts remember would be one that no server starts from.
+/// Refuses if the main database has a checkpoint of a log: no server would start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &settings.data.facts()).await.map_err(Failure::caused)?;
     let facts = if store.check_schema().await.is_ok() { Facts::read(&store).await.ok() } else { None };
@@ -114,7 +110,7 @@ async fn verify(path: &Path, json: bool) -> Done {
     manifest.compare(path)?;
     let content = Content::read(path, &manifest).await?;
     output::show(json, &content.shown(&manifest), || {
-        format!("{} is whole, and what it holds holds together\n{}", path.display(), content.told(&manifest))
+        format!("{} is complete and consistent\n{}", path.display(), content.text(&manifest))
     });
     Ok(())
 }
@@ -124,7 +120,7 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     let into = &settings.data.dir;
     if let Some(there) = [FACTS, LOG].into_iter().find(|name| into.join(name).exists()) {
         return Err(Failure::refused(format!(
-            "there is a database in {} already ({there}): a backup replaces none. Move it away, or give another data.dir",
+            "{} already contains a database ({there}), which is not replaced: move it, or set another data.dir",
             into.display()
         )));
     }
@@ -136,17 +132,17 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     staging.settle()?;
     output::show(json, &content.shown(&manifest), || {
         format!(
-            "{} is restored into {}\n{}\n  next: `attache serve`; computers whose chains were longer go on where this log ends\n  \
-             if the log took events after this backup was made: `attache serve --new-log` once, since its clients would report a rollback",
+            "{} is restored to {}\n{}\n  next: `attache serve`; computers with longer chains continue where this log ends\n  \
+             if the log accepted events after this backup was created, start once with `attache serve --new-log`: otherwise clients report a rollback",
             path.display(),
             into.display(),
-            content.told(&manifest)
+            content.text(&manifest)
         )
     });
     Ok(())
 }
 
-/// A backup of an older version gets the tables of this one.
+/// Migrates the copied databases of an older version.
 async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &place.join(FACTS)).await.map_err(Failure::caused)?;
     let migrated = store.migrate().await;
@@ -165,8 +161,8 @@ fn embedded_only(settings: &Settings, instead: &str) -> Done {
         return Ok(());
     }
     Err(Failure::refused(format!(
-        "database.url is set, and PostgreSQL has tools for this that know it better: {instead}\n  \
-         `attache doctor --deep` reads every event, chain and signature of it again"
+        "database.url is set; use PostgreSQL's own tools instead: {instead}\n  \
+         `attache doctor --deep` then verifies all events, chains and signatures"
     )))
 }
 

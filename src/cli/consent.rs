@@ -1,4 +1,4 @@
-//! `attache consent`: how much may be recorded.
+//! `attache consent`: shows and sets consent levels.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -8,56 +8,58 @@ use domain::lane::Lane;
 use serde_json::json;
 use wire::consent::{ConsentAnswer, ConsentRecord, ConsentRequest};
 
-use super::remote::{CredentialArgs, Remote, failed};
+use super::connection::{CredentialArgs, Remote, failed};
 use super::terminal::STRONG;
 use super::{Done, Failure, output, terminal};
 
-/// What to do with it.
+/// Subcommands of `attache consent`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the level that holds on a computer, or every level that was set
+    /// Show the effective consent level of a computer, or all levels of the account
     #[command(
-        after_help = "Examples:\n  attache consent get                 what this computer may record\n  attache consent get --lane llm\n  attache consent get --as agent      every level that was set in the account"
+        after_help = "Examples:\n  attache consent get                 effective level of this computer\n  attache consent get --lane llm\n  attache consent get --as agent      all levels of the account"
     )]
     Get(Get),
-    /// Set a level; it holds from the next event on, and the change is itself recorded. A computer cannot raise its level above its person's
+    /// Set a consent level, effective from the next event on; the change itself is recorded
+    ///
+    /// If the person and the computer both set a level, the lower one is effective: a computer cannot raise its level above its person's.
     #[command(
-        after_help = "Examples:\n  attache consent set metadata-only\n  attache consent set off --lane llm --reason \"not at work\"\n  attache consent set full --as agent     on all computers of the account"
+        after_help = "Examples:\n  attache consent set metadata-only\n  attache consent set off --lane llm --reason \"not at work\"\n  attache consent set full --as agent     all computers of the account"
     )]
     Set(Set),
 }
 
-/// Where it holds.
+/// The computer and lane that a command refers to.
 #[derive(Debug, Clone, Copy, Args)]
-pub struct Where {
-    /// On which computer [default: this one, or for the agent all of them]
+pub struct ConsentTarget {
+    /// Computer [default: this one, or with the agent's credential all]
     #[arg(long, value_name = "MACHINE_UUID")]
     machine: Option<MachineUuid>,
-    /// In which lane [default: to get, memory; to set, all of them]
+    /// Lane [default: memory for get, all for set]
     #[arg(long, value_parser = lanes())]
     lane: Option<Lane>,
 }
 
-/// What to show.
+/// Options of `attache consent get`.
 #[derive(Debug, Args)]
 pub struct Get {
     #[command(flatten)]
-    place: Where,
+    place: ConsentTarget,
     #[command(flatten)]
     whom: CredentialArgs,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// What to set.
+/// Options of `attache consent set`.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// How much may be recorded
+    /// Maximum that may be recorded
     #[arg(value_parser = levels())]
     level: ConsentLevel,
     #[command(flatten)]
-    place: Where,
-    /// Why, at most 256 characters
+    place: ConsentTarget,
+    /// Reason to record with the change, at most 256 characters
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
@@ -66,7 +68,7 @@ pub struct Set {
     remote: Remote,
 }
 
-/// The lanes, for arguments.
+/// Parses a lane argument and lists the possible values in the help.
 pub fn lanes() -> impl clap::builder::TypedValueParser<Value = Lane> {
     use clap::builder::TypedValueParser;
     PossibleValuesParser::new(Lane::ALL.iter().map(|lane| lane.as_str())).try_map(|lane| lane.parse::<Lane>())
@@ -78,7 +80,7 @@ fn levels() -> impl clap::builder::TypedValueParser<Value = ConsentLevel> {
     PossibleValuesParser::new(levels.map(ConsentLevel::as_str)).try_map(|level| level.parse::<ConsentLevel>())
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Get(arguments) => get(&arguments).await,
@@ -88,8 +90,8 @@ pub async fn run(command: Command) -> Done {
 
 async fn get(arguments: &Get) -> Done {
     let mut connection = arguments.remote.open()?;
-    let Where { machine, lane } = arguments.place;
-    let answer = connection.asked(arguments.whom, async |client| client.consent(machine, lane).await).await?;
+    let ConsentTarget { machine, lane } = arguments.place;
+    let answer = connection.send_as(arguments.whom, async |client| client.consent(machine, lane).await).await?;
     let known = serde_json::to_value(&answer).map_err(Failure::refused)?;
     output::show(connection.json, &known, || match &answer {
         ConsentAnswer::Effective { level } => {
@@ -98,7 +100,7 @@ async fn get(arguments: &Get) -> Done {
             format!("on {place}, in the lane {lane}: {}", terminal::styled(STRONG, level))
         }
         ConsentAnswer::Levels { levels } if levels.is_empty() => {
-            "nothing was set: the server's default level holds everywhere".to_owned()
+            "no levels set: the server's default level is effective everywhere".to_owned()
         }
         ConsentAnswer::Levels { levels } => {
             output::table(&["identity", "computer", "lane", "level", "set by"], levels.iter().map(row))
@@ -110,7 +112,7 @@ async fn get(arguments: &Get) -> Done {
 async fn set(arguments: Set) -> Done {
     let mut connection = arguments.remote.open()?;
     let client = connection.as_whom(arguments.whom).await?;
-    let Where { machine, lane } = arguments.place;
+    let ConsentTarget { machine, lane } = arguments.place;
     let level = arguments.level;
     let request = ConsentRequest { level, reason: arguments.reason, machine_uuid: machine, lane };
     let written = match client.consent_set(&request).await {
@@ -118,7 +120,7 @@ async fn set(arguments: Set) -> Done {
         Err(error) if error.code() == Some("consent_audit_forward_failed") => {
             let written = error.refusal().and_then(|refusal| refusal.number("written")).unwrap_or_default();
             return Err(Failure::refused(format!(
-                "{level} is set now ({written} changed), but its record has not reached the statistics service yet; the server goes on trying"
+                "{level} is set ({written} changed), but the statistics service has not accepted the record yet; the server continues to try"
             )));
         }
         Err(error) => return Err(failed(error)),
@@ -127,12 +129,12 @@ async fn set(arguments: Set) -> Done {
         let in_force = terminal::styled(STRONG, written.level);
         if written.level != level {
             return format!(
-                "{level} is set, and {in_force} is in force: where the person and the computer both set a level, the lower one is"
+                "{level} is set, but {in_force} is effective: if the person and the computer both set a level, the lower one is"
             );
         }
         let level = in_force;
         match written.written {
-            0 => format!("the level was {level} already"),
+            0 => format!("the level was already {level}"),
             1 => format!("the level is {level} now"),
             changed => format!("the level is {level} now, in {changed} places"),
         }

@@ -1,7 +1,7 @@
-//! `attache demo`: everything in five minutes, against a server that runs.
+//! `attache demo`: shows all features in a tour of a running server.
 //!
-//! It has a profile of its own, so that a person's own is not touched. What it makes on the server stays there: an agent and a computer of
-//! the account that confirms them, three events in the log, three notes and as many pages as the server could fetch.
+//! The tour uses a profile of its own, so that the person's profile is not changed. Its objects stay on the server: an agent and a computer of
+//! the account that confirms them, three events in the log, three notes, and the pages that the server could fetch.
 
 mod tour;
 
@@ -14,31 +14,31 @@ use domain::{Clock, Rng};
 use store::Store;
 
 use super::admin::sign_in;
-use super::remote::Remote;
+use super::connection::Remote;
 use super::{Done, Failure, open_store};
 use crate::config::Settings;
 use tour::Tour;
 
-/// What the server itself is made from: attaching a computer, hashing an event, proving that it is in the log.
+/// RFCs that the server implements: device flow, canonical JSON, transparency log.
 const PAGES: [&str; 3] = [
     "https://www.rfc-editor.org/rfc/rfc8628.html",
     "https://www.rfc-editor.org/rfc/rfc8785.html",
     "https://www.rfc-editor.org/rfc/rfc9162.html",
 ];
 
-/// How to go round.
+/// Options of `attache demo`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Ask nobody: sign a person in as the operator of this server, and let them confirm everything (reads the configuration)
+    /// Sign a person in as the operator of this server and confirm everything for them (reads the configuration)
     #[arg(long)]
     auto: bool,
-    /// The person, with --auto
+    /// E-mail address of the person, with --auto
     #[arg(long, default_value = "demo@example.com", requires = "auto")]
     email: Email,
-    /// A page to add, as often as there are pages; whether one can be depends on what the server may fetch
+    /// Page to add, if the server can fetch it; may be repeated
     #[arg(long = "page", value_name = "URL", default_values = PAGES)]
     pages: Vec<String>,
-    /// Keep the profile of the demo, to go on with
+    /// Keep the profile of the tour
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -46,18 +46,18 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the operator's configuration is needed.
+    /// Whether the tour needs the server's configuration.
     pub fn is_auto(&self) -> bool {
         self.auto
     }
 }
 
-/// Goes round. `settings` with `--auto`.
+/// Runs the tour; `settings` is given with `--auto`.
 pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let profile = format!("demo-{:06}", Rng::system().below(1_000_000));
     let mut remote = arguments.remote.clone();
     if let Some(http) = settings.map(|settings| &settings.http) {
-        // The server of this configuration, unless another address of it is given.
+        // The server of this configuration, unless --url names another address of it.
         remote.url = remote.url.or_else(|| http.base_url.clone()).or_else(|| Some(format!("http://{}", http.bind)));
     }
     let connection = remote.open_new(&profile)?;
@@ -66,7 +66,7 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let mut tour = Tour::new(connection, operator, profile.clone());
     let done = tokio::select! {
         done = tour.go(&arguments.pages) => done,
-        _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted; what was made on the server stays there")),
+        _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted; the objects created on the server stay there")),
     };
     tour.sign_out().await;
     if arguments.keep && folder.path().exists() {
@@ -76,7 +76,7 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     done.and(folder.remove())
 }
 
-/// Who signs a person in so that nobody has to be asked.
+/// Signs a person in with the operator's access to the database.
 #[derive(Debug, Clone, Copy)]
 struct Operator<'a> {
     settings: &'a Settings,
@@ -84,8 +84,10 @@ struct Operator<'a> {
 }
 
 impl Operator<'_> {
-    /// The session of the person. It opens their account, so it is made only for the server of this configuration: the one at whose address
-    /// `registered` came about has written it into the database that is opened here, and is the configured one or on this computer.
+    /// Creates a session of the person.
+    ///
+    /// The session gives access to the account, so it is created only for the server of this configuration: the server at `url` must have written
+    /// `registered` to the database that is opened here, and must be the configured one or run on this computer.
     async fn sign_in(&self, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {
         let store = open_store(self.settings).await?;
         let signed_in = self.sign_in_at(&store, url, registered).await;
@@ -98,7 +100,7 @@ impl Operator<'_> {
         let is_known = store.registration_by_id(registered).await.map_err(Failure::caused)?.is_some();
         if !is_known || !(configured == Some(url) || is_here(url)) {
             return Err(Failure::refused(format!(
-                "{url} is not the server of this configuration, so no person is signed in for it\n  \
+                "{url} is not the server of this configuration, so --auto cannot sign a person in\n  \
                  --auto works with the configuration of that server: run it in the same folder, or with the same --config"
             )));
         }
@@ -107,7 +109,7 @@ impl Operator<'_> {
     }
 }
 
-/// Whether an address is of this computer.
+/// Whether a URL names this computer.
 fn is_here(url: &str) -> bool {
     let url = reqwest::Url::parse(url).ok();
     let host = url.as_ref().and_then(reqwest::Url::host_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `attache doctor`: looks at everything that the server stands on, beside it or before it runs, and says what to do about what is wrong.
+//! `attache doctor`: diagnoses the environment of the server and gives advice. It can run before the first start or beside a running server.
 
 mod clock;
 mod data;
@@ -17,34 +17,34 @@ use super::{Done, Failure, output};
 use crate::config::Settings;
 use crate::server::descriptors;
 
-/// How closely to look.
+/// Options of `attache doctor`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Read everything again too: the file of the database, every event, every chain, the tree and its signature
+    /// Also read and verify all data: database files, events, chains, the tree and its signature
     #[arg(long)]
     deep: bool,
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How something is.
+/// Result of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Good,
-    /// It works, and an operator should know.
+    /// It works, but the operator should take notice.
     Doubtful,
     Bad,
 }
 
-/// What was found about one thing.
+/// Result of one check with its description.
 #[derive(Debug, Serialize)]
 struct Finding {
     about: &'static str,
     state: State,
     found: String,
-    /// What to do.
+    /// Advice for the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Finding {
         Self { about, state: State::Bad, found: found.to_string(), advice: Some(advice.into()) }
     }
 
-    fn told(&self) -> String {
+    fn line(&self) -> String {
         let mark = match self.state {
             State::Good => styled(GOOD, "✓"),
             State::Doubtful => styled(WARNING, "?"),
@@ -73,27 +73,27 @@ impl Finding {
     }
 }
 
-/// Looks; what is bad ends it with 1.
+/// Runs all checks; an error if one of them is bad.
 pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
-    let mut findings = data::look(settings);
+    let mut findings = data::check(settings);
     findings.push(descriptors_fit(settings));
     let mut witnesses = Vec::new();
-    findings.extend(database::look(settings, arguments.deep, &mut witnesses).await);
-    findings.extend(upstream::look(settings, arguments.deep, &mut witnesses).await);
-    findings.extend(server::look(settings).await);
-    findings.push(extraction::look(settings).await);
+    findings.extend(database::check(settings, arguments.deep, &mut witnesses).await);
+    findings.extend(upstream::check(settings, arguments.deep, &mut witnesses).await);
+    findings.extend(server::check(settings).await);
+    findings.push(extraction::check(settings).await);
     findings.push(clock::judge(Clock::system().now(), &witnesses));
     let bad = findings.iter().filter(|finding| finding.state == State::Bad).count();
-    let told = || findings.iter().map(Finding::told).collect::<Vec<_>>().join("\n");
-    output::show(arguments.json, &json!({ "well": bad == 0, "findings": findings }), told);
+    let text = || findings.iter().map(Finding::line).collect::<Vec<_>>().join("\n");
+    output::show(arguments.json, &json!({ "well": bad == 0, "findings": findings }), text);
     match bad {
         0 => Ok(()),
-        1 => Err(Failure::refused("one thing is not as it must be")),
-        more => Err(Failure::refused(format!("{more} things are not as they must be"))),
+        1 => Err(Failure::refused("1 problem found")),
+        more => Err(Failure::refused(format!("{more} problems found"))),
     }
 }
 
-/// Whether there are file descriptors for as many connections as are configured.
+/// Checks that the limit of file descriptors suffices for `http.connections_max`.
 fn descriptors_fit(settings: &Settings) -> Finding {
     const DESCRIPTORS: &str = "descriptors";
     match descriptors::warning(&settings.http) {

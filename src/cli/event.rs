@@ -1,51 +1,51 @@
-//! `attache event`: sends events on this computer's chain, and follows those that come in.
+//! `attache event`: sends events on this computer's chain, and shows new events.
 
 mod chain;
 pub mod draft;
 mod pending;
 pub mod report;
 mod send;
-pub mod sending;
+pub mod sender;
 mod tail;
 
 use clap::Subcommand;
 
 use super::Done;
 
-/// What to do with them.
+/// Subcommands of `attache event`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Send events from arguments, a file or standard input, none twice however often this is interrupted
+    /// Send events from arguments, a file or standard input, each exactly once
     ///
-    /// A line is a JSON object with at least `event_type` and `payload`; it may have `event_id`, `ts_edge_ms`, `lane`, `consent_level`,
-    /// `redacted`, `project_id` and `session_uuid`. The rest of the envelope, the chain and its hashes are completed here.
+    /// Each line is a JSON object with at least `event_type` and `payload`; it may contain `event_id`, `ts_edge_ms`, `lane`, `consent_level`,
+    /// `redacted`, `project_id` and `session_uuid`. The command adds the rest of the envelope, the chain and its hashes.
     ///
-    /// A file is checked whole before anything is sent: its lines, their types, their sizes. When the server is away, or this is killed, the
-    /// same command goes on behind the lines that are done, also when lines after them were changed or added.
+    /// A file is checked completely before the first event is sent: its lines, their types, their sizes. If the server is unavailable or the command
+    /// is killed, run it again: it resumes after the last completed line, even if later lines were changed or added.
     ///
-    /// Lines of standard input are sent as they come, and only the one in flight is kept. To send such lines again safely, give each an
-    /// `event_id`: what the log has already is then known. So it is with `--type`: without `--event-id` every command is an event of its own.
+    /// Lines of standard input are sent as they are read, and only the current one is stored. To make resending them safe, give each an
+    /// `event_id`: events that the log already has are then recognised. Likewise `--type` sends a new event every time unless `--event-id` is given.
     ///
-    /// The server may hold an event, for example one with content that the declared level does not allow. It is said with its reason; it is
-    /// not in the chain, and `attache activity` lists it apart. An id that another event has in the log fails, and ends with 1.
+    /// The server may hold an event, for example one with content that the declared level does not allow. The command prints the reason; a held event
+    /// is not part of the chain, and `attache activity` lists it separately. An `event_id` that another event in the log has is an error (exit code 1).
     Send(send::Arguments),
-    /// Show the event that was begun on this computer's chain and not settled, or give it up
+    /// Show or drop the event on this computer's chain that has no response yet
     ///
-    /// An event is kept to the byte until the server has said what became of it, and nothing goes before it. One that is refused again and
-    /// again, since something else sends on the same chain for example, would be in the way: `--drop` gives it up.
+    /// An event is stored until the server has accepted, held or refused it, and no other event is sent before it. If the server refuses it
+    /// repeatedly, for example because another program sends on the same chain, it blocks the chain: `--drop` gives it up.
     Pending(pending::Arguments),
-    /// Show what comes in, the newest last, until Ctrl-C
+    /// Show new events, the newest last, until Ctrl-C
     Tail(tail::Arguments),
 }
 
-/// A kind of agent names a file too.
+/// Parses an agent kind. It is part of a file name, so only safe characters are allowed.
 fn agent_id(text: &str) -> Result<String, &'static str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let good = (1..=64).contains(&text.len()) && text.bytes().all(plain);
     if good { Ok(text.to_owned()) } else { Err("expected letters, digits, - and _") }
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Send(arguments) => send::run(&arguments).await,

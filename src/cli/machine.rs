@@ -1,4 +1,4 @@
-//! `attache machine`: this computer and the secret with which it opens the server.
+//! `attache machine`: registers this computer and shows its registration.
 
 use clap::{Args, Subcommand};
 use client::Credential;
@@ -9,51 +9,51 @@ use domain::secret::Secret;
 use serde_json::{Value, json};
 use wire::device::MachineRequest;
 
-use super::profile::Machine;
-use super::remote::{Connection, Remote, failed};
-use super::{Done, Failure, attach, output};
+use super::connection::{Connection, Remote, failed};
+use super::profile_folder::{Machine, PENDING_CODE};
+use super::{Done, Failure, output};
 
-/// What to do with it.
+/// Subcommands of `attache machine`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Give this computer an identity and a secret, kept in the profile
-    #[command(after_help = "The computer belongs to nobody until `attache attach`, which registers it too if need be.")]
+    /// Register this computer and store its secret in the profile
+    #[command(after_help = "The computer has no account until `attache attach`, which also registers it if necessary.")]
     Register(Register),
-    /// Show what the profile knows of this computer
+    /// Show this computer as stored in the profile
     Show(Remote),
 }
 
-/// How to register.
+/// Options of `attache machine register`.
 #[derive(Debug, Args)]
 pub struct Register {
     #[command(flatten)]
-    how: How,
-    /// Anew, although it is registered. What it was before stays on the server, attached if it was, and is removed on the account page
+    how: RegistrationArgs,
+    /// Register again under a new id; the earlier registration stays on the server until it is removed on the account page
     #[arg(long)]
     again: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// What a computer says of itself.
+/// Data that a computer registers with.
 #[derive(Debug, Clone, Args)]
-pub struct How {
-    /// What the computer is called where its person approves it [default: its host name]
+pub struct RegistrationArgs {
+    /// Name of the computer, shown on the approval page [default: its host name]
     #[arg(long)]
     name: Option<String>,
-    /// What the server asks for where not everybody may register
+    /// Enrolment key, if the server requires one
     #[arg(long, env = "ATTACHE_ENROLMENT_KEY", value_name = "KEY", hide_env_values = true)]
     enrolment_key: Option<String>,
 }
 
-impl How {
-    /// With a name, where everybody may register.
+impl RegistrationArgs {
+    /// A registration with a name and without an enrolment key.
     pub fn named(name: &str) -> Self {
         Self { name: Some(name.to_owned()), enrolment_key: None }
     }
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Register(arguments) => {
@@ -61,17 +61,17 @@ pub async fn run(command: Command) -> Done {
             let json = connection.json;
             if let (Some(machine), false) = (&connection.profile.machine, arguments.again) {
                 return Err(Failure::refused(format!(
-                    "this computer is registered already, as {}\n  --again registers it anew",
+                    "this computer is already registered as {}\n  --again registers it under a new id",
                     machine.machine_uuid
                 )));
             }
             let registered = register(&mut connection, &arguments.how).await?;
             output::show(json, &registered, || {
                 format!(
-                    "this computer is {} for {} now\n  its secret is kept in {}\n  next: `attache attach` attaches it to your account",
-                    registered["machine_uuid"].as_str().unwrap_or_default(),
-                    connection.client.base_url(),
-                    connection.folder.path().display(),
+                    "this computer is registered with {server} as {id}\n  its secret is stored in {folder}\n  next: `attache attach` attaches it to your account",
+                    id = registered["machine_uuid"].as_str().unwrap_or_default(),
+                    server = connection.client.base_url(),
+                    folder = connection.folder.path().display(),
                 )
             });
         }
@@ -81,7 +81,7 @@ pub async fn run(command: Command) -> Done {
             let known = shown(machine);
             output::show(connection.json, &known, || {
                 let account =
-                    machine.user_account_id.as_ref().map_or("nobody, as far as is known here", |id| id.as_str());
+                    machine.user_account_id.as_ref().map_or("no account, according to this profile", |id| id.as_str());
                 format!(
                     "computer  {}\nidentity  {}\nserver    {}\nattached  to {account}",
                     machine.machine_uuid,
@@ -94,16 +94,16 @@ pub async fn run(command: Command) -> Done {
     Ok(())
 }
 
-/// Registers this computer and keeps its secret. An identity that lived here before goes on living here.
-pub async fn register(connection: &mut Connection, how: &How) -> Result<Value, Failure> {
+/// Registers this computer and stores its secret. A computer that was registered before keeps its identity.
+pub async fn register(connection: &mut Connection, how: &RegistrationArgs) -> Result<Value, Failure> {
     let rng = Rng::system();
     let machine_uuid = MachineUuid::from(rng.uuid_v7(connection.clock().now()));
     let user_cuid: UserCuid = match &connection.profile.machine {
         Some(machine) => machine.user_cuid.clone(),
         None => rng.cuid2().parse().map_err(Failure::refused)?,
     };
-    // No profile that could not be kept: the secret is shown only once.
-    connection.may_keep()?;
+    // Fail before the request if the profile cannot be written: the secret is shown only once.
+    connection.check_writable()?;
     let client = match &how.enrolment_key {
         Some(key) => connection.client.with(Credential::Bearer(Secret::presented(key))),
         None => connection.client.clone(),
@@ -118,12 +118,12 @@ pub async fn register(connection: &mut Connection, how: &How) -> Result<Value, F
         "first_seen_at": date_time(registered.first_seen_at),
     });
     connection.change(|profile| profile.machine = Some(machine))?;
-    // A code that an earlier registration waits for is not this one's.
-    connection.folder.forget(attach::PENDING)?;
+    // A pending code of the earlier registration is not valid for this one.
+    connection.folder.forget(PENDING_CODE)?;
     Ok(known)
 }
 
-/// What of a computer is no secret.
+/// A computer as JSON, without its secret.
 pub fn shown(machine: &Machine) -> Value {
     json!({
         "machine_uuid": machine.machine_uuid,
@@ -132,9 +132,9 @@ pub fn shown(machine: &Machine) -> Value {
     })
 }
 
-/// What the network calls this computer.
+/// The host name, shortened to the server's limit.
 fn host_name() -> Option<String> {
-    /// Characters of a name, at most.
+    /// Maximum number of characters of a name.
     const NAME_MAX: usize = 100;
     let name = hostname::get().ok()?.into_string().ok()?;
     Some(name.chars().take(NAME_MAX).collect())

@@ -1,4 +1,4 @@
-//! `attache manual` and `attache completions`: made from the same arguments that are read.
+//! `attache manual` and `attache completions`: generated from the definitions that parse the arguments.
 
 use std::io;
 
@@ -8,33 +8,33 @@ use clap_mangen::Man;
 
 use super::{Done, Failure, output};
 
-/// For which shell.
+/// Options of `attache completions`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  attache completions bash > ~/.local/share/bash-completion/completions/attache\n  attache completions fish > ~/.config/fish/completions/attache.fish\n  attache completions zsh > \"${fpath[1]}/_attache\""
 )]
 pub struct CompletionsArguments {
-    /// The shell
+    /// Shell to print the script for
     shell: Shell,
 }
 
-/// Prints what completes commands in a shell.
+/// Prints the completion script of a shell.
 pub fn completions(arguments: &CompletionsArguments, mut program: clap::Command) {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "attache", &mut script);
     print(&script);
 }
 
-/// Prints the manual page, with every command in it.
+/// Prints the manual page, with a section for each command.
 pub fn manual(program: clap::Command) -> Done {
     let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut page = Vec::new();
     write(&mut page, &program).map_err(Failure::refused)?;
-    // Readers of manual pages agree on ASCII and on names for everything else.
+    // roff input is ASCII; other characters are written as escapes.
     let page = String::from_utf8_lossy(&page);
-    let named: Vec<String> = page.chars().map(named).collect();
-    print(named.concat().as_bytes());
+    let escaped: Vec<String> = page.chars().map(escaped).collect();
+    print(escaped.concat().as_bytes());
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn write(page: &mut Vec<u8>, program: &clap::Command) -> io::Result<()> {
     man.render_version_section(page)
 }
 
-/// A section for each command, and for those below it.
+/// Appends a section for each command below `above`, recursively.
 fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result<()> {
     for command in above.get_subcommands().filter(|command| !command.is_hide_set()) {
         let path = format!("{path} {}", command.get_name());
@@ -68,7 +68,7 @@ fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result
         if command.get_after_help().is_some() {
             man.render_extra_section(&mut section)?;
         }
-        // What is a section of a page of its own is a part of one here.
+        // Sections of the generated page become subsections of this one.
         let section = String::from_utf8_lossy(&section)
             .replace(".SH DESCRIPTION\n", "")
             .replace(".SH EXTRA\n", ".PP\n")
@@ -78,10 +78,10 @@ fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result
     Ok(())
 }
 
-fn named(mail: char) -> String {
-    if mail.is_ascii() { mail.to_string() } else { format!("\\[u{:04X}]", u32::from(mail)) }
+fn escaped(character: char) -> String {
+    if character.is_ascii() { character.to_string() } else { format!("\\[u{:04X}]", u32::from(character)) }
 }
 
 fn print(bytes: &[u8]) {
-    output::say(String::from_utf8_lossy(bytes).trim_end());
+    output::print(String::from_utf8_lossy(bytes).trim_end());
 }

@@ -1,4 +1,4 @@
-//! `attache migrate`: brings the databases to the newest schema. `serve` does so too; this is for those who want it apart.
+//! `attache migrate`: migrates the databases to the current schema without starting the server. `serve` also does so.
 
 use domain::{Clock, Rng};
 
@@ -12,6 +12,6 @@ pub async fn migrate(settings: &Settings) -> Done {
     let (store, upstream) = opened.map_err(Failure::caused)?;
     store.close().await;
     upstream.close().await;
-    output::say("the databases have the newest schema");
+    output::print("the databases have the current schema");
     Ok(())
 }

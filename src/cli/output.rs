@@ -1,4 +1,4 @@
-//! What commands print: for people by default, one JSON value with `--json`.
+//! Output of commands: text by default, one JSON value with `--json`.
 
 use std::io::{self, Write};
 
@@ -7,73 +7,73 @@ use domain::foreign::{escaped, visible};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
-/// Prints one line to standard output. A reader that went away is no reason to fail.
-pub fn say(line: &str) {
+/// Prints one line to standard output. Write errors are ignored, so that a closed pipe does not fail the command.
+pub fn print(line: &str) {
     let _ = writeln!(io::stdout().lock(), "{line}");
 }
 
-/// Whether nobody can read standard output any more. A file, for one, is always there.
+/// Whether the reader of standard output has closed its end of the pipe; false for files and terminals.
 pub fn is_unread() -> bool {
     let (output, now) = (io::stdout(), Timespec::default());
     let mut watched = [PollFd::new(&output, PollFlags::empty())];
     poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().contains(PollFlags::ERR)
 }
 
-/// Prints one line to standard error, for a person who looks on.
-pub fn aside(line: &str) {
+/// Prints one line of progress to standard error.
+pub fn print_to_stderr(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// Prints a JSON value over several lines.
-pub fn say_json(value: &Value) {
-    say(&layout(value));
+/// Prints a JSON value on several lines.
+pub fn print_json(value: &Value) {
+    print(&layout(value));
 }
 
-/// Prints a JSON value in one line.
-pub fn say_json_line(value: &Value) {
-    say(&escaped(&value.to_string()));
+/// Prints a JSON value on one line.
+pub fn print_json_line(value: &Value) {
+    print(&escaped(&value.to_string()));
 }
 
-/// JSON as it is printed: over several lines, with everything escaped that a terminal would obey.
+/// JSON on several lines, with control characters escaped so that a terminal does not interpret them.
 pub fn layout(value: &Value) -> String {
     escaped(&format!("{value:#}"))
 }
 
-/// Prints to standard error.
-pub fn complain(reason: &str) {
+/// Prints an error message to standard error.
+pub fn print_error(reason: &str) {
     let _ = writeln!(io::stderr().lock(), "attache: {reason}");
 }
 
-/// Prints `value` as JSON, or `human` for a person.
+/// Prints `value` as JSON, or the text of `human`.
 pub fn show(json: bool, value: &Value, human: impl FnOnce() -> String) {
-    if json { say_json(value) } else { say(&human()) }
+    if json { print_json(value) } else { print(&human()) }
 }
 
-/// Tells what is going on: where a person reads, or beside the JSON.
-pub fn tell(json: bool, line: &str) {
+/// Prints progress: to standard output, or with `json` to standard error.
+pub fn print_progress(json: bool, line: &str) {
     if json {
-        aside(line);
+        print_to_stderr(line);
     } else {
-        say(line);
+        print(line);
     }
 }
 
 /// Prints a list: as a JSON array, or as a table with the members of `columns`.
 pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     if json {
-        say_json(&Value::from(rows));
+        print_json(&Value::from(rows));
     } else if rows.is_empty() {
-        say("nothing there");
+        print("(none)");
     } else {
         let cells = rows.iter().map(|row| columns.iter().map(|name| cell(row.get(*name))).collect());
-        say(&table(columns, cells));
+        print(&table(columns, cells));
     }
 }
 
-/// Columns under their names; what does not fit the terminal is broken into lines.
+/// A table with a header; cells that are too wide for the terminal are wrapped.
 pub fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
-    // An id that is broken over lines can be copied by nobody.
+    // A wrapped id cannot be copied.
     let is_id = |text: &String| uuid::Uuid::try_parse(text).is_ok();
     let has_ids = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(is_id));
     let unbroken: Vec<bool> = (0..columns.len()).map(has_ids).collect();
@@ -108,19 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_does_nothing_to_the_terminal() {
+    fn control_characters_in_cells_are_replaced() {
         let rows = [vec!["a\u{1b}]0;owned\u{7}\nb\u{9b}2J".to_owned()]];
         assert_eq!(table(&["type"], rows), "type\na ]0;owned  b 2J");
     }
 
     #[test]
-    fn json_is_printed_without_what_a_terminal_obeys() {
+    fn control_characters_in_json_are_escaped() {
         let value = serde_json::json!({ "name": "\u{9b}2J\u{202e}" });
         assert_eq!(layout(&value), "{\n  \"name\": \"\\u009b2J\\u202e\"\n}");
     }
 
     #[test]
-    fn what_is_not_there_is_a_dash() {
+    fn an_absent_value_is_a_dash() {
         assert_eq!([None, Some(&Value::Null), Some(&12.into())].map(cell), ["-", "-", "12"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `attache search`: what is remembered, the best first, with the words that were looked for marked.
+//! `attache search`: searches memories and prints the best first, with the matched words marked.
 
 use clap::Args;
 use domain::excerpt::excerpt;
@@ -7,41 +7,41 @@ use domain::words;
 use serde_json::json;
 use wire::knowledge::{SearchRequest, SearchResult};
 
-use super::remote::{Remote, failed};
+use super::connection::{Remote, failed};
 use super::{Done, output, space, terminal};
 
-/// Words of a query that are marked.
+/// Maximum number of words of a query that are marked.
 const WORDS_MARKED: usize = 64;
 
-/// Wider lines are hard to read, however wide the terminal is.
+/// Maximum line width in characters, for readability.
 const WIDTH_MAX: usize = 100;
 
-/// Cells of the bar that shows how similar a document is.
+/// Width of the similarity bar in characters.
 const BAR: usize = 10;
 
-/// What to look for.
+/// Options of `attache search`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// A question, or words
+    /// Question or keywords
     #[arg(required = true)]
     query: Vec<String>,
-    /// Documents at most
+    /// Maximum number of documents
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=50))]
     limit: u8,
-    /// The least similarity, from 0 to 1
+    /// Minimum similarity, from 0 to 1
     #[arg(long, value_name = "NUMBER")]
     threshold: Option<f64>,
-    /// Only in this space, by its id or name; may be repeated
+    /// Search only this space, by id or name; may be repeated
     #[arg(long, value_name = "SPACE")]
     space: Vec<String>,
-    /// Passages of each document
+    /// Number of chunks to show per document
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=5))]
     passages: u8,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// Looks, and shows what was found.
+/// Sends the query and prints the results.
 pub async fn run(arguments: &Arguments) -> Done {
     let client = arguments.remote.open()?.with_key()?;
     let query = arguments.query.join(" ");
@@ -54,7 +54,7 @@ pub async fn run(arguments: &Arguments) -> Done {
     let found = client.search(&request).await.map_err(failed)?;
     output::show(arguments.remote.json, &json!(found), || {
         if found.results.is_empty() {
-            return "nothing found".to_owned();
+            return "no results".to_owned();
         }
         let asked = words::asked(&query, WORDS_MARKED);
         let width = textwrap::termwidth().min(WIDTH_MAX);
@@ -79,8 +79,8 @@ fn shown(nth: usize, result: &SearchResult, asked: &[String], passages: u8, widt
     let options = textwrap::Options::new(width).initial_indent("    ").subsequent_indent("    ");
     for chunk in result.chunks.iter().take(passages.into()) {
         let pieces = excerpt(asked, &words_of(without_title(&chunk.content, &result.title)));
-        let passage: String = pieces.iter().map(|piece| stood_out(&piece.text, piece.marked)).collect();
-        lines.extend(textwrap::wrap(&passage, &options).into_iter().map(std::borrow::Cow::into_owned));
+        let chunk_text: String = pieces.iter().map(|piece| highlighted(&piece.text, piece.marked)).collect();
+        lines.extend(textwrap::wrap(&chunk_text, &options).into_iter().map(std::borrow::Cow::into_owned));
     }
     lines.join("\n")
 }
@@ -91,19 +91,19 @@ fn similarity(similarity: f64) -> String {
     format!("{}{}", "█".repeat(full), "░".repeat(BAR.saturating_sub(full)))
 }
 
-/// In one line, without what a terminal would obey.
+/// Text on one line, without control characters.
 fn words_of(text: &str) -> String {
     visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A passage often begins with the heading that is its title, which stands above it already.
-fn without_title<'t>(passage: &'t str, title: &str) -> &'t str {
-    let (first, rest) = passage.trim_start().split_once('\n').unwrap_or_default();
-    if first.starts_with('#') && first.trim_matches(['#', ' ', '\r']) == title { rest } else { passage }
+/// Removes the first heading of a chunk if it repeats the document's title, which is printed above it.
+fn without_title<'t>(chunk: &'t str, title: &str) -> &'t str {
+    let (first, rest) = chunk.trim_start().split_once('\n').unwrap_or_default();
+    if first.starts_with('#') && first.trim_matches(['#', ' ', '\r']) == title { rest } else { chunk }
 }
 
-/// The words that were looked for stand out.
-fn stood_out(piece: &str, is_asked: bool) -> String {
+/// Marks a piece of text if it is a word of the query.
+fn highlighted(piece: &str, is_asked: bool) -> String {
     if is_asked { terminal::styled(terminal::WARNING, piece) } else { piece.to_owned() }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_is_one_line_without_its_title_and_without_commands_for_a_terminal() {
+    fn a_chunk_is_one_line_without_its_title_and_without_commands_for_a_terminal() {
         assert_eq!(words_of("a\u{1b}[31m\n b\tc"), "a [31m b c");
         assert_eq!(without_title("\n# Roses\n\nPrune them.", "Roses"), "\nPrune them.");
         assert_eq!(without_title("# Roses", "Roses"), "# Roses");

@@ -1,4 +1,4 @@
-//! `attache serve`: runs until SIGTERM or SIGINT, then drains; a second signal ends it at once.
+//! `attache serve`: runs the server until SIGTERM or SIGINT, then drains; a second signal ends the process immediately.
 
 use actors::TreeExit;
 use clap::Args;
@@ -11,11 +11,13 @@ use crate::installation::LogStart;
 use crate::server::Server;
 use crate::telemetry;
 
-/// How to start.
+/// Options of `attache serve`.
 #[derive(Debug, Default, Args)]
 pub struct Arguments {
-    /// Begin a new epoch of the event log, with a new key and a new origin: after the log was lost, or an older backup was restored. Use it
-    /// for one start only, not in a service file: every start with it begins another epoch
+    /// Begin a new epoch of the event log, with a new key and origin
+    ///
+    /// Use it after the log was lost or an older backup was restored, and for one start only, not in a service file: every start with it begins
+    /// another epoch.
     #[arg(long)]
     new_log: bool,
 }
@@ -23,32 +25,32 @@ pub struct Arguments {
 /// Runs the server.
 pub async fn serve(settings: Settings, Arguments { new_log }: Arguments) -> Done {
     telemetry::begin(&settings.telemetry);
-    // Reads FAILPOINTS; the points stay set for as long as this value lives.
+    // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
     let _failpoints = domain::fail::FailScenario::setup();
-    let unwatched = |error: std::io::Error| Failure::Refused(format!("signals cannot be watched: {error}"));
+    let unwatched = |error: std::io::Error| Failure::Refused(format!("cannot listen for signals: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(unwatched)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unwatched)?;
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
     let server = Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)?;
-    output::say(&format!("attache is ready at {} (operator: http://{})", server.app.base_url, server.admin_address));
+    output::print(&format!("attache is ready at {} (operator: http://{})", server.app.base_url, server.admin_address));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
         outcome = server.given_up() => return Err(gave_up(&outcome)),
     }
-    tracing::info!("draining; a second signal ends it at once");
+    tracing::info!("draining; a second signal ends the process immediately");
     let root = server.app.root.clone();
     tokio::select! {
         outcome = server.stop() => match outcome {
             TreeExit::Drained => Ok(()),
-            TreeExit::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was cut off")),
+            TreeExit::DeadlineHit => Err(Failure::refused("some work did not finish before shutdown.drain_deadline and was aborted")),
             outcome => Err(gave_up(&outcome)),
         },
         () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
             root.kill_now();
-            Err(Failure::refused("ended at once by a second signal"))
+            Err(Failure::refused("ended by a second signal before draining was finished"))
         }
     }
 }
@@ -58,5 +60,7 @@ fn gave_up(outcome: &TreeExit) -> Failure {
         TreeExit::GaveUp { child } => child.as_str(),
         _ => "root",
     };
-    Failure::GaveUp(format!("{child} failed too often; giving up, so that the service manager can start afresh"))
+    Failure::GaveUp(format!(
+        "actor \"{child}\" failed too often and its restart budget is spent; exiting so that the service manager restarts the server"
+    ))
 }

@@ -1,4 +1,4 @@
-//! `attache space`: where memories are put.
+//! `attache space`: creates and lists spaces.
 
 use clap::Subcommand;
 use client::Client;
@@ -7,36 +7,36 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use wire::knowledge::Space;
 
-use super::remote::{Remote, failed};
+use super::connection::{Remote, failed};
 use super::{Done, Failure, output, terminal};
 
-/// What to do with them.
+/// Subcommands of `attache space`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a space
+    /// Create a space
     Create {
-        /// What it is called
+        /// Name of the space
         name: String,
-        /// Let everybody who has a key of this server read it
+        /// Let every holder of an API key of this server read the space
         #[arg(long)]
         public: bool,
         #[command(flatten)]
         remote: Remote,
     },
-    /// List the spaces that the key reaches, the default one first
+    /// List the spaces that the API key can access, the default space first
     List {
         #[command(flatten)]
         remote: Remote,
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Create { name, public, remote } => {
             let space = remote.open()?.with_key()?.space_create(&name, public).await.map_err(failed)?;
             output::show(remote.json, &json!(space), || {
-                format!("space {} is made: {}", terminal::styled(terminal::STRONG, visible(&space.name)), space.id)
+                format!("space {} is created: {}", terminal::styled(terminal::STRONG, visible(&space.name)), space.id)
             });
         }
         Command::List { remote } => {
@@ -58,7 +58,7 @@ pub async fn run(command: Command) -> Done {
     Ok(())
 }
 
-/// The spaces that a person means, each by its id or its name; `None` when they mean none in particular.
+/// Resolves names and ids of spaces to ids; `None` if `names` is empty.
 pub async fn named(client: &Client, names: &[String]) -> Result<Option<Vec<Uuid>>, Failure> {
     let mut known: Option<Vec<Space>> = None;
     let mut ids = Vec::new();
@@ -76,12 +76,12 @@ pub async fn named(client: &Client, names: &[String]) -> Result<Option<Vec<Uuid>
             (Some(space), None) => ids.push(space.id.as_uuid()),
             (None, _) => {
                 return Err(Failure::refused(format!(
-                    "there is no space called {name:?}: `attache space create` makes one, `attache space list` shows those there are"
+                    "no space {name:?}: `attache space create` creates one, `attache space list` shows the existing ones"
                 )));
             }
             (Some(_), Some(_)) => {
                 return Err(Failure::refused(format!(
-                    "several spaces are called {name:?}: name one by its id, which `attache space list` shows"
+                    "several spaces have the name {name:?}: use the id from `attache space list`"
                 )));
             }
         }

@@ -1,4 +1,4 @@
-//! What a person sees in a terminal: colours, spinners and codes to be photographed. Where there is no terminal, plain text.
+//! Terminal output: colours, spinners, progress bars and QR codes. Without a terminal the output is plain text.
 
 use std::fmt::Write;
 use std::io::{IsTerminal, stderr, stdout};
@@ -12,36 +12,36 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Failure;
 
-/// What went well.
+/// Style of successes.
 pub const GOOD: Style = AnsiColor::Green.on_default();
-/// What did not.
+/// Style of failures.
 pub const BAD: Style = AnsiColor::Red.on_default();
-/// What needs an eye.
+/// Style of warnings, and the matched words of a search.
 pub const WARNING: Style = AnsiColor::Yellow.on_default();
-/// What is to be typed, opened or noticed.
+/// Style of links, codes, names and other text to notice.
 pub const STRONG: Style = Style::new().bold();
-/// What is there for completeness.
+/// Style of secondary information.
 pub const FAINT: Style = Style::new().dimmed();
 
-/// What is photographed.
+/// Style of QR codes.
 const PICTURE: Style = AnsiColor::BrightWhite.on_default().bg_color(Some(Color::Ansi(AnsiColor::Black)));
 
-/// Ctrl-C from now on, so that none is missed between two waits.
+/// Listens for Ctrl-C from now on, so that none is missed between two waits.
 pub fn interrupts() -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt()).map_err(|error| Failure::refused(format!("Ctrl-C cannot be watched: {error}")))
+    signal(SignalKind::interrupt()).map_err(|error| Failure::refused(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Whether a person looks at standard output.
+/// Whether standard output is a terminal.
 pub fn is_watched() -> bool {
     stdout().is_terminal()
 }
 
-/// Whether bars and spinners are seen.
+/// Whether standard error, on which bars and spinners are drawn, is a terminal.
 pub fn has_bars() -> bool {
     stderr().is_terminal()
 }
 
-/// The words in a style; plain where colours are not wanted (`NO_COLOR`, a file, a pipe).
+/// Text in a style; plain if colours are disabled (`NO_COLOR`, a file, a pipe).
 pub fn styled(style: Style, words: impl std::fmt::Display) -> String {
     if anstream::AutoStream::choice(&stdout()) == anstream::ColorChoice::Never {
         words.to_string()
@@ -50,7 +50,7 @@ pub fn styled(style: Style, words: impl std::fmt::Display) -> String {
     }
 }
 
-/// Turns on standard error until it is dropped or finished; invisible where no person looks.
+/// A spinner on standard error until it is dropped or finished; hidden without a terminal.
 pub fn spinner(words: impl Into<String>) -> ProgressBar {
     let target = if has_bars() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let spinner = ProgressBar::with_draw_target(None, target).with_message(words.into());
@@ -61,12 +61,12 @@ pub fn spinner(words: impl Into<String>) -> ProgressBar {
     spinner
 }
 
-/// The same for something that ends at a moment, with the time that is left.
+/// A spinner with the remaining time.
 pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
     let spinner = spinner(words);
     let shown = move |state: &ProgressState, out: &mut dyn Write| {
         let seconds = left.saturating_sub(state.elapsed()).as_secs();
-        // A line that cannot be drawn is drawn again soon.
+        // The next tick draws the line again.
         let _ = write!(out, "{}:{:02}", seconds / 60, seconds % 60);
     };
     if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg}, {left} left") {
@@ -75,7 +75,7 @@ pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
     spinner
 }
 
-/// A bar on standard error, if a person looks.
+/// A progress bar on standard error; `None` without a terminal.
 pub fn bar(length: u64, label: &str) -> Option<ProgressBar> {
     let bar = has_bars().then(|| ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr()))?;
     if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {prefix}{bar:32.cyan/dim} {pos}/{len}  {wide_msg}")
@@ -87,16 +87,16 @@ pub fn bar(length: u64, label: &str) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Whether a picture is as narrow as the terminal.
+/// Whether a QR code fits the width of the terminal.
 pub fn fits(picture: &str) -> bool {
     let width = picture.lines().map(|line| anstream::adapter::strip_str(line).to_string().chars().count()).max();
     width.unwrap_or(0) <= textwrap::termwidth()
 }
 
-/// A link as a picture of characters, to be photographed; `None` for one that is too long for a picture.
+/// A link as a QR code of block characters; `None` if the link is too long.
 pub fn qr_code(link: &str) -> Option<String> {
     let code = QrCode::new(link).ok()?;
-    // With the quiet zone that readers want, and dark on light whatever the terminal's own colours are, where it has some.
+    // Scanners need a quiet zone, and dark modules on a light background.
     let picture =
         code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).quiet_zone(true).build();
     let lines: Vec<String> = picture.lines().map(|line| styled(PICTURE, line)).collect();

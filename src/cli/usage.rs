@@ -1,14 +1,14 @@
-//! `attache usage`: what is left of the plan, as bars.
+//! `attache usage`: shows the remaining allowance of the plan as bars.
 
 use clap::Args;
 use domain::usage::PercentLeft;
 use wire::usage::{Measure, UsageBar};
 
-use super::remote::{CredentialArgs, Remote};
+use super::connection::{CredentialArgs, Remote};
 use super::terminal::{BAD, FAINT, GOOD, STRONG, WARNING};
 use super::{Done, Failure, output, terminal};
 
-/// Of whom.
+/// Options of `attache usage`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -17,10 +17,10 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Shows it.
+/// Requests and prints the usage bars.
 pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
-    let usage = connection.asked(arguments.whom, async |client| client.usage_bar().await).await?;
+    let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
     let known = serde_json::to_value(&usage).map_err(Failure::refused)?;
     output::show(connection.json, &known, || shown(&usage));
     Ok(())
@@ -38,18 +38,18 @@ fn shown(usage: &UsageBar) -> String {
 }
 
 fn measure(measure: Measure) -> String {
-    let resets = format!("full again {}", measure.reset_at.format("%Y-%m-%d %H:%M UTC"));
-    // Padded before it is coloured, since colours have a length too.
+    let resets = format!("resets {}", measure.reset_at.format("%Y-%m-%d %H:%M UTC"));
+    // Padding comes before colouring, because escape sequences count as characters.
     let left = format!("{:>5} % left", measure.percent_left.to_string());
     format!("{} {left}  {}", bar(measure.percent_left), terminal::styled(FAINT, resets))
 }
 
-/// A bar, full when all is left.
+/// A bar that is full if nothing has been used.
 fn bar(left: PercentLeft) -> String {
-    /// Characters.
+    /// Width of the bar in characters.
     const WIDTH: usize = 30;
     let tenths = usize::from(left.tenths());
-    // Something that is left is seen, and so is something that is gone.
+    // Any remaining allowance shows at least one full cell.
     let full = (tenths * WIDTH / 1000).max(usize::from(tenths > 0));
     let style = match tenths {
         300.. => GOOD,
@@ -59,7 +59,7 @@ fn bar(left: PercentLeft) -> String {
     format!("{}{}", terminal::styled(style, "█".repeat(full)), terminal::styled(FAINT, "░".repeat(WIDTH - full)))
 }
 
-/// Cents as people read them.
+/// An amount of US cents in dollars, such as `-$2.50`.
 pub fn dollars(cents: i64) -> String {
     let sign = if cents < 0 { "-" } else { "" };
     let cents = cents.unsigned_abs();

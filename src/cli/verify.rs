@@ -1,6 +1,7 @@
-//! `attache verify`: checks an audit proof against a key that the verifier trusts. A proof in a file is checked offline, and nothing is asked
-//! of any server; the proof of an event that is named by its id is fetched first, and the
-//! log has to continue what the profile has seen of it.
+//! `attache verify`: verifies an audit proof against a trusted log key.
+//!
+//! A proof in a file is verified offline, without any request. The proof of an event id is fetched first, and the log has to be consistent
+//! with the largest checkpoint that the profile has seen.
 
 mod fetch;
 
@@ -15,30 +16,30 @@ use serde_json::json;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
-use super::remote::{Connection, CredentialArgs, Remote};
+use super::connection::{Connection, CredentialArgs, Remote};
 use super::witness::{NotObserved, compare_offline, observe_with};
 use super::{Done, Failure, output};
 
-/// A proof and a key.
+/// Options of `attache verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad...\n\nThe proof of an event is also compared with the largest checkpoint that the profile has seen (log.json in its folder): exit code 3 says that \
-                  the log was rolled back, forked or replaced since. `attache audit watch` watches for that."
+    after_help = "Examples:\n  attache verify 019b76da-a800-7274-8acf-2e56e162ebd9 --out proof.json\n  attache verify proof.json --vkey attache/log+1a2b3c4d+Ad...\n\nThe proof of an event is also compared with the largest checkpoint that the profile has seen (log.json in its folder): exit code 3 means that \
+     the log was rolled back, forked or replaced since. `attache audit watch` monitors this continuously."
 )]
 pub struct Arguments {
-    /// File with the proof, as `GET /api/v1/audit/verify` gave it; `-` for standard input; or the id of an event, whose proof is fetched
+    /// File with a proof from `GET /api/v1/audit/verify`, `-` for standard input, or the id of an event whose proof is fetched
     #[arg(value_name = "FILE|EVENT_ID")]
     proof: PathBuf,
-    /// The log's key that you trust [default: the one in the profile, where the first that is seen is kept]
+    /// Trusted log key [default: the one pinned in the profile on first use]
     #[arg(long)]
     vkey: Option<String>,
-    /// Keep this key in the profile, in place of the one that is there
+    /// Pin this key in the profile, replacing the pinned one
     #[arg(long, requires = "vkey")]
     pin: bool,
-    /// Keep the proof that was fetched in a file, for those who check it offline
+    /// Write the fetched proof to a file, for offline verification
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How long to wait until the log has the event
+    /// Maximum wait until the event is in the signed tree
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
     #[command(flatten)]
@@ -47,21 +48,21 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Where the key comes from that a proof is held against.
+/// Source of the trusted key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trust {
-    /// The person says so.
+    /// Given with `--vkey`.
     Given,
-    /// It was kept when it was first seen.
+    /// Pinned in the profile.
     Pinned,
-    /// It is seen for the first time.
+    /// Published by the server and not pinned before.
     FirstSeen,
 }
 
-/// Checks it and says what it proves, or exactly what is wrong with it.
+/// Verifies the proof and prints its content, or the member that is wrong.
 pub async fn verify(arguments: &Arguments) -> Done {
     let event = arguments.proof.to_str().and_then(|text| text.parse::<EventId>().ok());
-    // A proof in a file needs no profile when the key is given.
+    // A proof in a file needs no profile if the key is given.
     let mut connection = match (&arguments.vkey, event) {
         (Some(_), None) if !arguments.pin => None,
         _ => Some(arguments.remote.open()?),
@@ -70,7 +71,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
         (Some(event), Some(connection)) => fetch::fetch(arguments, connection, event).await?,
         _ => read(&arguments.proof)?,
     };
-    // One that does not hold is worth keeping too.
+    // Written before it is verified: an invalid proof is evidence.
     if let Some(out) = &arguments.out {
         std::fs::write(out, &text).map_err(|error| Failure::refused(format!("{}: {error}", out.display())))?;
     }
@@ -78,17 +79,16 @@ pub async fn verify(arguments: &Arguments) -> Done {
     let (key, trust) = match (&arguments.vkey, &connection) {
         (Some(given), _) => (given.clone(), Trust::Given),
         (None, Some(connection)) => fetch::trusted(connection, event.is_some(), &text).await?,
-        (None, None) => return Err(Failure::refused("which key is trusted? --vkey says so")),
+        (None, None) => return Err(Failure::refused("no trusted log key: pass one with --vkey")),
     };
-    let pinned: VerifierKey =
-        key.parse().map_err(|error| Failure::Refused(format!("--vkey cannot be used: {error}")))?;
+    let pinned: VerifierKey = key.parse().map_err(|error| Failure::Refused(format!("invalid --vkey: {error}")))?;
     let proof = AuditProof::parse(&text).map_err(Failure::refused)?;
     let verified = match verify_proof(&proof, &pinned) {
         Ok(verified) => verified,
         Err(fault) => {
             let bad = json!({ "valid": false, "member": fault.member(), "fault": fault.to_string() });
             if json {
-                output::say_json(&bad);
+                output::print_json(&bad);
             }
             return Err(Failure::Refused(format!("the proof does not hold: {fault}")));
         }
@@ -101,16 +101,16 @@ pub async fn verify(arguments: &Arguments) -> Done {
     {
         if let (true, NotObserved::Violation(violation)) = (json, &why) {
             let bad = json!({ "valid": false, "member": "checkpoint", "fault": violation.to_string(), "log": violation.code() });
-            output::say(&format!("{bad:#}"));
+            output::print(&format!("{bad:#}"));
         }
         return Err(why.into());
     }
     let kept = keep_key(arguments, connection.as_mut(), event.is_some(), &key, trust)?;
-    tell(json, &verified, trust, kept.as_deref());
+    print_result(json, &verified, trust, kept.as_deref());
     Ok(())
 }
 
-/// The log has to continue what the profile has seen of it. A proof in a file is compared offline.
+/// Compares the checkpoint of the proof with the largest one that the profile has seen; offline for a proof in a file.
 async fn compare(
     connection: &Connection,
     was_asked: bool,
@@ -124,7 +124,7 @@ async fn compare(
     }
 }
 
-/// The key is kept once a proof holds against it; says so.
+/// Pins the key after a successful verification, if it is new or `--pin` is given; returns a line for the output.
 fn keep_key(
     arguments: &Arguments,
     connection: Option<&mut Connection>,
@@ -138,8 +138,8 @@ fn keep_key(
     } else {
         connection.keep_log_key(key)?;
     }
-    let why = if arguments.pin { "is kept" } else { "was seen for the first time and is kept" };
-    Ok(Some(format!("{key} {why} in {}: later proofs are held against it", connection.folder.path().display())))
+    let why = if arguments.pin { "is pinned" } else { "was seen for the first time and is pinned" };
+    Ok(Some(format!("{key} {why} in {}: later proofs are verified against it", connection.folder.path().display())))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -153,7 +153,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-fn tell(json: bool, verified: &Verified, trust: Trust, kept: Option<&str>) {
+fn print_result(json: bool, verified: &Verified, trust: Trust, kept: Option<&str>) {
     let received_at = DateTime::from_timestamp_millis(verified.received_at_ms).map(date_time);
     let good = json!({
         "valid": true,

@@ -1,4 +1,4 @@
-//! What a profile remembers of its server's log: the largest checkpoint that was seen, in `log.json` in the profile's folder.
+//! Stores the largest checkpoint of a server's log in `log.json` of the profile's folder, and compares later ones with it.
 
 use std::fs::File;
 
@@ -7,23 +7,23 @@ use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::foreign::visible;
 
 use super::Failure;
-use super::profile::Folder;
-use super::remote::failed;
+use super::connection::failed;
+use super::profile_folder::Folder;
 
 const FILE: &str = "log.json";
 
-/// Other commands of the profile wait for it meanwhile.
+/// Lock against other commands of the same profile.
 const LOCK: &str = "log";
 
-/// Why nothing was observed.
+/// Why the log could not be confirmed as consistent.
 #[derive(Debug)]
 pub enum NotObserved {
     /// The log was rolled back, forked or replaced.
     Violation(Violation),
-    /// The server did not answer.
+    /// The request failed.
     Asking(Error),
     /// The profile cannot be read or written.
-    Here(Failure),
+    Local(Failure),
 }
 
 impl From<WitnessError> for NotObserved {
@@ -32,7 +32,7 @@ impl From<WitnessError> for NotObserved {
             WitnessError::Violation(violation) => Self::Violation(violation),
             WitnessError::Asking(error) => Self::Asking(error),
             error @ WitnessError::Memory { .. } => {
-                Self::Here(Failure::refused(format!("{error}: somebody changed {FILE} in the profile's folder")))
+                Self::Local(Failure::refused(format!("{error}: {FILE} in the profile's folder was modified")))
             }
         }
     }
@@ -40,7 +40,7 @@ impl From<WitnessError> for NotObserved {
 
 impl From<Failure> for NotObserved {
     fn from(failure: Failure) -> Self {
-        Self::Here(failure)
+        Self::Local(failure)
     }
 }
 
@@ -50,26 +50,26 @@ impl From<NotObserved> for Failure {
             NotObserved::Violation(violation) => Self::LogViolated(alarm(&violation)),
             NotObserved::Asking(error) => match failed(error) {
                 Self::Refused(reason) => {
-                    Self::Refused(format!("the log could not be compared with what was seen of it before: {reason}"))
+                    Self::Refused(format!("cannot compare the log with the stored checkpoint: {reason}"))
                 }
                 failure => failure,
             },
-            NotObserved::Here(failure) => failure,
+            NotObserved::Local(failure) => failure,
         }
     }
 }
 
-/// Asks for the newest checkpoint, demands that it continues the remembered one, and remembers it.
+/// Requests the newest checkpoint, checks that it is consistent with the stored one, and stores it.
 pub async fn observe(folder: &Folder, client: &Client, key: &VerifierKey) -> Result<Observed, NotObserved> {
     let (_others_wait, mut witness) = open(folder)?;
     let observed = client.observe(&mut witness, key).await?;
     if observed.seen.as_ref() != Some(&observed.checkpoint) {
-        folder.keep_json(FILE, &witness)?;
+        folder.write_json(FILE, &witness)?;
     }
     Ok(observed)
 }
 
-/// The same, and the checkpoint of a proof that the server gave a moment ago has to be a beginning of the newest.
+/// Like [`observe`]; also checks that the newest checkpoint is consistent with the one in a proof that the server has just returned.
 pub async fn observe_with(
     folder: &Folder,
     client: &Client,
@@ -81,8 +81,8 @@ pub async fn observe_with(
     Ok(observed)
 }
 
-/// Compares the checkpoint of a proof in a file with what is remembered, as far as that is possible offline: two trees of one size have one
-/// root.
+/// Compares the checkpoint of a proof in a file with the stored one. Offline, only trees of the same size can be compared: they must have the
+/// same root.
 pub fn compare_offline(folder: &Folder, key: &VerifierKey, proven: &Checkpoint) -> Result<(), NotObserved> {
     let witness: Witness = folder.json(FILE)?.unwrap_or_default();
     match witness.seen(key)? {
@@ -94,7 +94,7 @@ pub fn compare_offline(folder: &Folder, key: &VerifierKey, proven: &Checkpoint) 
     }
 }
 
-/// Forgets what was seen; returns whether there was something.
+/// Deletes the stored checkpoint; returns whether there was one.
 pub fn forget(folder: &Folder) -> Result<bool, Failure> {
     let _others_wait = folder.lock(LOCK)?;
     let mut witness: Witness = folder.json(FILE)?.unwrap_or_default();
@@ -108,26 +108,25 @@ fn open(folder: &Folder) -> Result<(File, Witness), Failure> {
     Ok((lock, folder.json(FILE)?.unwrap_or_default()))
 }
 
-/// What a person is told, who has to act.
+/// The error message for a violation, with advice.
 fn alarm(violation: &Violation) -> String {
     let fault = visible(&violation.to_string());
     let advice = match violation {
         Violation::NewEpoch { .. } => {
-            "The operator began a new log, or somebody else answers in the server's place. Ask the operator, by another way than this \
-             server, why, and for the new key.\n  \
-             Once you are sure: `attache audit watch --vkey KEY --pin`"
+            "The operator began a new log, or another party answers in the server's place. Ask the operator for the reason and the new key, not \
+             through this server.\n  \
+             If you trust the new key: `attache audit watch --vkey KEY --pin`"
         }
         Violation::OtherKey { .. } => {
-            "Somebody else may answer in the server's place. Ask the operator, by another way than this server.\n  \
-             Once you are sure of another key: `attache audit watch --vkey KEY --pin`"
+            "Another party may answer in the server's place. Ask the operator, not through this server.\n  \
+             If you trust another key: `attache audit watch --vkey KEY --pin`"
         }
         Violation::RolledBack { .. } | Violation::Forked { .. } | Violation::Unproven { .. } => {
-            "Events that it had acknowledged are missing now, or were replaced: do not rely on what this server shows.\n  \
-             Keep log.json of the profile's folder and every proof that you have: they are the evidence. Ask the operator, by another \
-             way than this server.\n  \
-             An operator who restored an older backup begins a new epoch of the log: `attache serve --new-log`. Only once the reason is \
+            "Acknowledged events are missing or were replaced: do not rely on the data of this server.\n  \
+             Keep log.json of the profile's folder and every proof that you have as evidence. Ask the operator, not through this server.\n  \
+             An operator who restored an older backup begins a new epoch of the log: `attache serve --new-log`. After the reason is \
              known: `attache audit forget`"
         }
     };
-    format!("THE LOG IS NOT THE ONE THAT WAS SEEN BEFORE\n  {fault}\n  {advice}")
+    format!("THE LOG IS NOT CONSISTENT WITH THE ONE SEEN BEFORE\n  {fault}\n  {advice}")
 }

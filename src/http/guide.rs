@@ -2,7 +2,7 @@
 //! `docs/decisions/0031-guide-endpoints-and-discovery.md`).
 //!
 //! `/llms.txt` is the short guide, which A2A and MCP return too; `/auth.md` explains how to get a credential; `/llms-full.txt` is complete.
-//! They are rendered once, with the configured URLs, when the house is built. Every command in them is run by a test.
+//! They are rendered once, with the configured URLs, at the start. Every command in them is run by a test.
 
 pub mod a2a;
 pub mod mcp;
@@ -20,7 +20,7 @@ use super::document::Document;
 use crate::app::App;
 use crate::config::Settings;
 
-/// The guides, rendered.
+/// The rendered guides.
 #[derive(Debug)]
 pub struct Guides {
     short: String,
@@ -30,7 +30,7 @@ pub struct Guides {
 }
 
 impl Guides {
-    /// Renders them for a server that is reached at these URLs.
+    /// Renders the guides for a server with these base URLs.
     pub fn new(base: &str, rag: &str, settings: &Settings) -> askama::Result<Self> {
         let agents = settings.events.third_party_agents.join("`, `");
         let lifetimes = Lifetimes::of(&settings.claims);
@@ -43,13 +43,13 @@ impl Guides {
         })
     }
 
-    /// The fixed guide, which links to the others.
+    /// The short guide, which links to the others.
     pub fn short(&self) -> &str {
         &self.short
     }
 }
 
-/// Templates lose the end of their last line.
+/// Renders a template and adds the final line break, which askama removes.
 fn written(template: &impl Template) -> askama::Result<String> {
     Ok(template.render()? + "\n")
 }
@@ -94,7 +94,7 @@ struct Auth<'g> {
     lifetimes: &'g Lifetimes,
 }
 
-/// How long what agents get is good, in words.
+/// Lifetimes of credentials, as text.
 #[derive(Debug)]
 struct Lifetimes {
     claim_token: String,
@@ -112,7 +112,7 @@ impl Lifetimes {
     }
 }
 
-/// In the largest unit of which it is a whole number.
+/// A duration in the largest unit that divides it, such as `24 hours`.
 fn in_words(lifetime: Duration) -> String {
     let seconds = lifetime.as_secs();
     let units = [(24 * 60 * 60, "day"), (60 * 60, "hour"), (60, "minute")];

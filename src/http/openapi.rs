@@ -1,10 +1,9 @@
-//! The machine-readable description of both surfaces: OpenAPI 3.1.0, version 1.0.0 (`docs/protocol/conventions.md#versioning`).
+//! The OpenAPI 3.1.0 description of both APIs, version 1.0.0 (`docs/protocol/conventions.md#versioning`).
 //!
-//! It is put together from three truths. The route table says which operations there are and which credentials each takes; the types of
-//! the crate `wire` say what bodies look like; the lists in this folder say what each operation is for, and with which of our
-//! [`Code`](super::error::Code)s it refuses. What follows from those is not written down anywhere: a status is there because one of its
-//! codes is, 401 because a credential is asked for, 424 or 503 because anything may be unavailable. A test walks routes and operations and
-//! finds no gap, and every answer that any black-box test gets is held against the document.
+//! The document is composed from three sources: the route table has the operations and their credentials, the types of the crate `wire` have the
+//! schemas of bodies, and the lists in this folder have the descriptions and the error [`Code`](super::error::Code)s. Everything else is derived:
+//! statuses from codes, 401 from credentials, and 424 or 503 because any dependency may be unavailable. One test checks that every route has an
+//! operation, and the black-box tests validate every response against the document.
 
 mod account;
 mod agents;
@@ -32,17 +31,17 @@ use crate::app::{App, Urls};
 use crate::config::Settings;
 use crate::web::docs::Reference;
 
-/// The description, as programs and people read it.
+/// The description as JSON for programs and as a page for people.
 #[derive(Debug)]
 pub struct Description {
-    /// The document.
+    /// The OpenAPI document.
     pub document: Value,
     served: Document,
     reference: Reference,
 }
 
 impl Description {
-    /// Of a server with these settings, reached under these addresses.
+    /// The description of a server with these settings and base URLs.
     pub fn new(settings: &Settings, urls: &Urls) -> Self {
         let document = document(settings, urls);
         let operations = operations();
@@ -50,7 +49,7 @@ impl Description {
         Self { served: Document::json(&document), reference: Reference::new(&document, &order), document }
     }
 
-    /// For people.
+    /// The data of the page `/docs`.
     pub fn reference(&self) -> &Reference {
         &self.reference
     }
@@ -61,7 +60,7 @@ pub async fn show(State(app): State<App>, headers: HeaderMap) -> Response {
     app.description.served.answer(&headers)
 }
 
-/// What each operation is for; the routes that have none are no part of the API.
+/// The descriptions of all operations; routes without one are not part of the API.
 pub fn operations() -> Vec<Operation> {
     let lists = [
         agents::operations(),
@@ -75,16 +74,16 @@ pub fn operations() -> Vec<Operation> {
     lists.into_iter().flatten().collect()
 }
 
-/// The groups of operations, in the order in which somebody new would want to read them.
+/// Groups of operations with their descriptions, in the order of a first reading.
 const TAGS: [(&str, &str); 8] = [
-    ("Agents", "Agents register, are claimed by a person, and exchange what they have for tokens."),
-    ("Computers", "Computers register and are attached to an account by device code."),
-    ("Account", "What an account has and what is left of its plan; its browsers, agents and keys."),
-    ("Consent", "How much may be recorded."),
-    ("Events", "Audit-chained activity goes in, one event at a time."),
-    ("Audit", "What was recorded, and the proof of it."),
-    ("Guides", "What agents and people read first."),
-    ("Knowledge", "Spaces, pages and notes, and searching them."),
+    ("Agents", "Registration of agents, claims, and exchange of credentials for access tokens."),
+    ("Computers", "Registration of computers, and their attachment to an account by device code."),
+    ("Account", "The account with its plan, remaining allowance, sessions, agents and API keys."),
+    ("Consent", "Consent levels: how much may be recorded."),
+    ("Events", "Submission of events, which are linked by hashes."),
+    ("Audit", "Recorded events and their audit proofs."),
+    ("Guides", "Guides for agents, and metadata."),
+    ("Knowledge", "Spaces, pages and notes, and search."),
 ];
 
 fn document(settings: &Settings, urls: &Urls) -> Value {
@@ -96,23 +95,23 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
     for route in routes().iter().chain(&knowledge_routes()) {
         let found = operations.iter().position(|operation| operation.is_of(route));
         let Some(operation) = found.map(|at| operations.swap_remove(at)) else { continue };
-        // OpenAPI knows no parameter that reaches over several parts of a path; this one stands for the first.
+        // OpenAPI has no parameter that spans several segments of a path; it is described as a single segment.
         let item = paths.entry(route.path.replace("{*", "{")).or_default();
         if route.path.starts_with(KNOWLEDGE_PREFIX) && urls.rag != urls.base {
             item.insert("servers".to_owned(), json!([{ "url": urls.rag, "description": "The knowledge API" }]));
         }
-        item.insert(route.method.as_str().to_ascii_lowercase(), operation.told(route, &mut schemas));
+        item.insert(route.method.as_str().to_ascii_lowercase(), operation.object(route, &mut schemas));
     }
     let Schemas { mut schemas, responses } = schemas;
-    // What a client makes of types that it does not know is no message of ours.
+    // `unknown` is how a client represents message types it does not know; the server never sends it.
     if let Some(messages) = schemas.get_mut("BatchMessage").and_then(|message| message["oneOf"].as_array_mut()) {
         messages.retain(|message| message["properties"]["type"]["enum"] != json!(["unknown"]));
     }
-    // Which six kinds of third-party agents there are is a matter of configuration.
+    // The agent kinds depend on the configuration.
     if let Some(scope) = schemas.get_mut("EventScope") {
         scope["properties"]["agent_id"]["enum"] = json!(settings.agent_kinds().names());
     }
-    // So are the bounds of a batch.
+    // So do the limits of a batch.
     if let Some(batch) = schemas.get_mut("BatchRequest") {
         let bounds = &settings.knowledge.batch;
         for (name, most) in [("urls", bounds.items_max), ("contents", bounds.items_max), ("spaces", bounds.spaces_max)]
@@ -127,10 +126,9 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
             "title": "attache",
             "version": "1.0.0",
             "summary": "Accounts, consent, provable events and shared knowledge for software agents.",
-            "description": "Two surfaces. The account and agent API, under `/api/v1`, refuses with `{error}` and says \
-                that something could not be done right now with 424. The knowledge API, under `/v1`, refuses with \
-                `{error, details}` and says the same with 503. Members that are not described here may be added to \
-                answers, and clients ignore them.",
+            "description": "Two APIs. Errors of the account and agent API, under `/api/v1`, are `{error}`, and temporary \
+             unavailability is 424. Errors of the knowledge API, under `/v1`, are `{error, details}`, and temporary \
+             unavailability is 503. Clients must ignore members of responses that are not described here.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": urls.base }],
@@ -144,7 +142,7 @@ fn document(settings: &Settings, urls: &Urls) -> Value {
     })
 }
 
-/// What the operations refer to, each once and by its name.
+/// The components of the document: schemas and responses, each defined once and referenced by name.
 #[derive(Debug, Default)]
 pub struct Schemas {
     schemas: BTreeMap<String, Value>,
@@ -152,7 +150,7 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// A reference to the schema of `T`, which is in the document from now on, with all that it refers to.
+    /// Adds the schema of `T` and everything that it references; returns a reference to it.
     pub fn add<T: ToSchema>(&mut self) -> Value {
         let mut found = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut found);
@@ -162,7 +160,7 @@ impl Schemas {
         json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
     }
 
-    /// A reference to a response that many operations have.
+    /// Adds a response that several operations share; returns a reference to it.
     fn respond(&mut self, name: String, response: impl FnOnce() -> Value) -> Value {
         let reference = json!({ "$ref": format!("#/components/responses/{name}") });
         self.responses.entry(name).or_insert_with(response);
@@ -170,7 +168,7 @@ impl Schemas {
     }
 }
 
-/// Without the citations of documents, which are relative to the source.
+/// Removes citations of documents from descriptions, because their paths are relative to the source.
 fn for_strangers(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -188,7 +186,7 @@ fn for_strangers(mut schema: Value) -> Value {
     schema
 }
 
-/// The credentials that a route takes, by the specification's names of them (*Authentication*).
+/// Credentials and the names of their security schemes.
 const SCHEMES: [(Accepts, &str); 5] = [
     (Accepts::ACCOUNT, "accountBearer"),
     (Accepts::SESSION, "sessionCookie"),
@@ -197,7 +195,7 @@ const SCHEMES: [(Accepts, &str); 5] = [
     (Accepts::API_KEY, "apiKey"),
 ];
 
-/// Any one of them will do.
+/// Security requirements of a route: one of its credentials.
 fn security(route: &Route) -> Value {
     let accepted = SCHEMES.iter().filter(|(kind, _)| route.accepts.includes(*kind));
     accepted.map(|(_, name)| json!({ *name: [] })).collect()
@@ -208,17 +206,17 @@ fn security_schemes(settings: &Settings, urls: &Urls) -> Value {
     let secure = if urls.base.starts_with("https:") { "__Secure-" } else { "" };
     let cookie = format!("{secure}{}.session_token", settings.http.auth_name);
     json!({
-        "accountBearer": bearer("The access token of a claimed agent, `at_…`."),
-        "machineBearer": bearer("A computer's secret, `msk_…`."),
-        "preClaimBearer": bearer("The access token of an agent that nobody has claimed, `at_…`; its events are held."),
-        "apiKey": bearer("A key of the knowledge API, `ak_…`."),
-        "enrolmentKey": bearer("The key that an operator gives out for registering computers, where registering takes one."),
+        "accountBearer": bearer("Access token of a claimed agent, `at_…`."),
+        "machineBearer": bearer("Machine secret of a computer, `msk_…`."),
+        "preClaimBearer": bearer("Access token of an unclaimed agent, `at_…`; its events are held."),
+        "apiKey": bearer("API key of the knowledge API, `ak_…`."),
+        "enrolmentKey": bearer("Enrolment key for registering computers, if the server requires one."),
         "sessionCookie": {
             "type": "apiKey",
             "in": "cookie",
             "name": cookie,
-            "description": "A signed-in browser. What changes something has to say `Content-Type: application/json` \
-                and to come from a page of ours.",
+            "description": "Session of a signed-in browser. Requests that change something need `Content-Type: application/json` \
+             and the server's own origin.",
         },
     })
 }

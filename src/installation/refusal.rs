@@ -1,4 +1,4 @@
-//! Why facts and log are refused, and the ways out.
+//! Why facts and log are refused, and the remedies.
 
 use domain::ids::InstallationId;
 
@@ -61,11 +61,11 @@ pub enum Mismatch {
     Unreadable,
 }
 
-/// A refused start, with the ways out.
+/// A refused start, with the remedies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{mismatch}\n  facts  {facts}\n  log    {log}\n  \
-     Is that the right place, and is it mounted? If so, there are two ways out:\n  \
+     Check that these are the right places and that they are mounted. If so, there are two remedies:\n  \
      - restore both databases from one backup: `attache backup restore` (PostgreSQL: pg_restore)\n  \
      - `attache serve --new-log` begins a new epoch of the log, whose checkpoints have a new origin. {loss}"
 )]
@@ -90,16 +90,16 @@ impl Mismatch {
     fn loss(&self) -> &'static str {
         match self {
             Self::FactsMissing | Self::FactsWithoutId | Self::OtherInstallation { .. } | Self::LogWithoutId => {
-                "The log that is there is set aside under another name, and the new one is empty"
+                "The existing log is renamed, and the new one is empty"
             }
-            Self::LogMissing { .. } => "The new log is empty: what was recorded before has no proofs any more",
+            Self::LogMissing { .. } => "The new log is empty: proofs of earlier events are no longer available",
             Self::Smaller { .. } | Self::Differs { .. } | Self::OtherKey | Self::Unreadable => {
-                "It keeps the events that this log has; events that only the lost one had have no proofs any more"
+                "It keeps the events of this log; proofs of events that only the lost log had are no longer available"
             }
         }
     }
 
-    /// Both ways out in one line.
+    /// Both remedies in one line.
     pub fn advice() -> &'static str {
         "restore both databases from one backup, or run `attache serve --new-log`, which begins a new epoch of the log"
     }

@@ -57,7 +57,7 @@ both! {
         assert!(answer.header("www-authenticate").unwrap().contains("insufficient_user_authentication"));
         let browser = Browser::of(&world, &person);
         let page = browser.get("/account/access").await;
-        assert!(page.page(200).contains("Sign in again to make a key") && !page.page(200).contains("Make the key"));
+        assert!(page.page(200).contains("Sign in again to create a key") && !page.page(200).contains("Create the key"));
         let id = world.rng().uuid_v7(world.clock().now()).to_string();
         let form = |days: &'static str| [("id", id.clone()), ("name", "x".into()), ("search", "1".into()), ("days", days.to_owned())];
         let sent = async |browser: &Browser<'_>, days| {

@@ -33,20 +33,20 @@ pages! {
     async fn a_key_is_made_shown_once_and_revoked(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account/access").await;
-        browser.sees("There is no key").await;
+        browser.sees("You have no API keys").await;
         browser.look("none").await;
 
         // `/account/keys`, and then `/account/keys/…/revoke`.
         browser.fill("Name", "The search box").await;
         browser.choose("add pages and notes").await;
-        browser.select("It ends", "in 30 days").await;
-        browser.press("Make the key").await;
+        browser.select("Expires", "in 30 days").await;
+        browser.press("Create the key").await;
         browser.sees("It is not shown again").await;
         browser.look("made").await;
         let key = browser.find(Role::Field, "Key").await.prop("value").await.unwrap().unwrap();
         assert!(key.len() > 20, "{key}");
 
-        browser.follow("I have kept it").await;
+        browser.follow("I have stored it").await;
         browser.sees("The search box").await;
         assert!(!browser.text().await.contains(&key));
         browser.look("kept").await;

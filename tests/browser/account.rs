@@ -11,12 +11,12 @@ pages! {
     async fn a_newcomer_is_told_what_to_do(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account").await;
-        browser.sees("Nothing acts for you yet").await;
+        browser.sees("No computer or agent acts for you yet").await;
         browser.sees("No computer is attached").await;
         browser.sees("No agent acts for you").await;
         browser.look("overview").await;
         browser.follow("Activity").await;
-        browser.sees("Nothing was recorded yet").await;
+        browser.sees("No events recorded yet").await;
         browser.look("activity").await;
         browser.follow("Overview").await;
         browser.follow("Attach a computer").await;
@@ -32,7 +32,7 @@ pages! {
         browser.look("overview").await;
 
         browser.follow("Detach").await;
-        browser.sees("What will be lost").await;
+        browser.sees("Will be removed").await;
         browser.look("question").await;
         browser.follow("Keep it").await;
         browser.sees(&machine.uuid).await;
@@ -53,7 +53,7 @@ pages! {
         browser.look("overview").await;
 
         browser.follow("Revoke").await;
-        browser.sees("What will be lost").await;
+        browser.sees("Will be removed").await;
         browser.look("question").await;
         browser.press("Revoke").await;
         browser.sees("Revoked").await;
@@ -68,7 +68,7 @@ pages! {
         let (machine, agent) = (world.attached_machine(&mo).await, world.agent_of(&mo).await);
         browser.signed_in(&jo).await;
         browser.visit("/account").await;
-        browser.sees("Nothing acts for you yet").await;
+        browser.sees("No computer or agent acts for you yet").await;
         for path in [format!("/account/computers/{}/detach", machine.uuid), format!("/account/agents/{}/revoke", agent.id)] {
             browser.visit(&path).await;
             browser.look("not-mine").await;
@@ -112,7 +112,7 @@ async fn law_of_strangers(screen: Screen) {
     let law = "whoever_has_no_account_is_told_whom_to_ask";
     let Some(browser) = Browser::open(&world, screen, law).await else { return };
     browser.visit("/signin").await;
-    assert!(!browser.text().await.contains("makes your account"));
+    assert!(!browser.text().await.contains("creates your account"));
     browser.look("signin").await;
     browser.fill("Your e-mail address", "jo@example.com").await;
     browser.press("Send me a code").await;

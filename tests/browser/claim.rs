@@ -105,7 +105,7 @@ pages! {
         browser.look("superseded").await;
 
         browser.visit("/claim?attempt=nothing").await;
-        browser.sees("This link leads nowhere").await;
+        browser.sees("This link is not valid").await;
         browser.look("unknown").await;
 
         browser.visit(&agent_of(world, "mo@example.com").await.link).await;

@@ -19,7 +19,7 @@ pages! {
         browser.visit("/account").await;
         browser.follow("Consent").await;
         browser.sees("How much your computers may record").await;
-        browser.sees("Where nothing is chosen, nothing is kept back").await;
+        browser.sees("Only the levels that you choose are enforced").await;
         browser.sees("Not chosen").await;
         browser.look("default").await;
         // To save what nobody chose chooses nothing, and the default can be chosen.
@@ -66,7 +66,7 @@ pages! {
     async fn who_has_no_computer_is_told_what_consent_is_for(world: World, browser: Browser) {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account/consent").await;
-        browser.sees("There is no computer to set consent for").await;
+        browser.sees("No computer is attached").await;
         browser.look("consent").await;
     }
 }

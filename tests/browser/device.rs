@@ -86,7 +86,7 @@ pages! {
         let attached = world.server.app.store.machine_attach(machine.uuid.parse().unwrap(), &mo.account, world.clock().now());
         assert_eq!(attached.await.unwrap(), Ok(()));
         browser.press("Approve").await;
-        browser.sees("It is attached to another account already").await;
+        browser.sees("It is already attached to another account").await;
         browser.look("machine").await;
     }
 
@@ -106,7 +106,7 @@ pages! {
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
         world.advance(Duration::from_mins(30));
         browser.visit(&asking.link).await;
-        browser.sees("This code does not work any more").await;
+        browser.sees("This code is no longer valid").await;
         browser.look("expired").await;
 
         browser.follow("Type another code").await;
@@ -129,7 +129,7 @@ pages! {
         world.advance(Duration::from_mins(16));
         let asking = Asking::to_be_attached(world, &world.machine().await).await;
         browser.visit(&asking.link).await;
-        browser.sees("You signed in a while ago").await;
+        browser.sees("Your sign-in is too old").await;
         browser.look("stale").await;
         browser.press("Deny").await;
         browser.sees("was denied").await;

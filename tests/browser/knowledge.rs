@@ -56,7 +56,7 @@ pages! {
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.visit("/account").await;
         browser.follow("Knowledge").await;
-        browser.sees("Nothing is here yet").await;
+        browser.sees("No memories yet").await;
         browser.look("empty").await;
 
         // `/knowledge/add`: three pages, the last of another host, so that none waits for it; a note, and a file that becomes one.
@@ -97,7 +97,7 @@ pages! {
         assert!(marked(browser).await.contains(&"ferry".to_owned()), "{:?}", marked(browser).await);
         assert!(!browser.text().await.contains("Addresses of pages"));
         browser.look("found").await;
-        browser.follow("End the search").await;
+        browser.follow("Clear the search").await;
         browser.sees("Addresses of pages").await;
         assert_eq!(browser.path().await, "/knowledge");
 
@@ -112,7 +112,7 @@ pages! {
         browser.follow("Keep it").await;
         browser.follow("Delete").await;
         browser.press("Delete it for ever").await;
-        browser.sees("Nobody finds it any more").await;
+        browser.sees("The memory is deleted").await;
         browser.look("deleted").await;
         browser.visit("/knowledge/search?q=boathouse").await;
         browser.sees("the most similar first").await;
@@ -145,13 +145,13 @@ pages! {
         browser.signed_in(&jo).await;
         browser.visit("/knowledge").await;
         browser.without_validation().await;
-        browser.press("Make the space").await;
+        browser.press("Create the space").await;
         browser.sees("Give it a name of 1 to 100 characters").await;
         browser.look("unnamed").await;
 
         // `/knowledge/spaces`, and `/knowledge/spaces/…`.
         browser.fill("Name", "Recipes").await;
-        browser.press("Make the space").await;
+        browser.press("Create the space").await;
         browser.sees("The space is made").await;
         browser.look("made").await;
         browser.fill("Name", "  ").await;
@@ -164,7 +164,7 @@ pages! {
         browser.choose("Favourite").await;
         browser.press("Save").await;
         browser.sees("Saved, and in force").await;
-        browser.sees("Whoever has a key of this server").await;
+        browser.sees("Anyone with an API key of this server").await;
         browser.look("changed").await;
 
         browser.follow("Add to it").await;
@@ -190,7 +190,7 @@ pages! {
         browser.visit("/knowledge").await;
         // `/knowledge/settings`
         browser.follow("The settings").await;
-        browser.sees("Nothing was left out").await;
+        browser.sees("No items were rejected").await;
         browser.look("default").await;
 
         browser.fill("Leave out what mentions", "gossip\nwhat nobody has to know").await;
@@ -204,7 +204,7 @@ pages! {
         browser.press("Save").await;
         browser.sees("inactive, because the filter is switched off").await;
         browser.look("off").await;
-        browser.choose("Filter what is added").await;
+        browser.choose("Filter new content").await;
         browser.press("Save").await;
         browser.sees("Your own words are stored but inactive").await;
         assert!(!browser.text().await.contains("switched off"));
@@ -259,7 +259,7 @@ pages! {
             browser.look("nothing").await;
         }
         browser.visit("/knowledge/search?q=nobody").await;
-        browser.sees("Nothing of yours answers this").await;
+        browser.sees("No results").await;
         browser.look("no-answer").await;
         browser.forget_cookies().await;
         browser.visit("/knowledge/search?q=nobody").await;

@@ -20,7 +20,7 @@ fn wrong(code: &str) -> String {
 async fn ask_for_code(world: &World, browser: &Browser, mails: usize) -> String {
     browser.fill("Your e-mail address", JO).await;
     browser.press("Send me a code").await;
-    browser.sees("Look into your mail").await;
+    browser.sees("Check your mail").await;
     assert_eq!(browser.path().await, "/signin/code");
     mailed_code(world, JO, mails).await
 }
@@ -35,7 +35,7 @@ pages! {
         browser.visit("/").await;
         browser.sees("We mail you a code").await;
         browser.visit("/account/activity").await;
-        browser.sees("If you were never here, this makes your account").await;
+        browser.sees("The first sign-in creates your account").await;
         browser.look("address").await;
         let code = ask_for_code(world, browser, 1).await;
         browser.look("code").await;
@@ -44,7 +44,7 @@ pages! {
         browser.sees("That is not the code").await;
         browser.look("wrong").await;
         type_code(browser, &code).await;
-        browser.sees("Nothing was recorded yet").await;
+        browser.sees("No events recorded yet").await;
         assert_eq!(browser.path().await, "/account/activity");
 
         // `/signout` is left at once for the page that comes first.
@@ -77,9 +77,9 @@ pages! {
         browser.look("burnt").await;
 
         browser.press("Send a new code").await;
-        browser.sees("Look into your mail").await;
+        browser.sees("Check your mail").await;
         type_code(browser, &mailed_code(world, JO, 2).await).await;
-        browser.sees("Nothing acts for you yet").await;
+        browser.sees("No computer or agent acts for you yet").await;
     }
 
     async fn a_code_that_is_too_old_signs_nobody_in(world: World, browser: Browser) {
@@ -95,10 +95,10 @@ pages! {
         browser.without_scripts().await;
         browser.visit("/signin").await;
         browser.type_into("Your e-mail address", &format!("{JO}\n")).await;
-        browser.sees("Look into your mail").await;
+        browser.sees("Check your mail").await;
         let code = mailed_code(world, JO, 1).await;
         browser.type_into("The eight digits", &format!("{code}\n")).await;
-        browser.sees("Nothing acts for you yet").await;
+        browser.sees("No computer or agent acts for you yet").await;
     }
 
     async fn a_session_that_was_ended_elsewhere_is_over_here(world: World, browser: Browser) {
@@ -164,7 +164,7 @@ async fn law_of_providers(screen: Screen) {
     browser.visit("/account/activity").await;
     browser.follow("Sign in with Work").await;
     browser.press("Continue as jo@example.com").await;
-    browser.sees("Nothing was recorded yet").await;
+    browser.sees("No events recorded yet").await;
     assert_eq!(browser.path().await, "/account/activity");
     browser.close().await;
 }

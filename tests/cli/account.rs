@@ -79,7 +79,7 @@ async fn consent_is_set_where_a_person_says_and_read_back() {
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
     assert_eq!(home.run(&["consent", "get", "--json"]).json(), json!({ "level": "metadata-only" }));
-    assert!(home.run(&["consent", "get", "--as", "agent"]).said().contains("nothing was set"));
+    assert!(home.run(&["consent", "get", "--as", "agent"]).said().contains("no levels set"));
 
     let set = home.run(&["consent", "set", "off", "--lane", "llm", "--reason", "not at work", "--json"]);
     assert_eq!(set.json(), json!({ "level": "off", "written": 1 }));
@@ -128,7 +128,7 @@ async fn a_level_whose_record_is_delayed_is_set_all_the_same() {
         Home::new().set("upstream.url", "http://127.0.0.1:1").set("upstream.token", "upstream-token-of-the-test");
     let server = home.serve().await;
     home.run(&["machine", "register", "--url", &server.url]).said();
-    home.run(&["consent", "set", "off"]).refused(1, &["off is set now (1 changed)", "goes on trying"]);
+    home.run(&["consent", "set", "off"]).refused(1, &["off is set now (1 changed)", "continues to try"]);
     assert_eq!(home.run(&["consent", "get", "--json"]).json(), json!({ "level": "off" }));
     home.run(&["activity"]).refused(1, &["temporarily_unavailable"]);
 }

@@ -12,7 +12,7 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
-    assert_eq!(home.run(&["activity"]).said(), "nothing was recorded yet");
+    assert_eq!(home.run(&["activity"]).said(), "no events recorded");
     let mut chain = Chain::new(&machine);
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -32,8 +32,8 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     let events: Vec<String> =
         all["events"].as_array().unwrap().iter().map(|event| flow::text(event, "event_id")).collect();
     assert_eq!((events, &all["next_cursor"]), (ids, &json!(null)));
-    assert_eq!(home.run(&["activity", "--lane", "squad"]).said(), "nothing that fits was recorded");
-    assert_eq!(home.run(&["activity", "--since", "2999-01-01T00:00:00Z"]).said(), "nothing that fits was recorded");
+    assert_eq!(home.run(&["activity", "--lane", "squad"]).said(), "no recorded events match");
+    assert_eq!(home.run(&["activity", "--since", "2999-01-01T00:00:00Z"]).said(), "no recorded events match");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +62,7 @@ async fn held_events_stand_apart_with_their_reason() {
     let id = flow::text(&unknown, "event_id");
     let held = done.said().lines().find(|line| line.ends_with(&id)).unwrap_or_else(|| panic!("{done:?}"));
     assert!(held.contains("unknown_event_type") && held.contains("memory.dreamt"), "{held}");
-    assert!(done.said().starts_with("nothing was recorded yet\n\nheld: "), "{done:?}");
+    assert!(done.said().starts_with("no events recorded\n\nheld: "), "{done:?}");
     assert_eq!(home.run(&["activity", "--json"]).json()["unclassified"][0]["event_id"], id);
 }
 

@@ -63,7 +63,7 @@ async fn spaces_are_made_listed_and_named_by_name_or_id() {
     let made = home.run(&["space", "create", "Garden", "--json"]).json();
     assert_eq!((&made["name"], &made["isPublic"]), (&json!("Garden"), &json!(false)));
     let shown = home.run(&["space", "create", "Open garden", "--public"]);
-    assert!(shown.said().starts_with("space Open garden is made: "), "{shown:?}");
+    assert!(shown.said().starts_with("space Open garden is created: "), "{shown:?}");
     home.run(&["space", "create", "Garden"]).said();
     let table = home.run(&["space", "list"]);
     assert!(table.said().contains("Open garden") && table.said().contains("owner"), "{table:?}");
@@ -72,8 +72,8 @@ async fn spaces_are_made_listed_and_named_by_name_or_id() {
 
     write(&home, "note.md", "Hedgehogs sleep under the leaves.");
     home.run(&["add", "note.md", "--space", "Garden"])
-        .refused(1, &["several spaces are called \"Garden\"", "space list"]);
-    home.run(&["add", "note.md", "--space", "Cellar"]).refused(1, &["no space called \"Cellar\"", "space create"]);
+        .refused(1, &["several spaces have the name \"Garden\"", "space list"]);
+    home.run(&["add", "note.md", "--space", "Cellar"]).refused(1, &["no space \"Cellar\"", "space create"]);
     home.run(&["add", "note.md", "--space", &flow::uuid()]).refused(1, &["space_forbidden"]);
     home.run(&["add", "note.md", "--space", "Open garden", "--space", &flow::text(&made, "id")]).said();
     let found = |space: &str| home.run(&["search", "hedgehogs", "--space", space, "--json"]).json()["results"].clone();
@@ -168,23 +168,23 @@ async fn what_cannot_be_read_is_all_said_before_anything_is_added() {
         "nowhere",
     ]);
     let reasons = [
-        "nothing is added:",
+        "nothing was added:",
         "empty.md: is empty",
-        "binary.md: is no text in UTF-8",
-        "zero.md: is no text",
+        "binary.md: is not UTF-8 text",
+        "zero.md: is not text",
         "huge.md: is larger than 1 MiB",
         "folder: is a folder",
-        "example.com: No such file or directory (os error 2); addresses begin with https://",
+        "example.com: No such file or directory (os error 2); URLs begin with https://",
         "nowhere: No such file",
     ];
     done.refused(1, &reasons);
     home.run(&["add", "good.md", "https://example.com/", "good.md", "--title", "x"])
-        .refused(1, &["--title names a single note"]);
+        .refused(1, &["--title requires a single note"]);
     write(&home, "comments", "# nothing\n");
-    home.run(&["add", "--list", "comments"]).refused(1, &["no address in the list"]);
+    home.run(&["add", "--list", "comments"]).refused(1, &["the list contains no URL"]);
     home.run(&["add"]).refused(2, &["URL|FILE|-"]);
     home.run(&["add", "good.md", "--join", &flow::uuid()]).refused(2, &["cannot be used with"]);
-    assert_eq!(home.run(&["search", "good"]).said(), "nothing found");
+    assert_eq!(home.run(&["search", "good"]).said(), "no results");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,7 +201,7 @@ async fn whoever_stops_watching_stops_nothing_and_joins_it_again() {
     assert_eq!(adding.exit().await.code(), Some(1));
     for words in [
         "interrupted",
-        "goes on on the server",
+        "continues on the server",
         &*format!("attache add --join {batch}"),
         &*format!("attache add --cancel {batch}"),
     ] {
@@ -218,7 +218,7 @@ async fn whoever_stops_watching_stops_nothing_and_joins_it_again() {
     let batch = batch_of(&adding).await;
     adding.signal("INT");
     assert_eq!(adding.exit().await.code(), Some(1));
-    assert_eq!(home.run(&["add", "--cancel", &batch]).said(), format!("batch {batch} is ended"));
+    assert_eq!(home.run(&["add", "--cancel", &batch]).said(), format!("batch {batch} is cancelled"));
     let done = home.run(&["add", "--join", &batch]);
     done.refused(1, &["1 item could not be added"]);
     assert!(done.stdout.contains(&format!("failed   {silent}: cancelled: ")), "{done:?}");
@@ -268,11 +268,11 @@ async fn without_a_server_or_a_key_it_says_what_to_do() {
             home.run(command).refused(1, reasons);
         }
     };
-    each(&["there is no key", "/account/access", "ATTACHE_API_KEY"]);
+    each(&["no API key", "/account/access", "ATTACHE_API_KEY"]);
     flow::keep_profile(&home, &url, None, Some("at_wrong"));
-    each(&["they begin with ak_"]);
+    each(&["keys begin with \"ak_\""]);
     flow::keep_profile(&home, &url, None, Some(&format!("ak_{}", "A".repeat(43))));
-    home.run(&["add", "note.md"]).refused(1, &["cannot be reached", "1 item was not handed over"]);
+    home.run(&["add", "note.md"]).refused(1, &["cannot be reached", "1 item was not sent"]);
     let _server = home.serve().await;
     each(&["unauthorized"]);
 }

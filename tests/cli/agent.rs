@@ -55,7 +55,7 @@ async fn an_agent_acts_for_its_person_once_the_claim_is_confirmed() {
     assert!(done.said().contains(&id) && done.said().contains("attache agent claim"), "{done:?}");
     let early = home.run(&["agent", "token", "--json"]).json();
     assert_eq!(early["scope"], "svc.events", "what an unclaimed agent may do, it may do at once");
-    home.run(&["account"]).refused(1, &["nobody has confirmed the agent yet"]);
+    home.run(&["account"]).refused(1, &["the agent is not claimed"]);
 
     let (mut claim, attempt, code) = claiming(&home, &[]).await;
     ada.complete(&attempt, &code).await.unwrap();
@@ -63,7 +63,7 @@ async fn an_agent_acts_for_its_person_once_the_claim_is_confirmed() {
     assert!(claim.stdout.text().contains("acts for your account now") && claim.stderr.text().is_empty());
     let shown = home.run(&["agent", "show", "--json"]).json();
     assert_eq!((&shown["claimed"], &shown["scope"]), (&json!(true), &json!("svc.account")));
-    assert!(home.run(&["agent", "show"]).said().contains("claimed by a person"));
+    assert!(home.run(&["agent", "show"]).said().contains("state   claimed"));
     let token = home.run(&["agent", "token"]);
     assert_eq!(summary_status(&server, token.said()).await, 200);
     assert_eq!(home.run(&["agent", "claim", "--json"]).json()["claimed"], true, "once is enough");
@@ -77,12 +77,12 @@ async fn an_agent_for_one_person_shows_the_claim_that_it_got_and_nobody_else_con
     let [ada, eve] = ["ada@example.com", "eve@example.com"].map(|email| flow::person(&home, &server, email));
     let arguments = ["agent", "register", "--url", &server.url, "--email", "ada@example.com", "--json"];
     let registered = home.run(&arguments).json();
-    home.run(&["agent", "register"]).refused(1, &["has an agent already", "--again"]);
+    home.run(&["agent", "register"]).refused(1, &["already has the agent", "--again"]);
     home.run(&["agent", "token"]).refused(1, &["run `attache agent claim`"]);
     let (attempt, code) = no_wait(&home, &[]);
     assert_eq!(registered["claim"]["user_code"], code.expose(), "no second link for nothing");
     assert_eq!(eve.complete(&attempt, &code).await.unwrap_err().code(), Some("email_mismatch"));
-    home.run(&["agent", "claim", "--email", "eve@example.com"]).refused(1, &["registered for somebody else"]);
+    home.run(&["agent", "claim", "--email", "eve@example.com"]).refused(1, &["registered for another person"]);
     home.run(&["agent", "claim", "--email", "nonsense"]).refused(2, &["--email"]);
 
     // Whoever names the person again gets a new link; the old one is void.
@@ -117,7 +117,7 @@ async fn a_claim_or_a_registration_that_nobody_confirmed_in_time_says_so() {
     flow::time_is_over(&home, "claim_attempts", "expires_at").await;
     let mut server = home.serve().await;
     assert_eq!(claim.exit().await.code(), Some(1));
-    assert!(claim.stderr.text().contains("nobody confirmed it in time"), "{}", claim.stderr.text());
+    assert!(claim.stderr.text().contains("not confirmed in time"), "{}", claim.stderr.text());
     // The registration lives on, and takes another claim; until it is over too.
     let (_, newer) = no_wait(&home, &[]);
     assert_ne!(newer, code);
@@ -126,7 +126,7 @@ async fn a_claim_or_a_registration_that_nobody_confirmed_in_time_says_so() {
     flow::time_is_over(&home, "claim_attempts", "expires_at").await;
     flow::time_is_over(&home, "registrations", "claim_token_expires_at").await;
     let _server = home.serve().await;
-    home.run(&["agent", "claim"]).refused(1, &["the registration is over", "attache agent register --again"]);
+    home.run(&["agent", "claim"]).refused(1, &["the registration has expired", "attache agent register --again"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,7 +185,7 @@ async fn a_revoked_token_is_replaced_and_a_revoked_agent_is_gone() {
     let token = home.run(&["agent", "token"]).said().to_owned();
     assert_eq!(home.run(&["agent", "revoke", "--json"]).json(), json!({ "token_revoked": true }));
     assert_eq!(summary_status(&server, &token).await, 401);
-    assert!(home.run(&["agent", "show"]).said().contains("none; it is got when it is needed"));
+    assert!(home.run(&["agent", "show"]).said().contains("none; the next command gets one if it needs one"));
     assert!(home.run(&["agent", "revoke"]).said().contains("there is no access token"));
     let next = home.run(&["agent", "token"]).said().to_owned();
     assert_eq!(summary_status(&server, &next).await, 200);

@@ -90,7 +90,7 @@ async fn a_code_that_is_over_says_so() {
     let (_, newer) = flow::device_code(&server, &computer(&home)).await;
     assert_ne!(newer, code);
     assert_eq!(attach.exit().await.code(), Some(1));
-    assert!(attach.stderr.text().contains("the code is over"), "{}", attach.stderr.text());
+    assert!(attach.stderr.text().contains("the code has expired"), "{}", attach.stderr.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +102,7 @@ async fn a_code_that_nobody_approved_in_time_says_so() {
     flow::time_is_over(&home, "device_codes", "expires_at").await;
     let server = home.serve().await;
     assert_eq!(attach.exit().await.code(), Some(1));
-    assert!(attach.stderr.text().contains("nobody approved it in time"), "{}", attach.stderr.text());
+    assert!(attach.stderr.text().contains("the code has expired"), "{}", attach.stderr.text());
     assert!(!flow::profile_folder(&home).join("attach.json").exists());
     assert_ne!(no_wait(&home, &server)["user_code"], code);
 }
@@ -180,14 +180,16 @@ async fn a_server_that_is_away_or_none_of_ours_is_named() {
     let home = Home::new();
     // Nobody listens on the first port.
     let away = home.run(&["attach", "--url", "http://127.0.0.1:1"]);
-    away.refused(1, &["http://127.0.0.1:1 cannot be reached", "is it running"]);
+    away.refused(1, &["http://127.0.0.1:1 cannot be reached", "check that the server is running"]);
     home.run(&["attach", "--url", "nonsense"]).refused(1, &["nonsense is no address of a server"]);
 
     let other = MockServer::start().await;
     let greeting = ResponseTemplate::new(200).set_body_string("<h1>It works!</h1>");
     Mock::given(matchers::any()).respond_with(greeting).mount(&other).await;
-    home.run(&["attach", "--url", &other.uri()]).refused(1, &["does not say", "is --url that of an attache server?"]);
+    home.run(&["attach", "--url", &other.uri()])
+        .refused(1, &["does not say", "check that --url is the URL of an attache server"]);
     let nothing = MockServer::start().await;
-    home.run(&["attach", "--url", &nothing.uri()]).refused(1, &["http_404", "is --url that of an attache server?"]);
+    home.run(&["attach", "--url", &nothing.uri()])
+        .refused(1, &["http_404", "check that --url is the URL of an attache server"]);
     assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]), "nothing was registered");
 }

@@ -67,7 +67,7 @@ async fn a_backup_under_load_is_whole_and_a_server_goes_on_from_it() {
     let events = verified["log"]["events"].as_u64().unwrap();
     assert!((20..=sender.seq).contains(&events) && verified["log"]["tree_size"].as_u64() <= Some(events), "{verified}");
     assert_eq!((&verified["log"]["chains"], &verified["counts"]["memories"]), (&json!(1), &json!(1)));
-    assert!(home.run(&["backup", "verify", "backup"]).said().contains("is the one that was signed"));
+    assert!(home.run(&["backup", "verify", "backup"]).said().contains("leaves with a valid signature"));
 
     let other = Home::new();
     let path = backup.to_str().unwrap();
@@ -119,7 +119,7 @@ async fn a_backup_that_changed_is_refused_and_says_why() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    verify("bytes").refused(1, &["statistics.db", "has changed since the backup was made"]);
+    verify("bytes").refused(1, &["statistics.db", "has changed since the backup was created"]);
 
     // Somebody who also corrects the manifest does not get past the log.
     let copy = create("event");
@@ -137,14 +137,14 @@ async fn a_backup_that_changed_is_refused_and_says_why() {
 
     let copy = create("unfinished");
     std::fs::remove_file(copy.join("manifest.json")).unwrap();
-    verify("unfinished").refused(1, &["is no backup, or was not finished"]);
+    verify("unfinished").refused(1, &["is not a complete backup"]);
     let copy = create("missing");
     std::fs::remove_file(copy.join("statistics.db")).unwrap();
     verify("missing").refused(1, &["statistics.db"]);
     let copy = create("names");
     let text = manifest(&copy).to_string().replace("statistics.db", "../escape.db");
     std::fs::write(copy.join("manifest.json"), text).unwrap();
-    verify("names").refused(1, &["names other files"]);
+    verify("names").refused(1, &["names unexpected files"]);
 
     // And none of them is put anywhere.
     let other = Home::new();
@@ -170,7 +170,7 @@ async fn a_backup_of_an_older_version_is_brought_up_to_date_when_it_is_restored(
         flow::change_tables(&database, "DROP TABLE installation").await;
     }
     forge(&backup);
-    home.run(&["backup", "verify", "backup"]).refused(1, &["made by an older version", "attache backup restore"]);
+    home.run(&["backup", "verify", "backup"]).refused(1, &["created by an older version", "attache backup restore"]);
     let other = Home::new();
     let path = backup.to_str().unwrap();
     other.run(&["backup", "restore", path]).said();
@@ -187,12 +187,12 @@ async fn a_backup_of_an_older_version_is_brought_up_to_date_when_it_is_restored(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_replaces_nothing_and_is_read_by_its_owner_alone() {
     let home = Home::new();
-    home.run(&["backup", "create", "backup"]).refused(1, &["there is no database in", "data.dir"]);
+    home.run(&["backup", "create", "backup"]).refused(1, &["no database in", "data.dir"]);
     assert!(!home.dir.path().join("backup").exists() && !home.dir.path().join("backup.partial").exists());
     home.run(&["migrate"]).said();
-    assert!(home.run(&["backup", "create", "backup"]).said().contains("keep it where nobody else reads it"));
-    home.run(&["backup", "create", "backup"]).refused(1, &["is there already"]);
-    home.run(&["backup", "restore", "backup"]).refused(1, &["a backup replaces none", "data.dir"]);
+    assert!(home.run(&["backup", "create", "backup"]).said().contains("restrict access to it"));
+    home.run(&["backup", "create", "backup"]).refused(1, &["already exists"]);
+    home.run(&["backup", "restore", "backup"]).refused(1, &["already contains a database", "data.dir"]);
     let mode = |path: &str| {
         let about = std::fs::metadata(home.dir.path().join(path)).unwrap();
         std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o777

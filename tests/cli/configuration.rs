@@ -93,11 +93,11 @@ fn wrong_usage_is_2_and_help_is_help() {
 fn migrate_makes_both_databases_and_a_second_time_nothing() {
     let home = Home::new();
     for _ in 0..2 {
-        assert_eq!(home.run(&["migrate"]).said(), "the databases have the newest schema");
+        assert_eq!(home.run(&["migrate"]).said(), "the databases have the current schema");
     }
     let files = std::fs::read_dir(home.data()).unwrap().count();
     assert!(files >= 2, "{files} files");
-    assert_eq!(home.run(&["admin", "machine", "list"]).said(), "nothing there");
+    assert_eq!(home.run(&["admin", "machine", "list"]).said(), "(none)");
     assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json(), serde_json::json!([]));
 }
 

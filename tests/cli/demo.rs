@@ -116,7 +116,7 @@ async fn with_a_person_it_waits_for_them() {
 async fn what_stands_in_its_way_is_said() {
     let (home, url) = flow::at_fixed_address();
     let demo = |home: &Home| home.run(&[&["demo", "--auto", "--url", &url][..], &PAGE].concat());
-    demo(&home).refused(1, &["cannot be reached", "is it running"]);
+    demo(&home).refused(1, &["cannot be reached", "check that the server is running"]);
     let _server = home.serve().await;
     // Signed in by somebody who is not this server's operator.
     let stranger = Home::new();

@@ -28,7 +28,10 @@ fn state(done: &Done, about: &str) -> String {
 async fn before_the_first_start_and_beside_a_server_all_is_well() {
     let home = Home::new();
     let done = home.run(&["doctor"]);
-    assert!(done.said().contains("is not there yet") && done.said().contains("`attache serve` makes it"), "{done:?}");
+    assert!(
+        done.said().contains("does not exist yet") && done.said().contains("`attache serve` creates it"),
+        "{done:?}"
+    );
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
     let event = Chain::new(&machine).next();
@@ -51,7 +54,7 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
     assert_eq!(home.run(&["doctor", "--json"]).code, Some(0), "it was not asked to read everything");
     let done = home.run(&["doctor", "--deep"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("leaf_hash") && done.stdout.contains("somebody changed the log"), "{done:?}");
+    assert!(done.stdout.contains("leaf_hash") && done.stdout.contains("the log was modified"), "{done:?}");
     flow::change_rows(&path, "UPDATE tree SET signed_at = '2999-01-01T00:00:00.000+00:00'").await;
     assert_eq!(state(&home.run(&["doctor", "--json"]), "clock"), "bad");
 }
@@ -137,7 +140,7 @@ async fn what_is_wrong_with_the_data_folder_is_said() {
     std::fs::write(&file, "").unwrap();
     let done = Home::new().set("data.dir", file.to_str().unwrap()).run(&["doctor"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("is no folder"), "{done:?}");
+    assert!(done.stdout.contains("is not a folder"), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +153,7 @@ async fn the_statistics_service_is_asked() {
     assert_eq!(upstream.take_surprises().len(), 1, "the token");
     upstream.go_down().await;
     let away = at(TOKEN).run(&["doctor"]);
-    assert!(away.code == Some(1) && away.stdout.contains("is upstream.url right?"), "{away:?}");
+    assert!(away.code == Some(1) && away.stdout.contains("upstream.url is correct"), "{away:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +177,7 @@ async fn postgres_is_looked_at_too() {
     let done = home.run(&["doctor"]);
     assert!(done.code == Some(1) && done.stdout.contains("synchronous_commit is off"), "{done:?}");
     let nobody = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
-    assert!(nobody.code == Some(1) && nobody.stdout.contains("is database.url right?"), "{nobody:?}");
+    assert!(nobody.code == Some(1) && nobody.stdout.contains("database.url is correct"), "{nobody:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,11 +43,11 @@ async fn a_file_that_was_changed_behind_what_is_done_goes_on_there() {
     let begin = line("1", None) + &line("2", None);
     let name = write(&home, "events.jsonl", &(begin.clone() + &line("a mistake", Some(&ids[0]))));
     let arguments = ["event", "send", name.as_str(), "--json"];
-    home.run(&arguments).refused(1, &["1 of 3 events is not sent (line 3)"]);
+    home.run(&arguments).refused(1, &["1 of 3 events was not sent (line 3)"]);
     // The line that was on its way is changed: it goes out as it was, since it may have arrived.
     write(&home, &name, &(begin.clone() + &line("3", Some(&ids[1]))));
     let done = home.run(&arguments);
-    done.refused(1, &["1 of 3 events is not sent (line 3)"]);
+    done.refused(1, &["1 of 3 events was not sent (line 3)"]);
     assert_eq!(numbers(&done.stdout), [None]);
     // Behind the one that is on its way another is added.
     write(&home, &name, &(begin + &line("3", Some(&ids[1])) + &line("4", None)));
@@ -64,12 +64,12 @@ async fn a_file_of_which_another_command_sent_the_last_line_is_done_and_then_mea
     let name = file(&home, "events.jsonl", 1);
     server.process.kill();
     let arguments = ["event", "send", &name, "--consent-level", "full", "--lane", "memory"];
-    home.run(&arguments).refused(1, &["1 of 1 events is not sent (line 1)"]);
+    home.run(&arguments).refused(1, &["1 of 1 events was not sent (line 1)"]);
     let server = home.serve().await;
     let done = home.run(&["event", "send", "--type", "llm.failed"]);
     assert!(done.said().contains("(of an earlier run)"), "{done:?}");
     let done = home.run(&arguments);
-    assert_eq!(done.said(), "goes on after 1 of 1 events, which were sent before\n0 sent");
+    assert_eq!(done.said(), "resuming after 1 of 1 events, which were sent before\n0 sent");
     assert_dense(&server, &machine, 2).await;
     assert!(home.run(&arguments).said().ends_with("\n1 sent"));
     assert_dense(&server, &machine, 3).await;
@@ -85,13 +85,13 @@ async fn types_and_sizes_are_checked_before_the_first_line_is_sent() {
         [line("1", None), line("2", None).replace("stored", "dreamt"), "\n".into(), line(&"x".repeat(room), None)];
     let name = write(&home, "events.jsonl", &lines.concat());
     let reasons =
-        ["nothing is sent: 2 lines cannot be sent", "line 2: \"memory.dreamt\" is not", "line 4: sealed it has"];
+        ["nothing is sent: 2 lines cannot be sent", "line 2: \"memory.dreamt\" is not", "line 4: the sealed event has"];
     let done = home.run(&["event", "send", &name]);
     done.refused(1, &reasons);
     assert_eq!(done.stdout, "");
     // Nor is one that is read from elsewhere put in the way of the next.
     let done = home.run_with_input(&["event", "send", "-"], lines[3].as_bytes());
-    done.refused(1, &["sealed it has", "line 1 is not sent"]);
+    done.refused(1, &["the sealed event has", "line 1 was not sent"]);
     assert!(log(&server, &machine).await.is_empty());
     home.run(&["event", "send", "--type", "llm.failed"]).said();
 }
@@ -109,7 +109,7 @@ async fn an_event_that_waits_is_shown_and_given_up_by_hand() {
     let (home, _) = flow::at_fixed_address();
     let (mut server, machine) = computer(&home).await;
     let pending = |arguments: &[&str]| home.run(&[&["event", "pending"], arguments].concat());
-    assert_eq!(pending(&[]).said(), "nothing waits on this chain");
+    assert_eq!(pending(&[]).said(), "no pending event on this chain");
     assert_eq!(pending(&["--drop", "--json"]).json(), json!({ "pending": null, "dropped": false }));
     let id = flow::uuid();
     server.process.kill();
@@ -117,9 +117,9 @@ async fn an_event_that_waits_is_shown_and_given_up_by_hand() {
         .refused(1, &["cannot be reached", &id]);
     let waits = json!({ "event_id": id, "event_type": "llm.failed", "chain_epoch": 0, "seq": 0 });
     assert_eq!(pending(&["--json"]).json(), json!({ "pending": waits, "dropped": false }));
-    assert!(pending(&[]).said().contains("--drop gives it up"));
-    assert_eq!(pending(&["--agent-id", "svc-desktop"]).said(), "nothing waits on this chain");
-    assert!(pending(&["--drop"]).said().contains("is given up"));
+    assert!(pending(&[]).said().contains("--drop drops it"));
+    assert_eq!(pending(&["--agent-id", "svc-desktop"]).said(), "no pending event on this chain");
+    assert!(pending(&["--drop"]).said().contains("is dropped"));
     let server = home.serve().await;
     let sent = home.run(&["event", "send", "--type", "llm.failed", "--json"]).json();
     assert_eq!((&sent["seq"], sent["event_id"] == json!(id)), (&json!(0), false));
@@ -135,7 +135,7 @@ async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_i
     for (round, then) in [["event", "send", "-", "--json"], ["event", "send", &name, "--json"]].into_iter().enumerate()
     {
         server.process.kill();
-        home.run(&arguments).refused(1, &["1 of 1 events is not sent"]);
+        home.run(&arguments).refused(1, &["1 of 1 events was not sent"]);
         swell(&home);
         server = home.serve().await;
         if round == 0 {
@@ -147,7 +147,7 @@ async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_i
             assert_eq!((&told[1]["line"], &told[1]["seq"]), (&json!(1), &json!(0)));
         } else {
             home.run(&arguments)
-                .refused(1, &["(413)", "too large for this server", "1 of 1 events is not sent (line 1)"]);
+                .refused(1, &["(413)", "too large for this server", "1 of 1 events was not sent (line 1)"]);
         }
         assert_eq!(home.run(&arguments).json()["seq"], round + 1);
     }
@@ -161,14 +161,14 @@ async fn two_commands_that_say_the_same_are_two_events_unless_they_name_one() {
     let arguments = ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"beat"}"#, "--json"];
     upstream.next(later());
     let done = home.run(&arguments);
-    done.refused(1, &["rate_limited", "is kept and sent first by the next `attache event send`", "--event-id"]);
+    done.refused(1, &["rate_limited", "is stored and sent first by the next `attache event send`", "--event-id"]);
     let done = home.run(&arguments);
     done.said();
     assert_eq!(numbers(&done.stdout), [None, Some(1)]);
     assert_eq!(taken(&upstream), ["beat", "beat"]);
     // What it says helps: with the id it is that one, and no other.
     upstream.next(later());
-    home.run(&arguments).refused(1, &["is kept"]);
+    home.run(&arguments).refused(1, &["is stored"]);
     let kept: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
     let id = flow::text(&kept["pending"], "event_id");
     let named = [&arguments[..], &["--event-id", &id]].concat();
@@ -192,7 +192,7 @@ async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
     let done = home.run(&["event", "send", &name]);
     done.refused(1, &["not recorded: 1"]);
     let lines: Vec<&str> = done.stdout.lines().collect();
-    assert!(lines[0].starts_with("taken") && lines[0].contains("needs an id of its own"), "{done:?}");
+    assert!(lines[0].starts_with("taken") && lines[0].contains("needs a new id"), "{done:?}");
     assert_eq!(lines[2], "1 sent, 1 failed");
     let done = home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--json"]);
     done.refused(1, &["not recorded: 1"]);
@@ -211,7 +211,7 @@ async fn an_id_whose_event_cannot_be_seen_is_not_taken_for_known() {
     // The service behind this server gives no proof that could be read.
     let done = home.run(&arguments);
     done.refused(1, &["not recorded: 1"]);
-    assert!(done.stdout.contains("cannot be told"), "{done:?}");
+    assert!(done.stdout.contains("cannot be compared"), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

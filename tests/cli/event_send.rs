@@ -139,7 +139,7 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
         home.run_with_input(&["event", "send", "-", "--json"], format!("{good}\n\n{good}\n{{}}\n{good}\n").as_bytes());
     done.refused(
         1,
-        &["standard input:4: missing field `event_type`", "line 4 is not sent", "of those before it, 2 are"],
+        &["standard input:4: missing field `event_type`", "line 4 was not sent", "of the lines before it, 2 were"],
     );
     assert_eq!(told(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(1), json!(3)]);
     assert_dense(&server, &machine, 2).await;
@@ -166,7 +166,12 @@ async fn while_the_server_is_down_nothing_is_lost_and_the_same_command_goes_on()
     let done = home.run(&arguments);
     done.refused(
         1,
-        &["cannot be reached", "is it running", "3 of 3 events are not sent (lines 1 to 3)", "the same command"],
+        &[
+            "cannot be reached",
+            "check that the server is running",
+            "3 of 3 events were not sent (lines 1 to 3)",
+            "the same command",
+        ],
     );
     let pending: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
     let server = home.serve().await;
@@ -254,7 +259,7 @@ async fn a_head_that_was_lost_or_is_old_is_healed_by_what_the_server_expects() {
     assert_eq!((&healed["seq"], &healed["moved"]), (&json!(3), &json!(true)));
     std::fs::write(head(&home), old).unwrap();
     let done = home.run(&["event", "send", "--type", "memory.stored"]);
-    assert!(done.said().contains("goes on at epoch 0, seq 4"), "{done:?}");
+    assert!(done.said().contains("continuing at epoch 0, seq 4"), "{done:?}");
     assert_dense(&server, &machine, 5).await;
     // A file that is no head is not overwritten.
     std::fs::write(head(&home), "{").unwrap();
@@ -283,7 +288,7 @@ async fn an_id_that_is_taken_is_said_and_sent_no_more() {
     assert_eq!(send(&[])["known"], true);
     assert_dense(&server, &machine, 1).await;
     let done = home.run(&["event", "send", "--type", "memory.stored", "--event-id", &id]);
-    assert_eq!(done.said().lines().last(), Some("0 sent, 1 known before"));
+    assert_eq!(done.said().lines().last(), Some("0 sent, 1 already recorded"));
     assert_eq!(home.run(&["event", "send", "--type", "memory.stored", "--json"]).json()["seq"], 1);
 }
 
@@ -347,7 +352,7 @@ async fn refused_on_the_expected_place_too_it_ends_and_keeps_the_event() {
     let done = home.run(&arguments);
     done.refused(
         1,
-        &["chain_conflict (409)", "was refused there too", "event pending --drop", "is kept and sent first"],
+        &["chain_conflict (409)", "was refused there too", "event pending --drop", "is stored and sent first"],
     );
     // The same command goes on with it, on that place.
     let told = home.run(&arguments).json();
@@ -365,7 +370,10 @@ async fn a_stream_says_which_line_is_kept_when_the_service_behind_is_gone() {
     let line = |id: &String| format!("{}\n", json!({ "event_type": "memory.stored", "payload": {}, "event_id": id }));
     let done =
         home.run_with_input(&["event", "send", "-", "--json"], ids.iter().map(line).collect::<String>().as_bytes());
-    done.refused(1, &["rate_limited (429)", "line 2 is kept and sent first", "those after it are not sent", "1 are"]);
+    done.refused(
+        1,
+        &["rate_limited (429)", "line 2 is stored and sent first", "the lines after it were not sent", "1 were"],
+    );
     let done = home.run_with_input(&["event", "send", "-", "--json"], line(&ids[2]).as_bytes());
     done.said();
     let told = told(&done.stdout);

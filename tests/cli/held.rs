@@ -62,7 +62,7 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
     }
     assert_eq!(activity(server, person.clone()).await["unclassified"].as_array().unwrap().len(), 2);
     let id = entry(home, &first);
-    release(home, &id).refused(1, &["it is still held: identity_mismatch: "]);
+    release(home, &id).refused(1, &["the event is still held: identity_mismatch: "]);
     early.attach();
 
     // Out of order the statistics service says no, and the entry waits on.
@@ -72,7 +72,7 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
     let receipt = flow::text(&released, "receipt_id");
     let done = release(home, &entry(home, &second));
     assert!(done.said().contains("is released, receipt "), "{done:?}");
-    release(home, &id).refused(1, &["it is released already"]);
+    release(home, &id).refused(1, &["the event is already released"]);
 
     let page = activity(server, person.clone()).await;
     assert_eq!(page["unclassified"], json!([]));
@@ -82,7 +82,7 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
     }
     // Its sender asks again and is told the very same.
     assert_eq!(flow::event(server, person.clone(), &first).await.receipt(), receipt);
-    assert_eq!(home.run(&["admin", "held", "list"]).said(), "nothing there");
+    assert_eq!(home.run(&["admin", "held", "list"]).said(), "(none)");
     let all = home.run(&["admin", "held", "list", "--all", "--json"]).json();
     assert!(all.as_array().unwrap().iter().all(|entry| entry["state"] == "released"), "{all}");
     // The living server goes on with the chain.
@@ -96,7 +96,7 @@ async fn a_resend_releases_too() {
     flow::event(&early.server, early.person.clone(), &event).await.held();
     early.attach();
     flow::event(&early.server, early.person.clone(), &event).await.receipt();
-    assert_eq!(early.home.run(&["admin", "held", "list"]).said(), "nothing there");
+    assert_eq!(early.home.run(&["admin", "held", "list"]).said(), "(none)");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,17 +140,17 @@ async fn what_is_held_is_listed_shown_and_discarded() {
     assert_eq!((&shown["reason"], &shown["event_id"]), (&json!("unknown_event_type"), &unknown["event_id"]));
     assert_eq!(serde_json::from_str::<Value>(shown["body"].as_str().unwrap()).unwrap(), unknown);
     assert!(home.run(&["admin", "held", "show", &id]).said().contains("what was learned"));
-    release(&home, &id).refused(1, &["it is still held: unknown_event_type: "]);
+    release(&home, &id).refused(1, &["the event is still held: unknown_event_type: "]);
     assert_eq!(listed(&["--json"]).json().as_array().unwrap().len(), 2, "a release in vain changes nothing");
 
     assert_eq!(home.run(&["admin", "held", "discard", &id, "--json"]).json(), json!({ "discarded": id }));
-    home.run(&["admin", "held", "discard", &id]).refused(1, &["no such event is held"]);
-    release(&home, &id).refused(1, &["it is discarded already"]);
+    home.run(&["admin", "held", "discard", &id]).refused(1, &["no held event has this id"]);
+    release(&home, &id).refused(1, &["the event is already discarded"]);
     let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
     assert_eq!((&shown["state"], &shown["body"]), (&json!("discarded"), &Value::Null));
     let nobody = flow::uuid();
     for command in ["show", "release", "discard"] {
-        home.run(&["admin", "held", command, &nobody]).refused(1, &["no such event is held"]);
+        home.run(&["admin", "held", command, &nobody]).refused(1, &["no held event has this id"]);
     }
     assert_eq!(activity(&server, &machine).await["unclassified"].as_array().unwrap().len(), 1);
 }
@@ -170,7 +170,7 @@ async fn what_a_person_does_not_allow_cannot_be_released_because_it_is_not_there
     assert!(flow::event(&server, &machine, &event).await.held().starts_with("consent_exceeded: "));
     let id = entry(&home, &event);
     assert_eq!(home.run(&["admin", "held", "show", &id, "--json"]).json()["body"], Value::Null);
-    release(&home, &id).refused(1, &["its payload was not kept", "the sender has to send it again"]);
+    release(&home, &id).refused(1, &["its payload was not stored", "the sender has to send it again"]);
     for file in std::fs::read_dir(home.data()).unwrap() {
         let path = file.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Facts and log that do not belong together: refused at the start with the ways out, and accepted with `serve --new-log`.
+//! Facts and log that do not belong together: refused at the start with the remedies, and accepted with `serve --new-log`.
 
 use std::path::{Path, PathBuf};
 
@@ -266,9 +266,9 @@ async fn files_of_two_backups_are_no_backup() {
     let backup = |name: &str| home.dir.path().join(name);
     std::fs::copy(backup("first").join("statistics.db"), backup("second").join("statistics.db")).unwrap();
     crate::backup::forge(&backup("second"));
-    home.run(&["backup", "verify", "second"]).refused(1, &["are not of one backup", "rolled back"]);
+    home.run(&["backup", "verify", "second"]).refused(1, &["belong to different backups", "rolled back"]);
     let other = Home::new();
-    other.run(&["backup", "restore", backup("second").to_str().unwrap()]).refused(1, &["are not of one backup"]);
+    other.run(&["backup", "restore", backup("second").to_str().unwrap()]).refused(1, &["belong to different backups"]);
     // An older backup starts unchanged; `restore` prints the remedy for a log that has newer events.
     let restored = other.run(&["backup", "restore", backup("first").to_str().unwrap()]);
     assert!(restored.said().contains("attache serve --new-log"), "{restored:?}");

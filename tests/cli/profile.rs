@@ -14,7 +14,7 @@ use crate::process::Home;
 async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
     let home = Home::new();
     let server = home.serve().await;
-    assert!(home.run(&["profile", "list"]).said().contains("there are no profiles yet"));
+    assert!(home.run(&["profile", "list"]).said().contains("no profiles"));
     assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]));
     let machine = adas(&home, &server).await;
     home.run(&["machine", "register", "--profile", "other", "--url", &server.url]).said();
@@ -40,7 +40,7 @@ async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
         home.run(&[&["profile"], command].concat()).refused(1, &["there is no profile other"]);
     }
     for name in ["../default", ".hidden", "a b", ""] {
-        home.run(&["usage", "--profile", name]).refused(1, &["a profile's name has letters"]);
+        home.run(&["usage", "--profile", name]).refused(1, &["invalid profile name"]);
     }
 }
 
@@ -54,7 +54,7 @@ async fn what_others_could_read_is_not_used() {
     assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     for command in [&["usage"][..], &["attach"], &["agent", "show"], &["profile", "show"]] {
-        home.run(command).refused(1, &["others may read it: chmod 600"]);
+        home.run(command).refused(1, &["other users can read it: run `chmod 600"]);
     }
     assert!(home.run(&["profile", "list"]).said().contains("chmod 600"), "the list shows the others");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
@@ -110,14 +110,14 @@ async fn a_key_is_read_from_standard_input_judged_by_the_server_and_never_shown(
     let (key, narrow) = (make(&[]), make(&["--scope", "write"]));
     let set = |key: &str| home.run_with_input(&["key", "set", "--url", &server.url], key.as_bytes());
     let unknown = format!("ak_{}", "A".repeat(43));
-    set(&unknown).refused(1, &["does not know this key"]);
+    set(&unknown).refused(1, &["does not accept this API key"]);
     for wrong in ["", "hunter2\n", &key[..20]] {
-        set(wrong).refused(1, &["has not the form of a key"]);
+        set(wrong).refused(1, &["malformed API key"]);
     }
     assert!(!flow::profile_folder(&home).join("profile.toml").exists(), "nothing was kept");
     for key in [&narrow, &key] {
         let done = set(&format!("{key}\n"));
-        assert!(done.said().contains("the key is kept") && !done.stdout.contains(key.as_str()), "{done:?}");
+        assert!(done.said().contains("the API key is stored") && !done.stdout.contains(key.as_str()), "{done:?}");
         assert_eq!(flow::profile(&home)["api_key"].as_str(), Some(key.as_str()));
     }
     assert!(!home.run(&["profile", "show"]).said().contains(&key));
@@ -126,7 +126,7 @@ async fn a_key_is_read_from_standard_input_judged_by_the_server_and_never_shown(
     let elsewhere = ["key", "set", "--rag-url", "http://127.0.0.1:1"];
     home.run_with_input(&elsewhere, key.as_bytes()).refused(1, &["attache profile move"]);
     assert_eq!(home.run(&["key", "forget", "--json"]).json(), json!({ "forgotten": true }));
-    assert!(home.run(&["key", "forget"]).said().contains("forgotten here"));
+    assert!(home.run(&["key", "forget"]).said().contains("deleted from the profile"));
     assert!(flow::profile(&home).get("api_key").is_none());
 }
 

@@ -24,7 +24,7 @@ async fn the_first_key_is_kept_and_said_and_later_proofs_are_held_against_it() {
     let vkey = flow::vkey(&server).await;
     let first = home.run(&["verify", &id, "--out", "proof.json"]);
     assert!(first.said().starts_with("the proof holds\n") && first.said().contains(&id), "{first:?}");
-    assert!(first.said().contains(&format!("{vkey} was seen for the first time and is kept")), "{first:?}");
+    assert!(first.said().contains(&format!("{vkey} was seen for the first time and is pinned")), "{first:?}");
     assert_eq!(flow::profile(&home)["log_key"].as_str(), Some(vkey.as_str()));
 
     let second = home.run(&["verify", &id, "--json", "--as", "agent"]).json();
@@ -40,7 +40,7 @@ async fn the_first_key_is_kept_and_said_and_later_proofs_are_held_against_it() {
     home.run(&["verify", &id]).refused(1, &["cannot be reached"]);
     let proof = std::fs::read(home.dir.path().join("proof.json")).unwrap();
     let nowhere = Home::new();
-    nowhere.run_with_input(&["verify", "-"], &proof).refused(1, &["no key of the log is known here", "--vkey"]);
+    nowhere.run_with_input(&["verify", "-"], &proof).refused(1, &["no trusted log key", "--vkey"]);
     nowhere.run_with_input(&["verify", "-", "--vkey", &vkey, "--pin"], &proof).said();
     // Nobody was asked, so no server is remembered.
     assert_eq!(nowhere.run(&["profile", "show", "--json"]).json()["url"], serde_json::Value::Null);
@@ -56,12 +56,12 @@ async fn a_key_that_changed_is_explained_and_taken_only_when_somebody_says_so() 
     let other = other.verifier().to_string();
     flow::edit_profile(&home, |profile| drop(profile.insert("log_key".into(), other.clone().into())));
     let refused = home.run(&["verify", &id, "--out", "proof.json"]);
-    refused.refused(1, &["another key of the log", &other, &vkey, "--pin", "somebody else answers"]);
+    refused.refused(1, &["another key of the log", &other, &vkey, "--pin", "another party answers"]);
     assert_eq!(flow::profile(&home)["log_key"].as_str(), Some(other.as_str()), "it is not replaced by itself");
     assert!(home.dir.path().join("proof.json").exists(), "what somebody answered is kept to be looked at");
 
     home.run(&["verify", &id, "--pin"]).refused(2, &["--vkey"]);
-    assert!(home.run(&["verify", &id, "--vkey", &vkey, "--pin"]).said().contains("is kept"));
+    assert!(home.run(&["verify", &id, "--vkey", &vkey, "--pin"]).said().contains("is pinned"));
     assert_eq!(home.run(&["verify", &id, "--json"]).json()["key"], "pinned");
 }
 
@@ -107,7 +107,7 @@ async fn an_event_that_one_may_not_see_has_no_proof() {
     // Somebody else's event looks like none.
     let stranger = Home::new();
     stranger.run(&["machine", "register", "--url", &server.url]).said();
-    stranger.run(&["verify", &id]).refused(1, &[&id, "knows no event"]);
+    stranger.run(&["verify", &id]).refused(1, &[&id, "no event "]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

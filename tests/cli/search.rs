@@ -25,7 +25,7 @@ async fn what_is_found_is_shown_with_its_passage_or_given_as_it_came() {
     for member in ["id", "title", "url", "content", "similarity", "createdAt", "type", "chunks"] {
         assert!(!found["results"][0][member].is_null(), "{member}");
     }
-    assert_eq!(home.run(&["search", "roses", "--threshold", "1"]).said(), "nothing found");
+    assert_eq!(home.run(&["search", "roses", "--threshold", "1"]).said(), "no results");
     assert!(!home.run(&["search", "roses", "--passages", "0"]).said().contains("friends"));
     home.run(&["search", "roses", "--threshold", "2"]).refused(1, &["invalid_request", "threshold"]);
     home.run(&["search", "roses", "--limit", "51"]).refused(2, &["--limit"]);

@@ -112,7 +112,7 @@ async fn a_key_that_is_not_the_logs_shows_nothing() {
     forged["vkey"] = stranger.clone().into();
     verify(&forged, &stranger).refused(1, &["checkpoint: "]);
     for wrong in ["", "attache/log", &vkey.replace('+', "-"), &vkey[..vkey.len() - 8]] {
-        verify(&proof, wrong).refused(1, &["--vkey cannot be used"]);
+        verify(&proof, wrong).refused(1, &["invalid --vkey"]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a person names, as items of batches.
+//! Converts the arguments of `attache add` to batches.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,23 +9,23 @@ use wire::knowledge::{BatchRequest, Note};
 
 use crate::cli::Failure;
 
-/// Items of one batch; the server takes no more.
+/// Maximum number of items per batch; the server's default limit.
 const ITEMS_MAX: usize = 600;
 
-/// Bytes of one note; the server takes no more.
+/// Maximum size of a note in bytes; the server's default limit.
 const NOTE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of the notes of one batch as JSON: safely within what the server reads.
+/// Maximum size in bytes of the notes of one batch as JSON, safely below the server's limit of 32 MiB.
 const BATCH_BYTES_MAX: usize = 24 * 1024 * 1024;
 
-/// Addresses and notes, in the order in which they were named.
+/// URLs and notes in the order of the arguments.
 #[derive(Debug, Default)]
 pub struct Items {
     urls: Vec<String>,
     notes: Vec<Note>,
 }
 
-/// Reads everything that was named, or says everything that is wrong with it.
+/// Reads all files and lists; fails with all mistakes at once.
 pub fn gather(named: &[String], list: Option<&Path>, title: Option<&str>) -> Result<Items, Failure> {
     let (mut items, mut mistakes) = (Items::default(), Vec::new());
     if let Some(list) = list {
@@ -47,20 +47,20 @@ pub fn gather(named: &[String], list: Option<&Path>, title: Option<&str>) -> Res
     if let Some(title) = title {
         match items.notes.as_mut_slice() {
             [note] => note.title = Some(title.to_owned()),
-            _ => mistakes.push("--title names a single note, a file or standard input".to_owned()),
+            _ => mistakes.push("--title requires a single note, from a file or standard input".to_owned()),
         }
     }
     if mistakes.is_empty() && items.urls.is_empty() && items.notes.is_empty() {
-        mistakes.push("there is no address in the list".to_owned());
+        mistakes.push("the list contains no URL".to_owned());
     }
     if mistakes.is_empty() {
         Ok(items)
     } else {
-        Err(Failure::refused(format!("nothing is added:\n  {}", mistakes.join("\n  "))))
+        Err(Failure::refused(format!("nothing was added:\n  {}", mistakes.join("\n  "))))
     }
 }
 
-/// Batches that the server takes: addresses first, then notes.
+/// Splits the items into batches within the server's limits: URLs first, then notes.
 pub fn batches(items: Items) -> impl Iterator<Item = BatchRequest> {
     let mut batches = vec![BatchRequest::default()];
     let mut bytes = 0;
@@ -86,7 +86,7 @@ pub fn batches(items: Items) -> impl Iterator<Item = BatchRequest> {
     batches.into_iter()
 }
 
-/// Items of a batch.
+/// Number of URLs and notes of a batch.
 pub fn count(batch: &BatchRequest) -> usize {
     batch.urls.as_ref().map_or(0, Vec::len) + batch.contents.as_ref().map_or(0, Vec::len)
 }
@@ -104,11 +104,11 @@ fn file(name: &str) -> Result<Note, String> {
     let path = Path::new(name);
     let opened = fs::File::open(path).and_then(|file| Ok((file.metadata()?.is_dir(), file)));
     let (is_folder, file) = opened.map_err(|error| {
-        let advice = if name.contains('.') && !path.exists() { "; addresses begin with https://" } else { "" };
+        let advice = if name.contains('.') && !path.exists() { "; URLs begin with https://" } else { "" };
         format!("{name}: {error}{advice}")
     })?;
     if is_folder {
-        return Err(format!("{name}: is a folder; name its files"));
+        return Err(format!("{name}: is a folder; name the files in it"));
     }
     let mut note = read(name, file)?;
     let named = || path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -122,11 +122,11 @@ fn read(name: &str, from: impl Read) -> Result<Note, String> {
     let read = from.take(NOTE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("{name}: {error}"))?;
     if bytes.len() > NOTE_BYTES_MAX {
-        return Err(format!("{name}: is larger than 1 MiB, the most that a note may have; split it"));
+        return Err(format!("{name}: is larger than 1 MiB, the maximum size of a note; split it"));
     }
-    let content = String::from_utf8(bytes).map_err(|_| format!("{name}: is no text in UTF-8"))?;
+    let content = String::from_utf8(bytes).map_err(|_| format!("{name}: is not UTF-8 text"))?;
     if content.contains('\0') {
-        return Err(format!("{name}: is no text"));
+        return Err(format!("{name}: is not text"));
     }
     if content.trim().is_empty() {
         return Err(format!("{name}: is empty"));

@@ -1,4 +1,4 @@
-//! What became of every item, in the end.
+//! The outcome of every item, and the summary.
 
 use domain::foreign::visible;
 use domain::ids::{BatchId, MemoryId};
@@ -8,63 +8,63 @@ use serde_json::json;
 use crate::cli::terminal::{self, BAD, GOOD, WARNING, styled};
 use crate::cli::{Done, Failure, output};
 
-/// Of all batches together.
+/// The outcomes of all batches of one command; also the output of `--json`.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    /// The batches.
+    /// Ids of the batches.
     pub batches: Vec<BatchId>,
-    /// What can be found now.
+    /// Items that search can find now.
     pub added: Vec<Added>,
-    /// What the account's filter left out.
+    /// Items that the account's content filter rejected.
     pub skipped: Vec<Skipped>,
-    /// What could not be added.
+    /// Items that failed.
     pub failed: Vec<Failed>,
 }
 
-/// An item that can be found.
+/// A successful item.
 #[derive(Debug, Serialize)]
 pub struct Added {
-    /// The memory.
+    /// Id of the memory.
     pub id: MemoryId,
-    /// Its page, or the note itself.
+    /// URL of the page, or of the note.
     pub url: String,
 }
 
-/// An item that was left out.
+/// An item that the content filter rejected.
 #[derive(Debug, Serialize)]
 pub struct Skipped {
-    /// Its place in its batch, from 0.
+    /// Index within its batch, from 0.
     pub index: u64,
-    /// Its address.
+    /// URL of a page; `None` for a note.
     pub url: Option<String>,
-    /// Why.
+    /// Reason given by the filter.
     pub reason: String,
 }
 
-/// An item that could not be added.
+/// A failed item.
 #[derive(Debug, Serialize)]
 pub struct Failed {
-    /// Its place in its batch, from 0.
+    /// Index within its batch, from 0.
     pub index: Option<u64>,
-    /// Its address.
+    /// URL of a page; `None` for a note.
     pub url: Option<String>,
-    /// Its title.
+    /// Title of a note, if it has one.
     pub title: Option<String>,
-    /// Why, in one word.
+    /// Error code, such as `http_404`.
     pub error: String,
-    /// Why, in a sentence.
+    /// Error message for people.
     pub message: String,
 }
 
 impl Added {
-    /// In a line, for a person.
+    /// One line of text.
     pub fn line(&self) -> String {
         format!("{}    {}", styled(GOOD, "added"), visible(&self.url))
     }
 }
 
 impl Skipped {
-    /// In a line, for a person.
+    /// One line of text.
     pub fn line(&self) -> String {
         let what = self.url.clone().unwrap_or_else(|| format!("item {}", self.index));
         format!("{}  {}: {}", styled(WARNING, "skipped"), visible(&what), visible(&self.reason))
@@ -72,7 +72,7 @@ impl Skipped {
 }
 
 impl Failed {
-    /// In a line, for a person.
+    /// One line of text.
     pub fn line(&self) -> String {
         let nameless = || self.index.map_or_else(|| "an item".to_owned(), |index| format!("item {index}"));
         let what = self.url.clone().or_else(|| self.title.clone()).unwrap_or_else(nameless);
@@ -81,10 +81,10 @@ impl Failed {
 }
 
 impl Report {
-    /// The summary: sums, then what needs an eye.
-    pub fn say(&self, is_json: bool) {
+    /// Prints the counts, then skipped and failed items.
+    pub fn print(&self, is_json: bool) {
         if is_json {
-            return output::say_json(&json!(self));
+            return output::print_json(&json!(self));
         }
         let Self { added, skipped, failed, .. } = self;
         let mut sums = vec![styled(GOOD, format!("{} added", added.len()))];
@@ -94,15 +94,15 @@ impl Report {
         if !failed.is_empty() {
             sums.push(styled(BAD, format!("{} failed", failed.len())));
         }
-        output::say(&sums.join(", "));
-        // Where there is no bar, each was a line already when it happened.
+        output::print(&sums.join(", "));
+        // Without a progress bar, each of them was already printed when it happened.
         if terminal::has_bars() {
             let lines = skipped.iter().map(Skipped::line).chain(failed.iter().map(Failed::line));
-            lines.for_each(|line| output::say(&format!("  {line}")));
+            lines.for_each(|line| output::print(&format!("  {line}")));
         }
     }
 
-    /// Whether all went well.
+    /// An error if an item failed.
     pub fn judge(&self) -> Done {
         match self.failed.len() {
             0 => Ok(()),

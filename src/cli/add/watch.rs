@@ -1,4 +1,4 @@
-//! The stream of one batch, as a bar for a person and as lines for everything else.
+//! Follows the event stream of one batch: with a progress bar in a terminal, else with one line per item.
 
 use client::Error;
 use client::stream::BatchStream;
@@ -8,10 +8,10 @@ use tokio::signal::unix::Signal;
 use wire::knowledge::BatchMessage;
 
 use super::report::{Added, Failed, Report, Skipped};
-use crate::cli::remote::failed;
+use crate::cli::connection::failed;
 use crate::cli::{Done, Failure, output, terminal};
 
-/// Watches until the batch has ended, or a person has seen enough.
+/// Follows the stream until the batch ends or Ctrl-C is pressed.
 pub async fn watch(
     mut stream: BatchStream,
     label: &str,
@@ -23,7 +23,7 @@ pub async fn watch(
     report.batches.push(batch);
     let mut shown = Shown { label, bar: None, is_json };
     if !is_json && !terminal::has_bars() {
-        output::say(&format!("{label}batch {batch}"));
+        output::print(&format!("{label}batch {batch}"));
     }
     let ended = loop {
         let message = tokio::select! {
@@ -39,7 +39,7 @@ pub async fn watch(
             }
             Some(Err(error @ (Error::Broken { .. } | Error::Unreachable { .. }))) => {
                 let Failure::Refused(reason) = failed(error) else {
-                    break Err(Failure::refused("the stream broke off"));
+                    break Err(Failure::refused("the stream was interrupted"));
                 };
                 break Err(Failure::refused(left(&reason, &batch.to_string())));
             }
@@ -54,20 +54,20 @@ pub async fn watch(
 
 fn left(why: &str, batch: &str) -> String {
     format!(
-        "{why}\n  batch {batch} goes on on the server: watch the rest with `attache add --join {batch}`, or end it with \
+        "{why}\n  batch {batch} continues on the server: follow it with `attache add --join {batch}`, or cancel it with \
          `attache add --cancel {batch}`"
     )
 }
 
 struct Shown<'l> {
     label: &'l str,
-    /// Once it is known how long it is.
+    /// Set once the number of items is known.
     bar: Option<ProgressBar>,
     is_json: bool,
 }
 
 impl Shown<'_> {
-    /// Shows one message and writes it down; `Err` with the reason when it ends the batch before its time.
+    /// Prints a message and adds it to the report; `Err` with the reason if the server ended the batch early.
     fn message(&mut self, message: BatchMessage, report: &mut Report) -> Result<(), String> {
         match message {
             BatchMessage::Progress { processed, total } => {
@@ -85,7 +85,7 @@ impl Shown<'_> {
             }
             BatchMessage::Skipped { index, url, reason } => {
                 let skipped = Skipped { index, url, reason };
-                self.item(&skipped.line(), skipped.url.as_deref().unwrap_or("left out"), true);
+                self.item(&skipped.line(), skipped.url.as_deref().unwrap_or("skipped"), true);
                 report.skipped.push(skipped);
             }
             BatchMessage::Error { message, fatal: true, .. } => {
@@ -102,7 +102,7 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// With a bar, what went well only passes by.
+    /// Prints an item. With a progress bar, successful items only appear beside the bar.
     fn item(&self, line: &str, name: &str, stays: bool) {
         match &self.bar {
             Some(bar) => {
@@ -111,7 +111,7 @@ impl Shown<'_> {
                     bar.println(line);
                 }
             }
-            None if !self.is_json => output::say(line),
+            None if !self.is_json => output::print(line),
             None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! `attache admin account`
+//! `attache admin account`: creates and lists accounts.
 
 use clap::Subcommand;
 use domain::ids::{Email, UserCuid};
@@ -9,40 +9,40 @@ use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
-/// What to do with them.
+/// Subcommands of `attache admin account`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make an account: for a person, for the identity on a computer, for both, or for nobody yet
+    /// Create an account for a person, an identity, both or neither
     Create {
-        /// The identity that lives on computers
+        /// Identity to link to the account
         #[arg(long)]
         user_cuid: Option<UserCuid>,
-        /// The person who owns it
+        /// E-mail address of the owner
         #[arg(long)]
         email: Option<Email>,
-        /// What to call it
+        /// Name of the account
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         format: Format,
     },
-    /// Show accounts
+    /// List accounts
     List(Listing),
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
-    let AdminContext { store, clock, rng, .. } = office;
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, rng, .. } = context;
     match command {
         Command::Create { user_cuid, email, name, format } => {
             let made = store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), rng);
             match made.await.map_err(Failure::caused)? {
                 Provision::Created(id) => {
-                    output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is made"));
+                    output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is created"));
                     Ok(())
                 }
-                Provision::IdentityLinked => Err(Failure::refused("that identity is linked to an account already")),
-                Provision::PersonHasAccount => Err(Failure::refused("that person has an account already")),
+                Provision::IdentityLinked => Err(Failure::refused("the identity is already linked to an account")),
+                Provision::PersonHasAccount => Err(Failure::refused("the person already has an account")),
             }
         }
         Command::List(listing) => {

@@ -1,4 +1,4 @@
-//! `attache admin agent`
+//! `attache admin agent`: lists and revokes agents.
 
 use clap::Subcommand;
 use domain::ids::RegistrationId;
@@ -8,23 +8,23 @@ use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
-/// What to do with them.
+/// Subcommands of `attache admin agent`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show agents, claimed or not
+    /// List agents, claimed or not
     List(Listing),
-    /// Revoke an agent for ever: its tokens and assertions stop working
+    /// Revoke an agent permanently, with its tokens and assertions
     Revoke {
-        /// Its registration id
+        /// Registration id of the agent
         id: RegistrationId,
         #[command(flatten)]
         format: Format,
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
-    let AdminContext { store, clock, .. } = office;
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, .. } = context;
     match command {
         Command::List(listing) => {
             let agents = store.agents(listing.limit).await.map_err(Failure::caused)?;
@@ -60,7 +60,7 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
                 output::show(format.json, &json!({ "revoked": id }), || format!("agent {id} is revoked"));
                 Ok(())
             } else {
-                Err(Failure::refused("no such agent, or it is revoked already"))
+                Err(Failure::refused("the agent does not exist or is already revoked"))
             }
         }
     }

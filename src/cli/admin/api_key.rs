@@ -1,4 +1,4 @@
-//! `attache admin api-key`
+//! `attache admin api-key`: creates, lists and revokes API keys.
 
 use clap::Subcommand;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, scopes_of};
@@ -11,49 +11,50 @@ use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use crate::http::api_keys::{described, first_unreadable};
 
-/// What to do with them.
+/// Subcommands of `attache admin api-key`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a key of the knowledge API for the account of a person, and print it once; makes person and account when they are new
+    /// Create an API key for a person's account and print it once; creates person and account if necessary
     Create {
-        /// The person's address
+        /// E-mail address of the person
         #[arg(long)]
         email: Email,
-        /// What the key is called
+        /// Name of the key
         #[arg(long, default_value = "made by an operator")]
         name: ApiKeyName,
-        /// What it opens: search, write or settings; may be repeated. Everything when left out
+        /// Scope: search, write or settings; may be repeated [default: all]
         #[arg(long)]
         scope: Vec<ApiKeyScope>,
-        /// Where; may be repeated. Every space of the account when left out
+        /// Id of a space that the key is limited to; may be repeated [default: all spaces of the account]
         #[arg(long)]
         space: Vec<SpaceId>,
         #[command(flatten)]
         format: Format,
     },
-    /// List keys, ended ones too
+    /// List API keys, including revoked and expired ones
     List(Listing),
-    /// End a key for ever
+    /// Revoke an API key permanently
     Revoke {
-        /// Its id
+        /// Id of the key
         id: ApiKeyId,
         #[command(flatten)]
         format: Format,
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
-    let AdminContext { settings, store, clock, rng } = office;
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    let AdminContext { settings, store, clock, rng } = context;
     let now = clock.now();
     match command {
         Command::Create { email, name, scope, space, format } => {
             let person = store.person_sign_in(&email, settings.signin.create_account, now, rng).await;
             let account = person.map_err(Failure::caused)?.account;
-            let account = account
-                .ok_or_else(|| Failure::refused("this person has no account: make one with admin account create"))?;
+            let account = account.ok_or_else(|| {
+                Failure::refused("the person has no account: create one with `attache admin account create`")
+            })?;
             if let Some(at) = first_unreadable(store, &account, &space).await.map_err(Failure::caused)? {
-                return Err(Failure::refused(format!("the account may not read the space {}", space[at])));
+                return Err(Failure::refused(format!("the account cannot read the space {}", space[at])));
             }
             let secret = Secret::mint(SecretKind::ApiKey, rng);
             let key = ApiKey {
@@ -69,7 +70,9 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
             };
             let made = store.api_key_create(&key, &secret.hash(), settings.api_keys.per_account_max).await;
             if made.map_err(Failure::caused)? != KeyCreate::Created {
-                return Err(Failure::refused("the account has as many keys as it may have: revoke one first"));
+                return Err(Failure::refused(
+                    "the account has reached its maximum number of API keys: revoke one first",
+                ));
             }
             let mut value = json!(described(&key));
             value["key"] = json!(secret.expose());
@@ -92,9 +95,9 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
         }
         Command::Revoke { id, format } => {
             if !store.api_key_revoke(id, None, now).await.map_err(Failure::caused)? {
-                return Err(Failure::refused("there is no such key, or it is revoked already"));
+                return Err(Failure::refused("the API key does not exist or is already revoked"));
             }
-            output::show(format.json, &json!({ "revoked": id }), || format!("key {id} is revoked"));
+            output::show(format.json, &json!({ "revoked": id }), || format!("API key {id} is revoked"));
         }
     }
     Ok(())

@@ -1,48 +1,48 @@
-//! `attache admin balance`
+//! `attache admin balance`: changes and lists purchased balances.
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 use store::balance::BalanceAdd;
 
-use super::{AdminContext, Format, Listing, Which, no_account};
+use super::{AccountSelector, AdminContext, Format, Listing, no_account};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
-/// What to do with them.
+/// Subcommands of `attache admin balance`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Add to a balance, or take from it, and write down why
+    /// Add an entry to a balance, with its reason
     Add {
         #[command(flatten)]
-        which: Which,
-        /// US cents; negative to take
+        which: AccountSelector,
+        /// Amount in US cents; negative to subtract
         #[arg(long, allow_negative_numbers = true)]
         cents: i64,
-        /// What for
+        /// Reason of the entry
         #[arg(long)]
         reason: String,
         #[command(flatten)]
         format: Format,
     },
-    /// Show the entries of a balance
+    /// List the entries of a balance
     List {
         #[command(flatten)]
-        which: Which,
+        which: AccountSelector,
         #[command(flatten)]
         listing: Listing,
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
-    let AdminContext { store, clock, rng, .. } = office;
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, rng, .. } = context;
     match command {
         Command::Add { which, cents, reason, format } => {
             let reason = reason.trim();
             if reason.is_empty() {
-                return Err(Failure::refused("--reason must say something"));
+                return Err(Failure::refused("--reason must not be empty"));
             }
-            let account = office.account(&which).await?;
+            let account = context.account(&which).await?;
             let added = store.balance_add(&account, cents, reason, clock.now(), rng).await;
             match added.map_err(Failure::caused)? {
                 BalanceAdd::Added(balance) => {
@@ -51,11 +51,11 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
                     Ok(())
                 }
                 BalanceAdd::NoAccount => Err(no_account()),
-                BalanceAdd::OutOfRange => Err(Failure::refused("no balance may be that far from 0")),
+                BalanceAdd::OutOfRange => Err(Failure::refused("the balance would be out of range")),
             }
         }
         Command::List { which, listing } => {
-            let account = office.account(&which).await?;
+            let account = context.account(&which).await?;
             if store.account_by_id(&account).await.map_err(Failure::caused)?.is_none() {
                 return Err(no_account());
             }

@@ -1,4 +1,4 @@
-//! `attache admin held`: events that could not be forwarded as they were sent.
+//! `attache admin held`: lists, shows, releases and discards held events.
 
 use actors::intake::IntakeOutcome;
 use bytes::Bytes;
@@ -15,46 +15,46 @@ use crate::cli::{Done, Failure, output};
 use crate::installation::LogStart;
 use domain::clock::date_time;
 
-/// What to do with them.
+/// Subcommands of `attache admin held`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show held events
+    /// List held events
     List {
-        /// Only those held for this reason
+        /// Show only events held for this reason
         #[arg(long)]
         reason: Option<HoldReason>,
-        /// Those released and discarded too
+        /// Include released and discarded events
         #[arg(long)]
         all: bool,
         #[command(flatten)]
         listing: Listing,
     },
-    /// Show one, with its body as far as it was kept
+    /// Show a held event, with its body if it was stored
     Show {
-        /// Its id in the list
+        /// Id from the list
         id: HeldId,
         #[command(flatten)]
         format: Format,
     },
-    /// Send one through the intake again, as if its sender had sent it now
+    /// Submit a held event again, as if its sender had sent it now
     Release {
-        /// Its id in the list
+        /// Id from the list
         id: HeldId,
         #[command(flatten)]
         format: Format,
     },
-    /// Give one up; its body is deleted
+    /// Discard a held event and delete its body
     Discard {
-        /// Its id in the list
+        /// Id from the list
         id: HeldId,
         #[command(flatten)]
         format: Format,
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
-    let AdminContext { store, clock, .. } = office;
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, .. } = context;
     match command {
         Command::List { reason, all, listing } => {
             let state = (!all).then_some(HeldState::Held);
@@ -66,41 +66,41 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
             Ok(())
         }
         Command::Show { id, format } => {
-            let (entry, body) = known(office, id).await?;
+            let (entry, body) = known(context, id).await?;
             let mut shown = described(&entry);
             shown["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
             output::show(format.json, &shown, || output::layout(&shown));
             Ok(())
         }
-        Command::Release { id, format } => Box::pin(release(office, id, format)).await,
+        Command::Release { id, format } => Box::pin(release(context, id, format)).await,
         Command::Discard { id, format } => {
             if store.held_discard(id, clock.now()).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));
                 Ok(())
             } else {
-                Err(Failure::refused("no such event is held"))
+                Err(Failure::refused("no held event has this id"))
             }
         }
     }
 }
 
-async fn release(office: &AdminContext<'_>, id: HeldId, format: Format) -> Done {
-    let (entry, body) = known(office, id).await?;
+async fn release(context: &AdminContext<'_>, id: HeldId, format: Format) -> Done {
+    let (entry, body) = known(context, id).await?;
     if entry.state != HeldState::Held {
-        return Err(Failure::refused(format!("it is {} already", entry.state.as_str())));
+        return Err(Failure::refused(format!("the event is already {}", entry.state.as_str())));
     }
     let body = body.ok_or_else(|| {
         Failure::refused(
-            "its payload was not kept, because the person does not allow it; the sender has to send it again",
+            "its payload was not stored, because the person's consent does not allow it; the sender has to send it again",
         )
     })?;
-    let settings = office.settings.clone();
+    let settings = context.settings.clone();
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));
     let drain_deadline = settings.shutdown.drain_deadline;
     let urls = Urls { rag: base_url.clone(), base: base_url };
-    // Nobody is told anything here, so nobody has to hear that it ends.
+    // No streams are open in this process, so the shutdown signal has no receiver.
     let (_open, closing) = tokio::sync::watch::channel(false);
-    let time_and_chance = (office.clock.clone(), office.rng.clone());
+    let time_and_chance = (context.clock.clone(), context.rng.clone());
     let app = App::build(settings, urls, time_and_chance, LogStart::Continue, closing).await;
     let app = app.map_err(Failure::caused)?;
     let verdict = app.intake.release(&entry, Bytes::from(body)).await;
@@ -113,20 +113,20 @@ async fn release(office: &AdminContext<'_>, id: HeldId, format: Format) -> Done 
             });
             Ok(())
         }
-        IntakeOutcome::Held { warning } => Err(Failure::refused(format!("it is still held: {warning}"))),
+        IntakeOutcome::Held { warning } => Err(Failure::refused(format!("the event is still held: {warning}"))),
         IntakeOutcome::Passed(answer) => {
             let body = String::from_utf8_lossy(&answer.body);
             Err(Failure::refused(format!("the statistics service answered {}: {}", answer.status, visible(&body))))
         }
         IntakeOutcome::Unavailable { reason, .. } => {
-            Err(Failure::refused(format!("it could not be sent: {reason}; try again")))
+            Err(Failure::refused(format!("the event could not be forwarded: {reason}; try again")))
         }
     }
 }
 
-async fn known(office: &AdminContext<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
-    let found = office.store.held_show(id).await.map_err(Failure::caused)?;
-    found.ok_or_else(|| Failure::refused("no such event is held"))
+async fn known(context: &AdminContext<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
+    let found = context.store.held_show(id).await.map_err(Failure::caused)?;
+    found.ok_or_else(|| Failure::refused("no held event has this id"))
 }
 
 fn described(entry: &HeldEntry) -> Value {

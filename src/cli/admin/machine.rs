@@ -1,4 +1,4 @@
-//! `attache admin machine`
+//! `attache admin machine`: registers, attaches, lists and removes computers.
 
 use clap::Subcommand;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
@@ -10,48 +10,48 @@ use super::{AdminContext, Format, Listing};
 use crate::cli::{Done, Failure, output};
 use domain::clock::date_time;
 
-/// What to do with them.
+/// Subcommands of `attache admin machine`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Register a computer and print its secret, this once
+    /// Register a computer and print its secret once
     Add {
-        /// The identity that lives on it
+        /// Identity of the computer
         #[arg(long)]
         user_cuid: UserCuid,
-        /// Its UUIDv7
+        /// Id of the computer, a UUIDv7
         #[arg(long)]
         machine_uuid: MachineUuid,
-        /// What to call it
+        /// Name of the computer
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         format: Format,
     },
-    /// Attach a computer, and the identity on it, to an account
+    /// Attach a computer, and its identity, to an account
     Attach {
-        /// The computer
+        /// Id of the computer
         #[arg(long)]
         machine_uuid: MachineUuid,
-        /// The account
+        /// Id of the account
         #[arg(long)]
         account: UserAccountId,
         #[command(flatten)]
         format: Format,
     },
-    /// Show computers
+    /// List computers
     List(Listing),
-    /// Remove a computer: its secret stops working
+    /// Remove a computer and revoke its secret
     Remove {
-        /// The computer
+        /// Id of the computer
         machine_uuid: MachineUuid,
         #[command(flatten)]
         format: Format,
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
-    let AdminContext { store, clock, rng, .. } = office;
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    let AdminContext { store, clock, rng, .. } = context;
     match command {
         Command::Add { user_cuid, machine_uuid, name, format } => {
             let secret = Secret::mint(SecretKind::Machine, rng);
@@ -62,7 +62,7 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
                     output::show(format.json, &value, || secret.expose().to_owned());
                     Ok(())
                 }
-                Register::AlreadyRegistered => Err(Failure::refused("that computer is registered already")),
+                Register::AlreadyRegistered => Err(Failure::refused("the computer is already registered")),
             }
         }
         Command::Attach { machine_uuid, account, format } => {
@@ -72,14 +72,18 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
                     Ok(())
                 }
-                Err(AttachRefusal::MachineNotRegistered) => Err(Failure::refused("no such computer is registered")),
-                Err(AttachRefusal::MachineAlreadyClaimed) => Err(Failure::refused("it is attached to another account")),
-                // Which computer registered first does not matter to an operator.
+                Err(AttachRefusal::MachineNotRegistered) => {
+                    Err(Failure::refused("no computer with this id is registered"))
+                }
+                Err(AttachRefusal::MachineAlreadyClaimed) => {
+                    Err(Failure::refused("the computer is attached to another account"))
+                }
+                // An operator may attach any computer of the identity, not only the first one.
                 Err(AttachRefusal::CuidAlreadyClaimed) => {
-                    Err(Failure::refused("its identity is linked to another account"))
+                    Err(Failure::refused("the computer's identity is linked to another account"))
                 }
                 Err(AttachRefusal::PersonBoundToOtherAccount) => {
-                    Err(Failure::refused("its identity has an account of its own, and this person another one"))
+                    Err(Failure::refused("the computer's identity belongs to a person with another account"))
                 }
             }
         }
@@ -107,7 +111,7 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
                 output::show(format.json, &json!({ "removed": machine_uuid }), || format!("{machine_uuid} is removed"));
                 Ok(())
             } else {
-                Err(Failure::refused("no such computer is registered"))
+                Err(Failure::refused("no computer with this id is registered"))
             }
         }
     }

@@ -1,20 +1,20 @@
-//! `attache admin plan`
+//! `attache admin plan`: sets the plan of an account.
 
 use clap::Subcommand;
 use domain::usage::Plan;
 use serde_json::json;
 
-use super::{AdminContext, Format, Which, no_account};
+use super::{AccountSelector, AdminContext, Format, no_account};
 use crate::cli::{Done, Failure, output};
 
-/// What to do with them.
+/// Subcommands of `attache admin plan`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Give an account a plan
+    /// Set the plan of an account
     Set {
         #[command(flatten)]
-        which: Which,
-        /// FREE, PLUS, PRO or MAX
+        which: AccountSelector,
+        /// Plan: FREE, PLUS, PRO or MAX
         #[arg(long)]
         plan: Plan,
         #[command(flatten)]
@@ -22,11 +22,11 @@ pub enum Command {
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let Command::Set { which, plan, format } = command;
-    let account = office.account(&which).await?;
-    if !office.store.account_plan_set(&account, plan).await.map_err(Failure::caused)? {
+    let account = context.account(&which).await?;
+    if !context.store.account_plan_set(&account, plan).await.map_err(Failure::caused)? {
         return Err(no_account());
     }
     let answer = json!({ "user_account_id": account, "plan": plan });

@@ -1,4 +1,4 @@
-//! `attache admin session`
+//! `attache admin session`: creates browser sessions.
 
 use clap::Subcommand;
 use domain::ids::Email;
@@ -14,12 +14,12 @@ use super::{AdminContext, Format};
 use crate::cli::{Done, Failure, output};
 use crate::config::Settings;
 
-/// What to do with them.
+/// Subcommands of `attache admin session`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Sign a person in and print the cookie as `name=value`; makes person and account when they are new
+    /// Create a session for a person and print its cookie as `name=value`; creates person and account if necessary
     Create {
-        /// The person's address; it counts as verified
+        /// E-mail address of the person; it counts as verified
         #[arg(long)]
         email: Email,
         #[command(flatten)]
@@ -27,10 +27,10 @@ pub enum Command {
     },
 }
 
-/// Does it.
-pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
+/// Runs the subcommand.
+pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let Command::Create { email, format } = command;
-    let made = sign_in(&office.store, office.settings, &office.clock, &office.rng, &email).await?;
+    let made = sign_in(&context.store, context.settings, &context.clock, &context.rng, &email).await?;
     let value = json!({
         "name": made.name,
         "value": made.secret.expose(),
@@ -41,22 +41,22 @@ pub async fn run(command: Command, office: &AdminContext<'_>) -> Done {
     Ok(())
 }
 
-/// A person who is signed in, and the cookie that shows it.
+/// A person with a new session.
 pub struct SignedIn {
-    /// Who.
+    /// The person that the session belongs to.
     pub person: Person,
     name: String,
     secret: Secret,
 }
 
 impl SignedIn {
-    /// As `name=value`.
+    /// The cookie as `name=value`.
     pub fn cookie(&self) -> Secret {
         Secret::presented(format!("{}={}", self.name, self.secret.expose()))
     }
 }
 
-/// Signs a person in without asking them anything.
+/// Creates a session for a person without their participation.
 pub async fn sign_in(
     store: &Store,
     settings: &Settings,
@@ -79,7 +79,7 @@ pub async fn sign_in(
         expires_at,
     };
     store.session_create(&new, None, now).await.map_err(Failure::caused)?;
-    // Over https browsers refuse to let plain http set or send this name.
+    // With this prefix browsers accept and send the cookie over https only.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);
     Ok(SignedIn { person, name, secret })

@@ -1,6 +1,6 @@
-//! `attache agent claim`: shows link, code and picture, and waits until a person confirms the agent.
+//! `attache agent claim`: shows a link, a code and a QR code, and waits until a person confirms the agent.
 //!
-//! The claim is kept in the profile while nobody has confirmed it, so that whoever interrupts goes on with the same one.
+//! The pending claim is stored in the profile, so that the command continues with the same link after an interruption.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use wire::agent_auth::{AgentClaim, TokenResult};
 use wire::form;
 
 use super::claim_shown;
-use crate::cli::invitation::{ApprovalPrompt, PromptArgs, WaitOutcome};
-use crate::cli::remote::{Connection, Remote, failed};
+use crate::cli::approval_prompt::{ApprovalPrompt, PromptArgs, WaitOutcome};
+use crate::cli::connection::{Connection, Remote, failed};
 use crate::cli::terminal::GOOD;
 use crate::cli::{Done, Failure, output, terminal};
 
-/// How to have it claimed.
+/// Options of `attache agent claim`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// By whom: a new link that only this person can use
+    /// Create a new link that only this person can use
     #[arg(long)]
     email: Option<Email>,
     #[command(flatten)]
@@ -31,30 +31,30 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// The name of the file with the claim that waits.
+/// File name of the pending claim in the profile's folder.
 const PENDING: &str = "claim.json";
 
-/// A claim that nobody has confirmed yet.
+/// A claim that is not confirmed yet.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Pending {
     registration_id: RegistrationId,
-    /// Until when it works.
+    /// Expiry of link and code.
     #[serde(with = "form::moment")]
     pub until: Timestamp,
-    /// What its person is shown.
+    /// Link and code for the person.
     pub claim: AgentClaim,
 }
 
-/// Has the agent claimed.
+/// Shows link and code, waits for the confirmation, and stores the tokens.
 pub async fn claim(arguments: Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     if connection.agent()?.is_claimed() {
         let known = super::shown(connection.agent()?);
-        output::show(connection.json, &known, || "the agent is claimed already".to_owned());
+        output::show(connection.json, &known, || "the agent is already claimed".to_owned());
         return Ok(());
     }
-    let (pending, asked_before) = match take_up(&connection, arguments.email.as_ref()).await? {
-        Resumed::Claimed(tokens) => return settle(&mut connection, *tokens),
+    let (pending, asked_before) = match resume(&connection, arguments.email.as_ref()).await? {
+        Resumed::Claimed(tokens) => return finish(&mut connection, *tokens),
         Resumed::Pending(pending) => (pending, true),
         Resumed::Nothing => (begin(&connection, arguments.email.as_ref()).await?, false),
     };
@@ -73,36 +73,36 @@ pub async fn claim(arguments: Arguments) -> Done {
                 "registration_id": pending.registration_id,
                 "claim": claim_shown(claim, &date_time(pending.until)),
             });
-            output::say_json(&known);
+            output::print_json(&known);
         }
         return Ok(());
     }
     let claim_token = connection.agent()?.claim_token.clone();
     let answer = async {
         if asked_before {
-            // The server was asked a moment ago.
+            // `resume` has just polled: wait one interval before the next poll.
             tokio::time::sleep(Duration::from_secs(claim.interval)).await;
         }
         connection.client.claimed(&claim_token, claim, |_| {}).await
     };
     match shown.wait("waiting for you to confirm", connection.clock().now(), answer).await {
-        WaitOutcome::Answered(Ok(tokens)) => settle(&mut connection, tokens),
-        WaitOutcome::Answered(Err(error)) => Err(against(&connection, error)),
-        WaitOutcome::Interrupted => Err(Failure::refused(
-            "nobody has confirmed it yet; the link still works, and `attache agent claim` goes on waiting",
-        )),
+        WaitOutcome::Answered(Ok(tokens)) => finish(&mut connection, tokens),
+        WaitOutcome::Answered(Err(error)) => Err(failure_of(&connection, error)),
+        WaitOutcome::Interrupted => {
+            Err(Failure::refused("interrupted; the link still works, and `attache agent claim` continues to wait"))
+        }
     }
 }
 
-/// Keeps a claim that came this moment.
+/// Stores a claim that the server has just returned.
 pub fn keep(connection: &Connection, claim: AgentClaim) -> Result<Pending, Failure> {
     let registration_id = connection.agent()?.registration_id;
     let pending = Pending { registration_id, until: connection.after(claim.expires_in), claim };
-    connection.folder.keep_json(PENDING, &pending)?;
+    connection.folder.write_json(PENDING, &pending)?;
     Ok(pending)
 }
 
-/// No claim waits any more.
+/// Deletes the pending claim.
 pub fn forget(connection: &Connection) -> Result<(), Failure> {
     connection.folder.forget(PENDING)
 }
@@ -113,8 +113,8 @@ enum Resumed {
     Nothing,
 }
 
-/// What became of the claim that an earlier run showed. Whoever names an address wants another link for it.
-async fn take_up(connection: &Connection, email: Option<&Email>) -> Result<Resumed, Failure> {
+/// Resumes the claim of an earlier run, if it is still pending; an e-mail address always starts a new one.
+async fn resume(connection: &Connection, email: Option<&Email>) -> Result<Resumed, Failure> {
     let agent = connection.agent()?;
     let known: Option<Pending> = connection.folder.json(PENDING)?;
     let now = connection.clock().now();
@@ -134,40 +134,44 @@ async fn begin(connection: &Connection, email: Option<&Email>) -> Result<Pending
     let agent = connection.agent()?;
     let claim = connection.client.claim(&agent.claim_token, email.map(Email::as_str)).await;
     let claim = claim.map_err(|error| match error.code() {
-        Some("expired_token") => over(),
-        Some("email_mismatch") => Failure::refused("the agent is registered for somebody else, who alone can claim it"),
+        Some("expired_token") => expired(),
+        Some("email_mismatch") => {
+            Failure::refused("the agent is registered for another person, who alone can claim it")
+        }
         _ => failed(error),
     })?;
     keep(connection, claim)
 }
 
-fn settle(connection: &mut Connection, tokens: TokenResult) -> Done {
+fn finish(connection: &mut Connection, tokens: TokenResult) -> Done {
     connection.keep_tokens(tokens)?;
     forget(connection)?;
     let known = super::shown(connection.agent()?);
     output::show(connection.json, &known, || {
         format!(
-            "{} the agent acts for your account now\n  next: `attache account` shows it, `attache agent token` is for scripts",
+            "{} the agent acts for your account now\n  next: `attache account` shows the account, `attache agent token` prints a token for scripts",
             terminal::styled(GOOD, "✓")
         )
     });
     Ok(())
 }
 
-/// Why it did not come to a confirmation.
-fn against(connection: &Connection, error: client::Error) -> Failure {
+/// The error message for a claim that failed.
+fn failure_of(connection: &Connection, error: client::Error) -> Failure {
     if error.code() != Some("expired_token") {
         return failed(error);
     }
     match forget(connection) {
         Ok(()) => Failure::refused(
-            "the link is over: nobody confirmed it in time, or the code was wrong too often. \
-             `attache agent claim` makes a new one",
+            "the link is no longer valid: it was not confirmed in time, or the code was wrong too often; \
+             `attache agent claim` creates a new one",
         ),
         Err(failure) => failure,
     }
 }
 
-fn over() -> Failure {
-    Failure::refused("the registration is over, since nobody claimed it in time: `attache agent register --again`")
+fn expired() -> Failure {
+    Failure::refused(
+        "the registration has expired, because the agent was not claimed in time: run `attache agent register --again`",
+    )
 }

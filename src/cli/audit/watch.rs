@@ -1,7 +1,7 @@
-//! `attache audit watch`: asks for the newest checkpoint again and again, and demands each time that it continues the one before.
+//! `attache audit watch`: requests the newest checkpoint periodically and checks that it is consistent with the one before.
 //!
-//! One line for each change of state, and none while the log only grows. A server that does not answer is asked again; a log that breaks
-//! its word ends the command with 3.
+//! It prints one line for each change of state, and none while the log only grows. If the server does not answer, the request is repeated; if
+//! the log was rolled back, forked or replaced, the command exits with 3.
 
 use std::time::Duration;
 
@@ -13,35 +13,35 @@ use domain::foreign::visible;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::remote::{Connection, Remote, failed};
+use crate::cli::connection::{Connection, Remote, failed};
 use crate::cli::witness::{NotObserved, observe};
 use crate::cli::{Done, Failure, output};
 
-/// What to watch.
+/// Options of `attache audit watch`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  attache audit watch --every 30\n  attache audit watch --once --json || echo \"exit code $?\"\n\nThe largest checkpoint that was seen is in the profile's folder (log.json), so each start continues where the last one ended. \
-                  `attache verify EVENT_ID` compares and remembers too.\n\nExit codes: 0 ended by Ctrl-C or, with --once, the log continues what was seen; 1 the server did not answer (--once); 3 the log was \
-                  rolled back, forked or replaced."
+    after_help = "Examples:\n  attache audit watch --every 30\n  attache audit watch --once --json || echo \"exit code $?\"\n\nThe largest checkpoint is stored in the profile's folder (log.json), so each run continues where the last one ended. \
+     `attache verify EVENT_ID` compares and stores it too.\n\nExit codes: 0 ended by Ctrl-C, or the log is consistent (--once); 1 the server did not answer (--once); 3 the log was \
+     rolled back, forked or replaced."
 )]
 pub struct Arguments {
-    /// Seconds between two looks
+    /// Seconds between two requests
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Look once and end
+    /// Check once and exit
     #[arg(long)]
     once: bool,
-    /// The log's key that you trust [default: the one in the profile, where the first that is seen is kept]
+    /// Trusted log key [default: the one pinned in the profile on first use]
     #[arg(long)]
     vkey: Option<String>,
-    /// Keep this key in the profile, in place of the one that is there
+    /// Pin this key in the profile, replacing the pinned one
     #[arg(long, requires = "vkey")]
     pin: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// How the last look ended.
+/// Result of the last request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Unknown,
@@ -49,7 +49,7 @@ enum State {
     Unreachable,
 }
 
-/// Does it.
+/// Monitors the log until a violation or Ctrl-C.
 pub async fn run(arguments: &Arguments) -> Done {
     tokio::select! {
         watched = watch(arguments) => watched,
@@ -61,27 +61,27 @@ async fn watch(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let key = key(arguments, &mut connection).await?;
     let mut state = State::Unknown;
-    let mut looks = interval(Duration::from_secs(arguments.every));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(Duration::from_secs(arguments.every));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        looks.tick().await;
+        ticks.tick().await;
         match observe(&connection.folder, &connection.client, &key).await {
             Ok(observed) => {
                 if state != State::Watching {
-                    say(&connection, &continues(&key, &observed, state));
+                    print(&connection, &continues(&key, &observed, state));
                 }
                 state = State::Watching;
             }
             Err(NotObserved::Asking(error)) if !arguments.once => {
                 if state != State::Unreachable {
                     let detail = visible(&domain::reasons(&error));
-                    say(&connection, &json!({ "state": "unreachable", "origin": key.name(), "detail": detail }));
+                    print(&connection, &json!({ "state": "unreachable", "origin": key.name(), "detail": detail }));
                 }
                 state = State::Unreachable;
             }
             Err(NotObserved::Violation(violation)) => {
                 if connection.json {
-                    say(&connection, &broken(&key, &violation));
+                    print(&connection, &broken(&key, &violation));
                 }
                 return Err(NotObserved::Violation(violation).into());
             }
@@ -93,18 +93,18 @@ async fn watch(arguments: &Arguments) -> Done {
     }
 }
 
-/// The key that is trusted: the given one, the one in the profile, or the first that the server shows, which is kept.
+/// The trusted key: the given one, the pinned one, or on first use the published one, which is then pinned.
 async fn key(arguments: &Arguments, connection: &mut Connection) -> Result<VerifierKey, Failure> {
     let key = match (&arguments.vkey, &connection.profile.log_key) {
         (Some(given), _) => given.clone(),
         (None, Some(pinned)) => {
-            connection.is_the_profiles()?;
+            connection.check_server()?;
             pinned.clone()
         }
         (None, None) => {
             let published = connection.client.log_keys().await.map_err(failed)?;
             let active = published.keys.into_iter().find(|key| key.retired_at.is_none());
-            active.ok_or_else(|| Failure::refused("the server publishes no key of a log"))?.vkey
+            active.ok_or_else(|| Failure::refused("the server publishes no log key"))?.vkey
         }
     };
     let known = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
@@ -137,29 +137,29 @@ fn broken(key: &VerifierKey, violation: &Violation) -> Value {
     })
 }
 
-/// One line with the moment.
-fn say(connection: &Connection, change: &Value) {
+/// Prints a change of state with its time.
+fn print(connection: &Connection, change: &Value) {
     let at = date_time(connection.clock().now());
     if connection.json {
         let mut change = change.clone();
         change["at"] = json!(at);
-        output::say(&change.to_string());
+        output::print(&change.to_string());
         return;
     }
     let text = |member: &str| change[member].as_str().unwrap_or("-").to_owned();
     let origin = text("origin");
     if change["state"] == "unreachable" {
-        output::say(&format!("{at}  {origin}: {}; asking again", text("detail")));
+        output::print(&format!("{at}  {origin}: {}; retrying", text("detail")));
         return;
     }
     let seen = change["seen_size"].as_u64();
-    let seen = seen.map(|seen| format!("it continues the {seen} that were seen before"));
+    let seen = seen.map(|seen| format!("consistent with the {seen} events seen before"));
     let seen = seen.unwrap_or_else(|| "seen for the first time".to_owned());
     let earlier = &change["earlier_epoch"];
     let epoch = earlier["origin"]
         .as_str()
         .map(|origin| format!("\n  a new epoch of the log: {} events of {origin} were seen before", earlier["size"]));
-    output::say(&format!(
+    output::print(&format!(
         "{at}  {origin}: {} events, root {}; {seen}{}",
         change["size"],
         text("root"),

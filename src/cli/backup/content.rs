@@ -1,4 +1,4 @@
-//! What the files of a backup hold, and whether it holds together.
+//! Reads and verifies the databases of a backup.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use super::folder::{FACTS, LOG, Manifest};
 use crate::cli::Failure;
 use crate::installation::compare;
 
-/// What was found.
+/// Summary of a verified backup.
 #[derive(Debug)]
 pub struct Content {
     inventory: Inventory,
-    /// Nothing where the statistics service is another server.
+    /// `None` if the statistics service is external.
     log: Option<Audited>,
 }
 
 impl Content {
-    /// Reads the files, which nobody may change meanwhile; the first thing that does not hold is the error.
+    /// Reads and verifies the databases, which must not change meanwhile; fails with the first fault.
     pub async fn read(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
         let store = Store::open_copy(&folder.join(FACTS)).await.map_err(|error| match error {
             StoreError::SchemaTooOld { .. } => Failure::refused(format!(
-                "{FACTS}: made by an older version, {}: `attache backup restore` brings its copy up to date, and verifies that",
+                "{FACTS}: created by an older version, {}: `attache backup restore` migrates and verifies a copy",
                 manifest.version
             )),
             error => of(FACTS)(error),
@@ -39,7 +39,7 @@ impl Content {
             let log = Log::open_copy(pool.clone(), &Clock::system(), &Rng::system()).await.map_err(of(LOG))?;
             let audited = log.audit().await.map_err(of(LOG))?;
             if let Err(mismatch) = compare(&store, &log).await.map_err(Failure::caused)? {
-                return Err(Failure::refused(format!("{FACTS} and {LOG} are not of one backup: {mismatch}")));
+                return Err(Failure::refused(format!("{FACTS} and {LOG} belong to different backups: {mismatch}")));
             }
             pool.close().await;
             Some(audited)
@@ -50,7 +50,7 @@ impl Content {
         Ok(Self { inventory, log })
     }
 
-    /// As JSON.
+    /// The summary as JSON.
     pub fn shown(&self, manifest: &Manifest) -> Value {
         let mut shown = json!({
             "created_at": date_time(manifest.created_at),
@@ -71,19 +71,19 @@ impl Content {
         shown
     }
 
-    /// For a person.
-    pub fn told(&self, manifest: &Manifest) -> String {
+    /// The summary as text.
+    pub fn text(&self, manifest: &Manifest) -> String {
         let counts: Vec<String> = self.inventory.counts().map(|(noun, count)| format!("{noun} {count}")).collect();
         let mut lines = vec![
-            format!("  made      {}", date_time(manifest.created_at)),
-            format!("  facts     {}", counts.join(", ")),
+            format!("  created   {}", date_time(manifest.created_at)),
+            format!("  main      {}", counts.join(", ")),
         ];
         lines.push(match &self.log {
             Some(Audited { events, chains, checkpoint, .. }) => format!(
-                "  log       events {events}, chains {chains}; the tree of {} is the one that was signed\n  root      {}",
+                "  log       events {events}, chains {chains}, tree of {} leaves with a valid signature\n  root      {}",
                 checkpoint.size, checkpoint.root
             ),
-            None => "  log       at the statistics service of upstream.url, not here".to_owned(),
+            None => "  log       not included: it is at the statistics service of upstream.url".to_owned(),
         });
         lines.join("\n")
     }

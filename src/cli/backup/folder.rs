@@ -1,4 +1,4 @@
-//! The folder of a backup: its files, and the manifest that says what they are.
+//! The folder of a backup: its files and their manifest.
 
 use std::fs;
 use std::io::Write;
@@ -10,75 +10,75 @@ use serde::{Deserialize, Serialize};
 use crate::cli::Failure;
 use crate::config::DataSettings;
 
-/// The database with the facts.
+/// File name of the main database.
 pub const FACTS: &str = DataSettings::FACTS;
 
-/// The database with the log.
+/// File name of the embedded log.
 pub const LOG: &str = DataSettings::LOG;
 
 const MANIFEST: &str = "manifest.json";
 
-/// The only version of manifests.
+/// Version of the manifest's format.
 const FORMAT: u32 = 1;
 
-/// What a backup consists of.
+/// The content of `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
-    /// When it was made.
+    /// When the backup was created.
     pub created_at: Timestamp,
-    /// By which version.
+    /// Version of attache that created it.
     pub version: String,
-    /// Its files.
+    /// Files of the backup with sizes and digests.
     pub files: Vec<Entry>,
 }
 
-/// One of its files.
+/// A file of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name in the folder.
+    /// File name in the folder.
     pub name: String,
     bytes: u64,
     sha256: Digest,
 }
 
 impl Manifest {
-    /// That of a folder; nothing of it is believed yet.
+    /// Reads and parses the manifest; [`Self::compare`] compares it with the files.
     pub fn read(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join(MANIFEST);
         let text = fs::read(&path).map_err(|error| {
-            Failure::refused(format!("{} is no backup, or was not finished: {MANIFEST}: {error}", folder.display()))
+            Failure::refused(format!("{} is not a complete backup: {MANIFEST}: {error}", folder.display()))
         })?;
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
         if manifest.format != FORMAT {
             let found = manifest.format;
-            return Err(Failure::refused(format!("{}: made by a newer version (format {found})", path.display())));
+            return Err(Failure::refused(format!("{}: created by a newer version (format {found})", path.display())));
         }
         let known = |entry: &Entry| [FACTS, LOG].contains(&entry.name.as_str());
         if !manifest.files.iter().all(known) || !manifest.has(FACTS) {
-            return Err(Failure::refused(format!("{}: names other files than a backup has", path.display())));
+            return Err(Failure::refused(format!("{}: names unexpected files", path.display())));
         }
         Ok(manifest)
     }
 
-    /// Whether a file belongs to it.
+    /// Whether the backup contains a file.
     pub fn has(&self, name: &str) -> bool {
         self.files.iter().any(|entry| entry.name == name)
     }
 
-    /// Of all files.
+    /// Size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|entry| entry.bytes).sum()
     }
 
-    /// Whether the files are to the byte what they were.
+    /// Compares sizes and digests of the files with the manifest.
     pub fn compare(&self, folder: &Path) -> Result<(), Failure> {
         for entry in &self.files {
             let found = Entry::of(folder, &entry.name)?;
             if found != *entry {
                 return Err(Failure::refused(format!(
-                    "{}: it has changed since the backup was made ({} bytes, sha256 {}; expected {} bytes, sha256 {})",
+                    "{}: the file has changed since the backup was created ({} bytes, sha256 {}; expected {} bytes, sha256 {})",
                     folder.join(&entry.name).display(),
                     found.bytes,
                     found.sha256,
@@ -100,7 +100,7 @@ impl Entry {
     }
 }
 
-/// A backup that is being made. It gets its name once it is whole; one that was given up is removed.
+/// A backup that is being created. It is renamed to its final path when complete, and deleted on drop otherwise.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -109,10 +109,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder, which only its owner may read.
+    /// Creates the temporary folder with mode 0700.
     pub fn begin(path: &Path) -> Result<Self, Failure> {
         if path.exists() {
-            return Err(Failure::refused(format!("{} is there already: a backup replaces nothing", path.display())));
+            return Err(Failure::refused(format!("{} already exists: choose another path", path.display())));
         }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
@@ -121,12 +121,12 @@ impl Folder {
         Ok(Self { path: path.to_owned(), partial, is_whole: false })
     }
 
-    /// Where its files go.
+    /// Folder for the files.
     pub fn place(&self) -> &Path {
         &self.partial
     }
 
-    /// Writes the manifest, and gives the folder its name.
+    /// Writes the manifest, and renames the folder to its final path.
     pub fn finish(mut self, names: &[&str], created_at: Timestamp) -> Result<Manifest, Failure> {
         let files = names.iter().map(|name| Entry::of(&self.partial, name)).collect::<Result<_, _>>()?;
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -149,13 +149,13 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.is_whole {
-            // What cannot be removed is a folder whose name says that it is not whole.
+            // A folder that cannot be deleted keeps the suffix `.partial`.
             let _ = fs::remove_dir_all(&self.partial);
         }
     }
 }
 
-/// Files of a backup on their way into a data folder. What is given up is removed.
+/// Copies of a backup's files in a temporary folder of the data folder, which is deleted on drop.
 #[derive(Debug)]
 pub struct Staging {
     path: PathBuf,
@@ -164,7 +164,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Copies the files beside where they are to be, for their owner alone.
+    /// Copies the files, readable by their owner only.
     pub fn copy(folder: &Path, manifest: &Manifest, into: &Path) -> Result<Self, Failure> {
         let path = into.join("restoring");
         let mut private = fs::DirBuilder::new();
@@ -187,12 +187,12 @@ impl Staging {
         Ok(staging)
     }
 
-    /// Where the files are until then.
+    /// The temporary folder.
     pub fn place(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the files their names, the facts last: without them there is no database.
+    /// Moves the files into the data folder, the main database last: without it the server treats the folder as incomplete.
     pub fn settle(mut self) -> Result<(), Failure> {
         self.names.sort_by_key(|name| name == FACTS);
         for name in &self.names {
@@ -205,7 +205,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed is in nobody's way but that of the next try, which says so.
+        // A folder that cannot be deleted makes the next attempt fail with its name.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -216,7 +216,7 @@ fn private_folder(path: &Path) -> Result<(), Failure> {
     made.create(path).map_err(at(path))
 }
 
-/// Names that were given are on the disk.
+/// Syncs a folder, so that renames in it are durable.
 fn sync(folder: &Path) -> Result<(), Failure> {
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(at(folder))
 }

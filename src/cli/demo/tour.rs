@@ -1,4 +1,4 @@
-//! The steps, in order: each one is a request or two that any client can make.
+//! The steps of the tour, in order; each consists of requests that any client can send.
 
 use std::time::Duration;
 
@@ -20,43 +20,43 @@ use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
 use super::Operator;
 use crate::cli::add::{self, Report};
+use crate::cli::connection::{Connection, failed};
 use crate::cli::event::draft::{Draft, Line};
 use crate::cli::event::report::ReportFormat;
-use crate::cli::event::sending::Sending;
-use crate::cli::machine::How;
-use crate::cli::profile::{Agent, Machine};
-use crate::cli::remote::{Connection, failed};
+use crate::cli::event::sender::EventSender;
+use crate::cli::machine::RegistrationArgs;
+use crate::cli::profile_folder::{Agent, Machine};
 use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
-use crate::cli::{Done, Failure, agent, key, machine, output, terminal};
+use crate::cli::{Done, Failure, agent, api_key, machine, output, terminal};
 
-/// How long an event may take into the signed tree.
+/// Maximum wait until an event is in the signed tree.
 const PROOF_WITHIN: Duration = Duration::from_secs(20);
 
-/// What is looked for in the end.
+/// Query of the last step.
 const QUESTION: &str = "how do bees find their way?";
 
-/// A visit with everything that it needs.
+/// State of the tour.
 #[derive(Debug)]
 pub struct Tour<'a> {
     connection: Connection,
-    /// Who signs a person in, if nobody is to be asked.
+    /// Signs a person in, with `--auto`.
     operator: Option<Operator<'a>>,
-    /// The person, once signed in.
+    /// Session of the person, once signed in.
     person: Option<Credential>,
     profile: String,
-    /// What `--json` shows in the end.
+    /// Output of `--json`, printed at the end.
     seen: Map<String, Value>,
 }
 
 impl<'a> Tour<'a> {
-    /// Nothing is sent yet.
+    /// Prepares the tour; sends no request.
     pub fn new(connection: Connection, operator: Option<Operator<'a>>, profile: String) -> Self {
         Self { connection, operator, person: None, profile, seen: Map::new() }
     }
 
-    /// All steps.
+    /// Runs all steps.
     pub async fn go(&mut self, pages: &[String]) -> Done {
-        self.tell(&format!("A tour of {}", self.connection.client.base_url()));
+        self.print_progress(&format!("A tour of {}", self.connection.client.base_url()));
         self.agent().await?;
         self.computer().await?;
         let events = self.events().await?;
@@ -65,25 +65,25 @@ impl<'a> Tour<'a> {
         self.add(&key, pages).await?;
         self.search(&key).await?;
         if self.connection.json {
-            output::say_json(&Value::Object(std::mem::take(&mut self.seen)));
+            output::print_json(&Value::Object(std::mem::take(&mut self.seen)));
         }
         Ok(())
     }
 
-    /// Ends the session of the person, which was for this tour alone.
+    /// Ends the person's session, which was created for this tour.
     pub async fn sign_out(&mut self) {
         let Some(person) = self.as_person() else { return };
         self.person = None;
-        // One that cannot be ended now ends by itself.
+        // A session that cannot be ended now expires.
         let Ok(sessions) = person.sessions().await else { return };
         for session in sessions.sessions.iter().filter(|session| session.current) {
             let _ = person.session_revoke(session.id).await;
         }
     }
 
-    /// How to go on with the profile.
+    /// Prints how to use the profile of the tour.
     pub fn kept(&self) {
-        self.tell(&format!("\nThe profile is kept: try `attache event tail --profile {}`", self.profile));
+        self.print_progress(&format!("\nThe profile is kept: try `attache event tail --profile {}`", self.profile));
     }
 
     async fn agent(&mut self) -> Done {
@@ -91,20 +91,20 @@ impl<'a> Tour<'a> {
         let client = self.connection.client.clone();
         agent::enrol(&mut self.connection, None).await?;
         let Agent { registration_id, claim_token, .. } = self.connection.agent()?.clone();
-        self.tell(&format!("registered as {registration_id}, with no rights yet"));
+        self.print_progress(&format!("registered as {registration_id}, without access to an account"));
         if let Some(operator) = self.operator {
             self.person = Some(operator.sign_in(client.base_url(), registration_id).await?);
         }
         let claim = client.claim(&claim_token, None).await.map_err(failed)?;
-        self.tell(&format!(
-            "it shows a link and a code to its person:\n  {}\n  {}",
+        self.print_progress(&format!(
+            "it shows its person a link and a code:\n  {}\n  {}",
             self.strong(&claim.verification_uri),
             self.strong(claim.user_code.expose())
         ));
         if let Some(person) = self.as_person() {
             person.complete(&attempt_of(&claim)?, &claim.user_code).await.map_err(of_operator)?;
         } else {
-            self.tell("open the link, sign in, and type the code");
+            self.print_progress("open the link, sign in, and type the code");
         }
         let waiting = terminal::spinner("waiting for the person");
         let tokens = client.claimed(&claim_token, &claim, |_| {}).await;
@@ -115,7 +115,7 @@ impl<'a> Tour<'a> {
         let account = account.sections.account;
         self.connection.keep_tokens(tokens)?;
         let email = account.as_ref().and_then(|account| account.email.clone()).unwrap_or_else(|| "-".into());
-        self.good(&format!("claimed by {}: it has a token for that account now", visible(&email)));
+        self.good(&format!("claimed by {}: it has an access token for that account now", visible(&email)));
         self.seen.insert("registration_id".into(), json!(registration_id));
         self.seen.insert("user_account_id".into(), json!(account.map(|account| account.id)));
         Ok(())
@@ -123,20 +123,23 @@ impl<'a> Tour<'a> {
 
     async fn computer(&mut self) -> Done {
         self.heading(2, "This computer registers, and is attached to the account");
-        machine::register(&mut self.connection, &How::named("a computer of the demo")).await?;
+        machine::register(&mut self.connection, &RegistrationArgs::named("computer of the demo")).await?;
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
-        self.tell(&format!("registered as {machine_uuid}, and keeps its secret"));
+        self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
         let code = computer.device_code(&CodeRequest { user_cuid, machine_uuid }).await.map_err(failed)?;
-        self.tell(&format!("it shows a link with its code:\n  {}", self.strong(&code.verification_uri_complete)));
+        self.print_progress(&format!(
+            "it shows a link with its code:\n  {}",
+            self.strong(&code.verification_uri_complete)
+        ));
         if let Some(person) = self.as_person() {
             person.device_approve(&code.user_code).await.map_err(of_operator)?;
         } else {
             if let Some(picture) = terminal::qr_code(&code.verification_uri_complete).filter(|_| terminal::is_watched())
             {
-                self.tell(&picture);
+                self.print_progress(&picture);
             }
-            self.tell("open the link, and approve");
+            self.print_progress("open the link, and approve");
         }
         let waiting = terminal::spinner("waiting for the person");
         let attached = computer.attached(&code, |_| {}).await;
@@ -165,11 +168,11 @@ impl<'a> Tour<'a> {
                 Line { number, draft: Draft::new(event_type, payload) }
             })
             .collect();
-        let mut sending = Sending::new(&self.connection, AgentKinds::CLI, ReportFormat::Silent)?;
+        let mut sending = EventSender::new(&self.connection, AgentKinds::CLI, ReportFormat::Silent)?;
         sending.all(&lines).await?;
-        let receipts = sending.tally.receipts;
+        let receipts = sending.counts.receipts;
         for (line, (event, receipt)) in lines.iter().zip(&receipts) {
-            self.tell(&format!("{}  {event}  receipt {receipt}", line.draft.event_type));
+            self.print_progress(&format!("{}  {event}  receipt {receipt}", line.draft.event_type));
         }
         let ids: Vec<EventId> = receipts.iter().map(|(event, _)| *event).collect();
         let shown: Vec<Value> =
@@ -177,13 +180,13 @@ impl<'a> Tour<'a> {
         self.seen.insert("events".into(), shown.into());
         let ids = ids
             .try_into()
-            .map_err(|_| Failure::refused("the server held some of the events: see `attache activity`"))?;
-        self.good("each has a receipt; sent again, each would get the same one");
+            .map_err(|_| Failure::refused("the server held some of the events: `attache activity` shows why"))?;
+        self.good("each has a receipt; resending an event returns the same receipt");
         Ok(ids)
     }
 
     async fn proof(&mut self, event: EventId) -> Done {
-        self.heading(4, "The log proves the last of them");
+        self.heading(4, "The log proves the last event");
         let reader = self.connection.as_machine()?;
         let keys = reader.log_keys().await.map_err(failed)?.keys;
         let key =
@@ -196,38 +199,41 @@ impl<'a> Tour<'a> {
                 break proof;
             }
             if Instant::now() > until {
-                return Err(Failure::refused("the event is not in the signed tree yet"));
+                return Err(Failure::refused(format!(
+                    "the event is not in the signed tree after {} s",
+                    PROOF_WITHIN.as_secs()
+                )));
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         };
         let pinned = key.vkey.parse().map_err(|error| Failure::refused(format!("the log's key: {error}")))?;
         let verified =
             verify(&proof, &pinned).map_err(|fault| Failure::refused(format!("the proof does not hold: {fault}")))?;
-        self.tell(&format!(
+        self.print_progress(&format!(
             "leaf {} of {}, hash {}\nsigned by {}",
             verified.leaf_index,
             verified.checkpoint.size,
             verified.self_hash,
             visible(&key.vkey)
         ));
-        self.good("checked here, without asking the server: the proof holds");
+        self.good("verified offline: the proof is valid");
         self.seen.insert("proven".into(), json!(verified.event_id));
         Ok(())
     }
 
     async fn key(&mut self) -> Result<Client, Failure> {
-        self.heading(5, "A key opens the knowledge API");
+        self.heading(5, "An API key gives access to the knowledge API");
         if let Some(person) = self.as_person() {
             let name = format!("demo of {}", date_time(self.now()));
             let request = KeyRequest { name, scopes: Vec::new(), spaces: None, expires_at: None };
             let made = person.key_create(&request).await.map_err(of_operator)?;
             self.connection.change(|profile| profile.api_key = Some(made.key))?;
-            self.good(&format!("made a key, {}", made.about.id));
+            self.good(&format!("created the API key {}", made.about.id));
         } else if std::env::var_os("ATTACHE_API_KEY").is_some_and(|key| !key.is_empty()) {
-            self.good("there is one in ATTACHE_API_KEY");
+            self.good("ATTACHE_API_KEY contains one");
         } else {
             let page = format!("{}/account/access", self.connection.client.base_url());
-            self.tell(&format!("make one on {} and paste it here:", self.strong(&page)));
+            self.print_progress(&format!("create one at {} and paste it here:", self.strong(&page)));
             let key = pasted().await?;
             self.connection.change(|profile| profile.api_key = Some(key))?;
         }
@@ -235,7 +241,7 @@ impl<'a> Tour<'a> {
     }
 
     async fn add(&mut self, key: &Client, pages: &[String]) -> Done {
-        self.heading(6, "It remembers pages and notes");
+        self.heading(6, "The knowledge base stores pages and notes");
         let note = |title: &str, content: &str| Note { content: content.into(), title: Some(title.into()), kind: None };
         let contents = vec![
             note(
@@ -256,21 +262,21 @@ impl<'a> Tour<'a> {
         let mut report = Report::default();
         add::add(key, &[request], true, &mut report).await?;
         for added in &report.added {
-            self.tell(&added.line());
+            self.print_progress(&added.line());
         }
         for skipped in &report.skipped {
-            self.tell(&skipped.line());
+            self.print_progress(&skipped.line());
         }
         for failed in &report.failed {
-            self.tell(&failed.line());
+            self.print_progress(&failed.line());
         }
         let is_page = |url: &Option<String>| url.as_ref().is_some_and(|url| pages.contains(url));
         if !report.failed.iter().all(|failed| is_page(&failed.url)) {
             return Err(Failure::refused("a note could not be added"));
         }
         if !report.failed.is_empty() {
-            let words = "not every page could be fetched from where the server is; the notes are there all the same";
-            self.tell(&self.warned(words));
+            let words = "the server could not fetch every page; the notes were added";
+            self.print_progress(&self.warned(words));
         }
         self.good(&format!("{} of {total} can be found now", report.added.len()));
         self.seen.insert("added".into(), json!(report.added));
@@ -279,16 +285,18 @@ impl<'a> Tour<'a> {
     }
 
     async fn search(&mut self, key: &Client) -> Done {
-        self.heading(7, "And finds what was meant, not only what was said");
+        self.heading(7, "Search finds them by meaning, not only by keyword");
         let request = SearchRequest { query: Some(QUESTION.into()), limit: Some(1.0), threshold: None, spaces: None };
         let found = key.search(&request).await.map_err(failed)?;
-        let best = found.results.first().ok_or_else(|| Failure::refused("nothing was found"))?;
-        let passage = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());
-        self.tell(&format!("? {QUESTION}"));
-        self.good(&format!("{} ({:.2}): {}", self.strong(&visible(&best.title)), best.similarity, visible(passage)));
+        let best = found.results.first().ok_or_else(|| Failure::refused("the search returned no results"))?;
+        let chunk = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());
+        self.print_progress(&format!("? {QUESTION}"));
+        self.good(&format!("{} ({:.2}): {}", self.strong(&visible(&best.title)), best.similarity, visible(chunk)));
         self.seen.insert("found".into(), json!({ "title": best.title, "similarity": best.similarity }));
         let page = format!("{}/account", self.connection.client.base_url());
-        self.tell(&self.faint(&format!("\nThat is all. See what was recorded, and end it, at {page}")));
+        self.print_progress(&self.faint(&format!(
+            "\nEnd of the tour. {page} shows the recorded events, and revokes the agent and the computer"
+        )));
         Ok(())
     }
 
@@ -301,11 +309,14 @@ impl<'a> Tour<'a> {
     }
 
     fn heading(&self, nth: u8, words: &str) {
-        self.tell(&format!("\n{}", self.strong(&format!("{nth}. {words}"))));
+        self.print_progress(&format!("\n{}", self.strong(&format!("{nth}. {words}"))));
     }
 
     fn good(&self, words: &str) {
-        self.tell(&format!("{} {words}", if self.connection.json { "✓".to_owned() } else { styled(GOOD, "✓") }));
+        self.print_progress(&format!(
+            "{} {words}",
+            if self.connection.json { "✓".to_owned() } else { styled(GOOD, "✓") }
+        ));
     }
 
     fn strong(&self, words: &str) -> String {
@@ -320,29 +331,29 @@ impl<'a> Tour<'a> {
         if self.connection.json { words.to_owned() } else { styled(FAINT, words) }
     }
 
-    /// The tour itself goes to standard error when standard output is for JSON.
-    fn tell(&self, words: &str) {
-        if self.connection.json { output::aside(words) } else { output::say(words) }
+    /// Prints progress: to standard error if standard output is for JSON.
+    fn print_progress(&self, words: &str) {
+        if self.connection.json { output::print_to_stderr(words) } else { output::print(words) }
     }
 }
 
-/// A key that a person pastes. Read by a thread that nobody waits for, so that Ctrl-C ends the tour here too.
+/// Reads a pasted API key on a detached thread, so that Ctrl-C can end the tour during the read.
 async fn pasted() -> Result<Secret, Failure> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
-        // Whoever asked may have gone.
-        let _ = sender.send(key::read());
+        // The receiver is gone if the tour was interrupted.
+        let _ = sender.send(api_key::read());
     });
     receiver.await.map_err(Failure::refused)?
 }
 
-/// The token in a claim's link, which a browser would send.
+/// The attempt token from the link of a claim.
 fn attempt_of(claim: &AgentClaim) -> Result<Secret, Failure> {
     let attempt = claim.verification_uri.split_once("attempt=").map(|(_, attempt)| attempt);
-    attempt.map(Secret::presented).ok_or_else(|| Failure::refused("the claim's link names no attempt"))
+    attempt.map(Secret::presented).ok_or_else(|| Failure::refused("the link of the claim contains no attempt token"))
 }
 
-/// A session that the server does not know was made in another database.
+/// Adds advice to a 401: the session was created in another database than the server's.
 fn of_operator(error: Error) -> Failure {
     let is_unknown = error.refusal().is_some_and(|refusal| refusal.status == 401);
     let failure = failed(error);

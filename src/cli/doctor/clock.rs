@@ -1,4 +1,4 @@
-//! The clock: codes, tokens and signatures end by it.
+//! Checks the system clock, on which the expiry of codes, tokens and signatures depends.
 
 use chrono::TimeDelta;
 use domain::clock::date_time;
@@ -8,10 +8,10 @@ use super::Finding;
 
 const CLOCK: &str = "clock";
 
-/// More than two clocks that are kept right differ.
+/// Maximum difference between two synchronised clocks.
 const DIFFERENCE_MAX: TimeDelta = TimeDelta::seconds(2);
 
-/// A moment that somebody else knows, and what it was here when it was asked for.
+/// A time from another source, with the local time at which it was read.
 #[derive(Debug)]
 pub(super) struct ClockReference {
     whose: &'static str,
@@ -27,12 +27,12 @@ enum Tense {
 }
 
 impl ClockReference {
-    /// Somebody's clock, which was read just now.
+    /// The current time of another clock, read just now.
     pub(super) fn of_the_present(whose: &'static str, at: Timestamp) -> Self {
         Self { whose, at, here: Clock::system().now(), tense: Tense::Present }
     }
 
-    /// What is over, whenever it was.
+    /// A time in the past, such as that of a signature.
     pub(super) fn of_the_past(whose: &'static str, at: Timestamp) -> Self {
         Self { whose, at, here: Clock::system().now(), tense: Tense::Past }
     }
@@ -43,20 +43,23 @@ impl ClockReference {
     }
 }
 
-/// Whether nobody knows better.
-pub(super) fn judge(now: Timestamp, witnesses: &[ClockReference]) -> Finding {
-    let Some(ClockReference { whose, at, here, tense }) = witnesses.iter().find(|witness| witness.contradicts()) else {
+/// Compares the local clock with the references.
+pub(super) fn judge(now: Timestamp, references: &[ClockReference]) -> Finding {
+    let Some(ClockReference { whose, at, here, tense }) = references.iter().find(|reference| reference.contradicts())
+    else {
         return Finding::good(CLOCK, date_time(now));
     };
     let (here, at) = (date_time(*here), date_time(*at));
     match tense {
-        Tense::Present => {
-            Finding::bad(CLOCK, format!("{here} here, {at} at {whose}"), "let both follow the same time servers (NTP)")
-        }
+        Tense::Present => Finding::bad(
+            CLOCK,
+            format!("{here} here, {at} at {whose}"),
+            "synchronise both with the same time servers (NTP)",
+        ),
         Tense::Past => Finding::bad(
             CLOCK,
             format!("{here} here, before {whose}: {at}"),
-            "set it right (NTP): until then new events seem older than signed ones",
+            "synchronise the clock (NTP): until then new events appear older than signed ones",
         ),
     }
 }
@@ -67,16 +70,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_right_when_nobody_knows_better() {
+    fn a_clock_is_good_unless_a_reference_contradicts_it() {
         let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let told =
+        let reference =
             |whose, seconds, tense| ClockReference { whose, at: now + TimeDelta::seconds(seconds), here: now, tense };
         for (others, state) in [
             (vec![], State::Good),
-            (vec![told("the database", 2, Tense::Present), told("the log", -86_400, Tense::Past)], State::Good),
-            (vec![told("the database", 3, Tense::Present)], State::Bad),
-            (vec![told("the database", -3, Tense::Present)], State::Bad),
-            (vec![told("the log", 60, Tense::Past)], State::Bad),
+            (
+                vec![reference("the database", 2, Tense::Present), reference("the log", -86_400, Tense::Past)],
+                State::Good,
+            ),
+            (vec![reference("the database", 3, Tense::Present)], State::Bad),
+            (vec![reference("the database", -3, Tense::Present)], State::Bad),
+            (vec![reference("the log", 60, Tense::Past)], State::Bad),
         ] {
             assert_eq!(judge(now, &others).state, state, "{others:?}");
         }

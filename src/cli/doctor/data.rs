@@ -1,4 +1,4 @@
-//! The data folder: whether it is there and private, how much room it has, and whether its disk tells the truth.
+//! Checks the data folder: its existence and mode, the free space, and the duration of `fsync`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,26 +13,26 @@ const FOLDER: &str = "data folder";
 const OUTBOX: &str = "outbox";
 const DISK: &str = "disk";
 
-/// Below this an operator should look.
+/// Free space in bytes below which the operator is warned.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
-/// How often a block is written and waited for.
+/// Number of measured writes.
 const SYNCS: usize = 25;
 
-/// No disk that keeps its word is quicker.
+/// Faster than any disk that really writes.
 const SYNC_TOO_QUICK: Duration = Duration::from_micros(20);
 
-/// Above this every event waits long.
+/// Above this the latency of every event suffers.
 const SYNC_SLOW: Duration = Duration::from_millis(30);
 
-pub(super) fn look(settings: &Settings) -> Vec<Finding> {
+pub(super) fn check(settings: &Settings) -> Vec<Finding> {
     let (folder, embedded) = (&settings.data.dir, settings.database.url.is_none());
     if !folder.exists() {
         if !embedded {
             return Vec::new();
         }
-        let found = format!("{} is not there yet", folder.display());
-        return vec![Finding::doubtful(FOLDER, found, "`attache serve` makes it; is data.dir right?")];
+        let found = format!("{} does not exist yet", folder.display());
+        return vec![Finding::doubtful(FOLDER, found, "`attache serve` creates it; check data.dir")];
     }
     let mut findings = vec![access(FOLDER, folder), room(folder), synced(folder)];
     let outbox = folder.join(crate::app::OUTBOX);
@@ -42,14 +42,14 @@ pub(super) fn look(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// The server makes its folders for its own user alone. The rights of a folder that exists are left to the operator, who may have given a
-/// group access on purpose.
+/// Checks the mode of a folder. The server creates its folders with mode 0700, but does not change existing ones, because the operator may have
+/// given a group access on purpose.
 fn access(about: &'static str, folder: &Path) -> Finding {
     let shown = folder.display();
     let mode = match fs::metadata(folder) {
         Ok(about) if about.is_dir() => about.permissions().mode() & 0o777,
-        Ok(_) => return Finding::bad(about, format!("{shown} is no folder"), "set data.dir to one"),
-        Err(error) => return Finding::bad(about, format!("{shown}: {error}"), "let the server's user read it"),
+        Ok(_) => return Finding::bad(about, format!("{shown} is not a folder"), "set data.dir to a folder"),
+        Err(error) => return Finding::bad(about, format!("{shown}: {error}"), "give the server's user access"),
     };
     if mode & 0o022 != 0 {
         let found = format!("{shown} can be changed by other users (mode {mode:03o})");
@@ -58,7 +58,7 @@ fn access(about: &'static str, folder: &Path) -> Finding {
     }
     if mode & 0o077 != 0 {
         let found = format!("{shown} can be listed by other users (mode {mode:03o})");
-        return Finding::doubtful(about, found, format!("`chmod go-rwx {shown}`, unless that is meant"));
+        return Finding::doubtful(about, found, format!("`chmod go-rwx {shown}`, unless this is intended"));
     }
     Finding::good(about, format!("{shown}, mode {mode:03o}"))
 }
@@ -71,13 +71,9 @@ fn room(folder: &Path) -> Finding {
             if free >= FREE_BYTES_MIN {
                 return Finding::good(DISK, found);
             }
-            Finding::doubtful(
-                DISK,
-                found,
-                "make room: with a full disk events are refused with 424 until there is some",
-            )
+            Finding::doubtful(DISK, found, "free some space: events are refused with 424 while the disk is full")
         }
-        Err(error) => Finding::bad(DISK, error, "is it mounted?"),
+        Err(error) => Finding::bad(DISK, error, "check that the file system is mounted"),
     }
 }
 
@@ -92,22 +88,22 @@ fn synced(folder: &Path) -> Finding {
             return Finding::bad(
                 SYNC,
                 format!("a file in {} cannot be written: {error}", folder.display()),
-                "let the server's user write there",
+                "give the server's user write access",
             );
         }
     };
-    let found = format!("{:.2} ms until a block is on the disk", median.as_secs_f64() * 1e3);
+    let found = format!("{:.2} ms to write a block to the disk", median.as_secs_f64() * 1e3);
     if median < SYNC_TOO_QUICK {
-        let advice = "no disk is that quick: where fsync lies, a power cut loses what was acknowledged";
+        let advice = "no disk is that fast: if fsync does not write, a power failure loses acknowledged events";
         return Finding::doubtful(SYNC, found, advice);
     }
     if median > SYNC_SLOW {
-        return Finding::doubtful(SYNC, found, "every event waits that long: put data.dir on a faster disk");
+        return Finding::doubtful(SYNC, found, "every event waits this long: move data.dir to a faster disk");
     }
     Finding::good(SYNC, found)
 }
 
-/// Writes as the databases do: a block at the end of a file, and then waits.
+/// Measures writes as the databases do them: append a block, then sync.
 fn measured(folder: &Path) -> io::Result<[Duration; SYNCS]> {
     let mut file = tempfile::tempfile_in(folder)?;
     let mut times = [Duration::ZERO; SYNCS];

@@ -1,4 +1,4 @@
-//! The main database: whether it opens, keeps what it acknowledges, has the tables of this version, and takes writes.
+//! Checks the main database: whether it opens, is durable, has the current schema, and accepts writes.
 
 use domain::reasons;
 use store::{Pool, Store, StoreError};
@@ -10,23 +10,27 @@ use crate::installation::{Mismatch, is_lone_log};
 
 const DATABASE: &str = "database";
 
-pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
+pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     let path = settings.data.facts();
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
     }
     if settings.database.url.is_none() && !path.exists() {
-        let found = format!("{} is not there yet", path.display());
-        return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` makes it")];
+        let found = format!("{} does not exist yet", path.display());
+        return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` creates it")];
     }
-    // A database that would lose what it acknowledges is refused here.
+    // Fails for a database whose settings could lose acknowledged writes.
     let store = match Store::open(&settings.database, &path).await {
         Ok(store) => store,
         Err(error @ StoreError::Unsafe { .. }) => {
-            return vec![Finding::bad(DATABASE, reasons(&error), "change it in the database's own configuration")];
+            return vec![Finding::bad(DATABASE, reasons(&error), "change the setting in the database's configuration")];
         }
         Err(error) => {
-            return vec![Finding::bad(DATABASE, reasons(&error), "is it running, and is database.url right?")];
+            return vec![Finding::bad(
+                DATABASE,
+                reasons(&error),
+                "check that the database is running and that database.url is correct",
+            )];
         }
     };
     if let Ok(Some(now)) = store.pool().now().await {
@@ -37,7 +41,7 @@ pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<Cl
     found
 }
 
-/// Reads a database through, and says what was read.
+/// Reads and verifies a whole database.
 pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
     let restore = if pool.is_postgres() {
         "restore a backup of the database server"
@@ -47,27 +51,25 @@ pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
     match pool.faults().await {
         Ok(faults) if faults.is_empty() && pool.is_postgres() => Finding::good(
             about,
-            "every row of every table was read; indexes were not: the extension amcheck of PostgreSQL reads them",
+            "every row of every table was read; indexes were not: use PostgreSQL's extension amcheck for them",
         ),
-        Ok(faults) if faults.is_empty() => Finding::good(about, "whole: every page, index and reference was read"),
+        Ok(faults) if faults.is_empty() => Finding::good(about, "intact: every page, index and reference was read"),
         Ok(faults) => Finding::bad(about, faults.join("; "), restore),
-        Err(error) => Finding::bad(about, reasons(&error), "look into the disk's own log"),
+        Err(error) => Finding::bad(about, reasons(&error), "check the system log for disk errors"),
     }
 }
 
 async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
     let mut findings = vec![match store.pool().describe().await {
         Ok(words) => Finding::good(DATABASE, words.join(", ")),
-        Err(error) => Finding::bad(DATABASE, reasons(&error), "look into the database's log"),
+        Err(error) => Finding::bad(DATABASE, reasons(&error), "check the database's log"),
     }];
     match store.check_schema().await {
-        Ok(()) => findings.push(Finding::good("tables", "those of this version")),
+        Ok(()) => findings.push(Finding::good("tables", "current schema")),
         Err(error) => {
             let advice = match error {
-                StoreError::SchemaTooOld { .. } => {
-                    "`attache migrate` brings them up to date, and `attache serve` does so too"
-                }
-                _ => "run the version that made them, or a newer one",
+                StoreError::SchemaTooOld { .. } => "`attache migrate` or `attache serve` migrates them",
+                _ => "run the version that created them, or a newer one",
             };
             findings.push(Finding::bad("tables", reasons(&error), advice));
             return findings;
@@ -75,7 +77,9 @@ async fn of_store(store: &Store, deep: bool) -> Vec<Finding> {
     }
     findings.push(match store.writable().await {
         Ok(()) => Finding::good("writes", "a row was written and committed"),
-        Err(error) => Finding::bad("writes", reasons(&error), "is the disk full, or the file read-only?"),
+        Err(error) => {
+            Finding::bad("writes", reasons(&error), "check that the disk is not full and the file is writable")
+        }
     });
     if deep {
         findings.push(read_through("file", store.pool()).await);

@@ -1,4 +1,4 @@
-//! The process that reads pages and PDFs: whether it starts, and what this system keeps from it.
+//! Checks the extraction process: whether it starts, and which restrictions the system enforces.
 
 use super::Finding;
 use crate::app::extractor;
@@ -6,8 +6,8 @@ use crate::config::Settings;
 
 const SANDBOX: &str = "sandbox";
 
-pub(super) async fn look(settings: &Settings) -> Finding {
-    let advice = "pages and PDFs are not read until this works: is knowledge.worker right?";
+pub(super) async fn check(settings: &Settings) -> Finding {
+    let advice = "pages and PDFs cannot be added until this works: check knowledge.worker";
     let extractor = match extractor(&settings.knowledge) {
         Ok(extractor) => extractor,
         Err(error) => return Finding::bad(SANDBOX, error, advice),
@@ -15,8 +15,8 @@ pub(super) async fn look(settings: &Settings) -> Finding {
     match extractor.probe().await {
         Ok(confinement) if confinement.is_complete() => Finding::good(SANDBOX, confinement.to_string()),
         Ok(confinement) => {
-            let advice = "pages and PDFs are read with limits of memory and time alone: use a kernel, or a container runtime, with \
-                          Landlock (Linux 5.13) and seccomp";
+            let advice = "pages and PDFs are extracted with limits of memory and time only: use a kernel, or a container runtime, with \
+             Landlock (Linux 5.13) and seccomp";
             Finding::doubtful(SANDBOX, confinement.to_string(), advice)
         }
         Err(error) => Finding::bad(SANDBOX, error, advice),

@@ -1,4 +1,4 @@
-//! The running server, if there is one: whether it is ready, and which of its passes fail.
+//! Checks a running server: whether it is ready, and which of its periodic passes fail.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::config::Settings;
 const SERVER: &str = "server";
 const PASSES: &str = "passes";
 
-/// Readiness is found out within the deadline of a probe; this is for the way there and back.
+/// Timeout of a request to the operator's listener.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// `GET /readyz`
@@ -51,31 +51,31 @@ struct FailingPasses {
     since_seconds_ago: u64,
 }
 
-/// Asks the operator's listener. Without a server that is no fault: this is also run before the first start.
-pub(super) async fn look(settings: &Settings) -> Vec<Finding> {
+/// Requests `/readyz` and `/actors`. A server that does not run is not a problem, because `doctor` may run before the first start.
+pub(super) async fn check(settings: &Settings) -> Vec<Finding> {
     let Some(address) = reachable(settings.admin.bind) else {
-        return vec![Finding::good(SERVER, "not asked: admin.bind names no port")];
+        return vec![Finding::good(SERVER, "not checked: admin.bind has no fixed port")];
     };
-    // Fails when it was done before.
+    // Fails if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().timeout(DEADLINE).build();
     let client = match client {
         Ok(client) => client,
-        Err(error) => return vec![Finding::bad(SERVER, reasons(&error), "correct the settings of TLS")],
+        Err(error) => return vec![Finding::bad(SERVER, reasons(&error), "check the TLS settings")],
     };
     let readiness = match asked::<Readiness>(&client, &format!("http://{address}/readyz")).await {
         Ok(readiness) => readiness,
         Err(error) if error.is_connect() => {
-            return vec![Finding::good(SERVER, format!("none answers at {address} (admin.bind)"))];
+            return vec![Finding::good(SERVER, format!("not running at {address} (admin.bind)"))];
         }
         Err(error) => {
-            let advice = "is another program listening at admin.bind, or is the server stuck?";
+            let advice = "check that no other program listens at admin.bind and that the server responds";
             return vec![Finding::bad(SERVER, format!("{address}: {}", reasons(&error)), advice)];
         }
     };
     let passes = match asked::<Tree>(&client, &format!("http://{address}/actors")).await {
         Ok(tree) => judged(&tree),
-        Err(error) => Finding::bad(PASSES, reasons(&error), "look into the server's log"),
+        Err(error) => Finding::bad(PASSES, reasons(&error), "check the server's log"),
     };
     vec![ready(&readiness, address), passes]
 }
@@ -92,7 +92,7 @@ fn ready(Readiness { status, draining, failing }: &Readiness, address: SocketAdd
     if *draining {
         why.push("it is shutting down".to_owned());
     }
-    let advice = "requests are refused until each of these works again; the server notices by itself";
+    let advice = "requests are refused until each of these works again; the server recovers without a restart";
     Finding::bad(SERVER, format!("unready at {address}: {}", why.join("; ")), advice)
 }
 
@@ -105,10 +105,14 @@ fn judged(tree: &Tree) -> Finding {
     if failing.is_empty() {
         return Finding::good(PASSES, "the last pass of every periodic actor succeeded");
     }
-    Finding::bad(PASSES, failing.join("; "), "they are retried by themselves; what they do is not done until then")
+    Finding::bad(
+        PASSES,
+        failing.join("; "),
+        "they are retried automatically; until they succeed, their work is not done",
+    )
 }
 
-/// Where a listener that is bound to every address is reached from here.
+/// The address at which a listener can be reached from this computer; `None` if its port is chosen by the system.
 fn reachable(bind: SocketAddr) -> Option<SocketAddr> {
     let here = match bind.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -124,11 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_of_itself_is_reported() {
+    fn readiness_and_failing_passes_are_reported() {
         let address = "127.0.0.1:8081".parse().unwrap();
-        let told = |text: &str| ready(&serde_json::from_str(text).unwrap(), address);
-        assert_eq!(told(r#"{"status":"ready","store":"ok"}"#).state, State::Good);
-        let unready = told(r#"{"status":"unready","draining":true,"failing":[{"part":"log","reason":"disk full"}]}"#);
+        let finding = |text: &str| ready(&serde_json::from_str(text).unwrap(), address);
+        assert_eq!(finding(r#"{"status":"ready","store":"ok"}"#).state, State::Good);
+        let unready =
+            finding(r#"{"status":"unready","draining":true,"failing":[{"part":"log","reason":"disk full"}]}"#);
         assert_eq!(unready.state, State::Bad);
         assert!(unready.found.ends_with("log: disk full; it is shutting down"), "{}", unready.found);
 

@@ -1,4 +1,4 @@
-//! The statistics service: the embedded log, or another server.
+//! Checks the statistics service: the embedded log, or the external service.
 
 use std::time::Instant;
 
@@ -19,10 +19,10 @@ const STATISTICS: &str = "statistics";
 const LOG: &str = "log";
 const INSTALLATION: &str = "installation";
 
-/// A living server signs at least every second.
+/// Age in seconds above which a checkpoint is reported; a running server signs at least every second.
 const SIGNED_WITHIN_SECONDS: i64 = 10;
 
-pub(super) async fn look(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
+pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     match &settings.upstream.url {
         Some(url) => vec![external(settings, url).await],
         None => embedded(settings, deep, witnesses).await,
@@ -34,7 +34,7 @@ async fn external(settings: &Settings, url: &str) -> Finding {
         Ok(client) => client,
         Err(error) => return Finding::bad(STATISTICS, reasons(&error), "correct upstream.url"),
     };
-    // A page of a computer that nobody knows: the cheapest question that every such service answers.
+    // The activity of an unknown computer is the cheapest request that every statistics service supports.
     let stranger = Rng::system().uuid_v7(Clock::system().now()).into();
     let scope = RecordScope { machine: Some(stranger), ..RecordScope::default() };
     let page = ActivityQuery { limit: Some(1), ..ActivityQuery::default() };
@@ -48,15 +48,17 @@ async fn external(settings: &Settings, url: &str) -> Finding {
         }
         Ok(answer) => {
             let found = format!("{url} answers {}", answer.status);
-            Finding::bad(STATISTICS, found, "until it answers 200, events are held back or refused with 424")
+            Finding::bad(STATISTICS, found, "until it answers 200, events are held or refused with 424")
         }
-        Err(error) => {
-            Finding::bad(STATISTICS, format!("{url}: {}", reasons(&error)), "is it running, and is upstream.url right?")
-        }
+        Err(error) => Finding::bad(
+            STATISTICS,
+            format!("{url}: {}", reasons(&error)),
+            "check that it is running and that upstream.url is correct",
+        ),
     }
 }
 
-/// Whether every event has its place in the signed tree, or gets it soon.
+/// Checks that new events are placed in the signed tree.
 fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Timestamp) -> Finding {
     let age = (now - signed_at).num_seconds().max(0);
     let found = format!(
@@ -66,11 +68,11 @@ fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Time
     if unplaced == 0 || age < SIGNED_WITHIN_SECONDS {
         return Finding::good(STATISTICS, found);
     }
-    let advice = "events get their place while a server runs: start it, or look at its failing passes (`sequence`)";
+    let advice = "a running server places events in the tree: start it, or check its failing passes (`sequence`)";
     Finding::doubtful(STATISTICS, found, advice)
 }
 
-/// A log that is not there although the facts remember one.
+/// A missing log although the main database has a checkpoint of one.
 async fn lost(settings: &Settings) -> Option<Finding> {
     let (store, facts) = facts(settings).await?;
     store.close().await;
@@ -78,19 +80,19 @@ async fn lost(settings: &Settings) -> Option<Finding> {
     facts.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
 }
 
-/// Whether the log belongs to the facts; nothing while the facts cannot be read, which is a finding of its own.
+/// Checks that the log belongs to the main database; `None` if that cannot be read, which another check reports.
 async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
     let (store, _) = facts(settings).await?;
     let compared = installation::compare(&store, log).await;
     store.close().await;
     Some(match compared {
-        Ok(Ok(())) => Finding::good(INSTALLATION, "the log continues what the main database remembers of it"),
+        Ok(Ok(())) => Finding::good(INSTALLATION, "the log continues the checkpoint in the main database"),
         Ok(Err(mismatch)) => Finding::bad(INSTALLATION, mismatch, Mismatch::advice()),
-        Err(error) => Finding::bad(INSTALLATION, reasons(&error), "look into the database's log"),
+        Err(error) => Finding::bad(INSTALLATION, reasons(&error), "check the database's log"),
     })
 }
 
-/// The facts, as far as they have the tables of this version.
+/// Opens the main database, if it has the current schema.
 async fn facts(settings: &Settings) -> Option<(Store, Facts)> {
     let path = settings.data.facts();
     if settings.database.url.is_none() && !path.exists() {
@@ -104,19 +106,21 @@ async fn facts(settings: &Settings) -> Option<(Store, Facts)> {
 
 fn advice(error: &LogError) -> &'static str {
     match error {
-        LogError::Store(StoreError::SchemaTooOld { .. }) => "`attache migrate` brings it up to date",
-        LogError::Store(StoreError::SchemaTooNew { .. }) => "run the version that made it, or a newer one",
-        LogError::Store(StoreError::Unsafe { .. }) => "change it in the database's own configuration",
-        LogError::Store(StoreError::Open { .. }) => "is the database running, and are database.url and data.dir right?",
-        _ => "look into the database's log",
+        LogError::Store(StoreError::SchemaTooOld { .. }) => "`attache migrate` migrates it",
+        LogError::Store(StoreError::SchemaTooNew { .. }) => "run the version that created it, or a newer one",
+        LogError::Store(StoreError::Unsafe { .. }) => "change the setting in the database's configuration",
+        LogError::Store(StoreError::Open { .. }) => {
+            "check that the database is running and that database.url and data.dir are correct"
+        }
+        _ => "check the database's log",
     }
 }
 
 async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     let path = settings.data.log();
     if settings.database.url.is_none() && !path.exists() {
-        let found = format!("{} is not there yet", path.display());
-        let never = Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` makes it");
+        let found = format!("{} does not exist yet", path.display());
+        let never = Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` creates it");
         return vec![lost(settings).await.unwrap_or(never)];
     }
     let opened = async {
@@ -136,7 +140,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
             witnesses.push(ClockReference::of_the_past("the log's last signature", standing.signed_at));
             signed(standing, Clock::system().now())
         }
-        Err(error) => Finding::bad(STATISTICS, reasons(&error), "look into the database's log"),
+        Err(error) => Finding::bad(STATISTICS, reasons(&error), "check the database's log"),
     }];
     findings.extend(installed(settings, &log).await);
     if deep {
@@ -147,13 +151,13 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
                 let size = checkpoint.size;
                 Finding::good(
                     LOG,
-                    format!("events {events}, chains {chains}, the tree of {size} and its signature: all hold"),
+                    format!("verified: {events} events, {chains} chains, the tree of {size} leaves and its signature"),
                 )
             }
             Err(fault) => Finding::bad(
                 LOG,
                 fault,
-                "somebody changed the log: keep this file, and restore a backup elsewhere to compare",
+                "the log was modified: keep this file, and restore a backup to another folder to compare",
             ),
         });
     }

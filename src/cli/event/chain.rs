@@ -1,11 +1,11 @@
-//! The head of a chain, kept on disk, with what is being sent.
+//! The state of a chain on disk: its head, and the event that is being sent.
 //!
-//! What is about to be sent is on disk before it is sent, to the byte. So whatever dies, and whenever: the next program finds it, sends the
-//! same bytes again, and the server, which counts an event once, gives the same receipt. `chain-<agent_id>.json` in the profile's folder has
-//! it, and is locked as long as a [`Chain`] lives: two programs never put two events on one place.
+//! Each event is written to disk before it is sent. After a crash at any point the next run sends the same bytes again, and the server, which
+//! records an event once, returns the same receipt. The file is `chain-<agent_id>.json` in the profile's folder. It is locked while a [`Chain`]
+//! exists, so that two processes never send two events for the same position.
 //!
-//! Of an input of several events the digest of those that are done is kept, and how many they are. So the same command goes on behind them,
-//! also when what follows them was changed meanwhile.
+//! For an input of several events the file contains a digest of the completed events and their number. The same command resumes after
+//! them, even if later lines were changed.
 
 use std::fs::File;
 
@@ -17,16 +17,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::draft::{Draft, LINE_BYTES_MAX, Line};
-use crate::cli::profile::{Folder, Machine};
+use crate::cli::profile_folder::{Folder, Machine};
 use crate::cli::{Failure, terminal};
 
-/// Members that say where in a chain an event is.
+/// Members of an envelope that contain its position in the chain.
 const OF_CHAIN: [&str; 3] = ["chain_epoch", "seq", "hash_chain"];
 
-/// Inputs that are remembered half-done; the oldest goes.
+/// Maximum number of incomplete inputs in the file; the oldest is removed.
 const UNFINISHED_MAX: usize = 50;
 
-/// The chain of an agent on this computer, locked.
+/// The locked chain of one agent kind on this computer.
 #[derive(Debug)]
 pub struct Chain {
     folder: Folder,
@@ -35,60 +35,60 @@ pub struct Chain {
     _lock: File,
 }
 
-/// The file.
+/// Content of the chain's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct ChainFile {
     machine_uuid: MachineUuid,
-    /// Where the next event goes; while one is pending, where that goes.
+    /// Position of the pending event, or of the next one.
     next: Position,
     pending: Option<Pending>,
     unfinished: Vec<PartialInput>,
 }
 
-/// An event that was sealed, and of which the server has not said what became of it.
+/// A sealed event without a response of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
-    /// Its id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// Its type, for a person.
+    /// Type of the event, for messages.
     pub event_type: String,
-    /// Where it was read.
+    /// Position in the input.
     pub place: InputPosition,
-    /// Members that nobody said: what held when it was made is in them.
+    /// Members that were filled with defaults when the event was created.
     #[serde(default)]
     filled: Vec<String>,
-    /// The hash of what is sealed.
+    /// Hash of the canonical bytes.
     seal: Digest,
-    /// Its bytes, as they are sent.
+    /// The request body.
     pub sealed: String,
 }
 
-/// Where an event was read.
+/// Position of an event in its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputPosition {
-    /// The input up to this event, if it is known whole.
+    /// Digest of the input up to this event; `None` if the input's length is unknown.
     pub source: Option<Digest>,
-    /// The input up to the event before.
+    /// Digest of the input up to the event before.
     #[serde(default)]
     pub before: Option<Digest>,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// How many of the input's events are done when this one is.
+    /// Number of completed events of the input, including this one.
     pub done: usize,
 }
 
-/// An event but for its place in a chain.
+/// An event without its position in a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completed {
-    /// Its id.
+    /// Id of the event.
     pub event_id: EventId,
-    /// Its envelope without the chain's members.
+    /// Envelope without the members of the chain.
     pub members: Map<String, Value>,
-    /// Those of them that nobody said.
+    /// Names of the members that were filled with defaults.
     pub filled: Vec<String>,
 }
 
-/// The first events of an input, all of which are done.
+/// The completed first events of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PartialInput {
     source: Digest,
@@ -96,13 +96,13 @@ struct PartialInput {
 }
 
 impl InputPosition {
-    /// Of an event that stands alone, or in an input of which the end is not known.
+    /// A single event, or a line of an input of unknown length.
     pub fn alone(line: u64) -> Self {
         Self { source: None, before: None, line, done: 0 }
     }
 }
 
-/// Of every event of an input the digest of the input up to it.
+/// For each event of an input, the digest of the input up to it.
 pub fn beginnings(lines: &[Line]) -> Result<Vec<Digest>, Failure> {
     let mut text = Vec::new();
     let mut next = |draft: &Draft| {
@@ -115,9 +115,9 @@ pub fn beginnings(lines: &[Line]) -> Result<Vec<Digest>, Failure> {
 }
 
 impl Chain {
-    /// Opens the chain; waits for another program that has it open.
+    /// Opens and locks the chain; waits while another process holds the lock.
     pub fn open(folder: &Folder, machine: &Machine, agent_id: &str) -> Result<Self, Failure> {
-        let waiting = terminal::spinner("waiting for another program that sends on this chain");
+        let waiting = terminal::spinner("waiting for another process that sends on this chain");
         let lock = folder.lock(&format!("chain-{agent_id}"));
         waiting.finish_and_clear();
         let (lock, name) = (lock?, format!("chain-{agent_id}.json"));
@@ -129,7 +129,7 @@ impl Chain {
         };
         let mut kept = folder.json::<ChainFile>(&name)?.unwrap_or_else(beginning);
         if kept.machine_uuid != machine.machine_uuid {
-            // Registered again as another computer: it has chains of its own, and goes on with what was to be sent.
+            // The computer was registered again under a new id: its chain starts at the beginning, with the pending event sealed for it.
             kept = ChainFile { pending: kept.pending.take(), unfinished: kept.unfinished, ..beginning() };
             if let Some(pending) = &mut kept.pending {
                 pending.seal_again(kept.next, Some(machine))?;
@@ -138,34 +138,34 @@ impl Chain {
         Ok(Self { folder: folder.clone(), name, kept, _lock: lock })
     }
 
-    /// Where the file is, for a person.
+    /// Path of the file, for messages.
     pub fn path(&self) -> String {
         self.folder.path().join(&self.name).display().to_string()
     }
 
-    /// What was begun and not answered.
+    /// The event without a response, if there is one.
     pub fn pending(&self) -> Option<&Pending> {
         self.kept.pending.as_ref()
     }
 
-    /// How many events of an input are done: of all that is remembered, what reaches farthest into it.
+    /// Number of completed events of an input: the maximum of the stored entries that match its beginning.
     pub fn done(&self, beginnings: &[Digest]) -> usize {
         let begins = |place: &&PartialInput| is_at(beginnings, place.done, place.source);
         self.kept.unfinished.iter().filter(begins).map(|place| place.done).max().unwrap_or(0)
     }
 
-    /// Whether what is pending is of this input, and how many of its events are done with it.
+    /// If the pending event belongs to this input: the number of completed events including it.
     pub fn pending_of(&self, beginnings: &[Digest]) -> Option<usize> {
         let place = self.pending()?.place;
         is_at(beginnings, place.done, place.source?).then_some(place.done)
     }
 
-    /// An input is done completely: sent once more, it is meant.
+    /// Removes a completed input, so that sending it again sends new events.
     pub fn forget(&mut self, beginnings: &[Digest]) {
         self.kept.unfinished.retain(|place| !is_at(beginnings, place.done, place.source));
     }
 
-    /// Seals an event for the next place, and keeps it until it is answered.
+    /// Seals an event for the next position and stores it until the server has responded.
     pub fn put(&mut self, event: Completed, place: InputPosition) -> Result<(), Failure> {
         let Completed { event_id, members, filled } = event;
         let event_type = members.get("event_type").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -175,8 +175,9 @@ impl Chain {
         self.keep()
     }
 
-    /// The server has a receipt for what is pending: the head moves. `own`: it is of the input that is worked on. It is on disk with the next event, or when [`Self::keep`] is asked;
-    /// before that a resend gets the same receipt.
+    /// Advances the head after a receipt for the pending event. `own`: whether it belongs to the current input.
+    ///
+    /// The change is written with the next event or by [`Self::keep`]; after a crash before that, a resend returns the same receipt.
     pub fn taken(&mut self, own: bool) {
         if let Some(pending) = self.kept.pending.take() {
             self.kept.next =
@@ -185,20 +186,20 @@ impl Chain {
         }
     }
 
-    /// What is pending is settled without being in the chain: the head stays.
+    /// Removes the pending event, which is settled without being part of the chain; the head does not change.
     pub fn set_aside(&mut self, own: bool) {
         if let Some(pending) = self.kept.pending.take() {
             self.count(&pending.place, own);
         }
     }
 
-    /// What is pending cannot be sent at all, and is not counted as done; that is on disk at once, or it would be in the way for ever.
+    /// Drops the pending event without counting it as completed, and writes the file immediately: otherwise the event would block the chain.
     pub fn give_up(&mut self) -> Result<(), Failure> {
         self.kept.pending = None;
         self.keep()
     }
 
-    /// The server expects another place than the one that is kept: what is pending is sealed anew for that one, and kept.
+    /// Moves the head to the position that the server expects, and seals the pending event again for it.
     pub fn move_to(&mut self, expected: Position) -> Result<(), Failure> {
         self.kept.next = expected;
         if let Some(pending) = &mut self.kept.pending {
@@ -207,19 +208,19 @@ impl Chain {
         self.keep()
     }
 
-    /// Where the next event goes.
+    /// Position of the next event.
     pub fn next(&self) -> Position {
         self.kept.next
     }
 
-    /// Brings everything to disk.
+    /// Writes the file.
     pub fn keep(&self) -> Result<(), Failure> {
-        self.folder.keep_json(&self.name, &self.kept)
+        self.folder.write_json(&self.name, &self.kept)
     }
 
     fn count(&mut self, place: &InputPosition, own: bool) {
         let Some(source) = place.source else { return };
-        // An input that was changed behind the event before goes on there: of another one's event it is not known whether it was.
+        // An input that was changed after `before` replaces the entry of its unchanged part. For an event of another input this is unknown.
         let passed = place.before.filter(|_| own);
         self.kept.unfinished.retain(|known| known.source != source && Some(known.source) != passed);
         self.kept.unfinished.push(PartialInput { source, done: place.done });
@@ -232,9 +233,9 @@ fn is_at(beginnings: &[Digest], done: usize, source: Digest) -> bool {
     done.checked_sub(1).and_then(|nth| beginnings.get(nth)) == Some(&source)
 }
 
-/// Whether the server reads an event, wherever in a chain it is put.
+/// Checks that an event is small enough at any position of a chain.
 pub fn fits(event: &Completed) -> Result<(), String> {
-    /// The largest number that an envelope may have.
+    /// Largest number in an envelope.
     const FARTHEST: u64 = (1 << 53) - 1;
     let position = Position { chain_epoch: FARTHEST, seq: FARTHEST, prev: Prev::Event(Digest::of(b"")) };
     let sealed = sealed(event.members.clone(), position);
@@ -245,20 +246,20 @@ fn small_enough(sealed: &str) -> Result<(), String> {
     if sealed.len() <= LINE_BYTES_MAX {
         return Ok(());
     }
-    Err(format!("sealed it has {} bytes, more than the {LINE_BYTES_MAX} that a server reads", sealed.len()))
+    Err(format!("the sealed event has {} bytes; the maximum is {LINE_BYTES_MAX}", sealed.len()))
 }
 
 impl Pending {
-    /// Whether it is this event, whatever its place in a chain, and whatever held when one of them was made.
+    /// Whether this is the same event, regardless of its position and of members filled with defaults.
     pub fn is(&self, event: &Completed) -> bool {
         self.says(&event.members, &event.filled)
     }
 
-    /// Whether these members, of which nobody said those that are `filled`, are those of this event.
+    /// Whether `members` equal those of this event, except position and members in `filled`.
     pub fn says(&self, members: &Map<String, Value>, filled: &[String]) -> bool {
         let is_aside =
             |name: &String| OF_CHAIN.contains(&name.as_str()) || self.filled.contains(name) || filled.contains(name);
-        // A number has one form only in canonical bytes.
+        // Numbers have a unique form only in canonical bytes.
         let said = |members: &Map<String, Value>| {
             let said = members.iter().filter(|(name, _)| !is_aside(name));
             canonical::canonical_bytes(&said.map(|(name, value)| (name.clone(), value.clone())).collect())
@@ -277,7 +278,7 @@ impl Pending {
     }
 }
 
-/// The seal of an event at a place, and its bytes as text.
+/// Seal and body of an event at a position.
 fn sealed(members: Map<String, Value>, position: Position) -> Result<(Digest, String), Failure> {
     let EncodedEvent { body, seal } = seal(members, &position);
     String::from_utf8(body).map(|text| (seal, text)).map_err(Failure::refused)
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_opens_as_what_it_says_it_is() {
+    fn a_sealed_event_parses_to_the_same_members() {
         let vectors: Value = serde_json::from_slice(include_bytes!("../../../tests/vectors/chain.json")).unwrap();
         for link in vectors["chain"].as_array().unwrap() {
             let event = link["event"].as_object().unwrap().clone();

@@ -1,4 +1,4 @@
-//! What a person or a program says of an event before it has its place in a chain.
+//! Input of `attache event send`: events without envelope and position.
 
 use std::fmt::Display;
 
@@ -12,68 +12,68 @@ use serde_json::{Map, Value};
 
 use crate::cli::Failure;
 
-/// Longest line, in bytes: the server reads no more of one event.
+/// Maximum length of a line in bytes; the server's limit of an event.
 pub const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Mistakes of a file that are shown at once.
+/// Maximum number of mistakes of a file that are printed.
 const MISTAKES_SHOWN: usize = 20;
 
-/// An event without its place. Only type and payload must be there.
+/// One event of the input. Only type and payload are required.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
-    /// A registered type.
+    /// Type of the event.
     pub event_type: String,
-    /// Its members.
+    /// Payload of the event.
     pub payload: Map<String, Value>,
-    /// A new one when absent.
+    /// Id; a new one if absent.
     #[serde(default)]
     pub event_id: Option<EventId>,
-    /// Now when absent.
+    /// Time in epoch milliseconds; the current time if absent.
     #[serde(default)]
     pub ts_edge_ms: Option<i64>,
-    /// That of the type when absent.
+    /// Lane; that of the event type if absent.
     #[serde(default)]
     pub lane: Option<Lane>,
-    /// What the person allows on this computer when absent.
+    /// Declared consent level; the effective level of this computer if absent.
     #[serde(default)]
     pub consent_level: Option<ConsentLevel>,
-    /// Whether something was taken out; no when absent.
+    /// Whether content was redacted; false if absent.
     #[serde(default)]
     pub redacted: Option<bool>,
-    /// The project.
+    /// Project id; at least one character.
     #[serde(default, deserialize_with = "named")]
     pub project_id: Option<String>,
-    /// The working session.
+    /// Id of the working session.
     #[serde(default)]
     pub session_uuid: Option<SessionUuid>,
 }
 
-/// What holds for lines that do not say it themselves.
+/// Values for events that do not name their own, from the command's options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
-    /// The lane.
+    /// Value of `--lane`.
     pub lane: Option<Lane>,
-    /// The level.
+    /// Value of `--consent-level`.
     pub consent_level: Option<ConsentLevel>,
-    /// Whether something was taken out.
+    /// True with `--redacted`.
     pub redacted: Option<bool>,
-    /// The project.
+    /// Value of `--project-id`.
     pub project_id: Option<String>,
-    /// The working session.
+    /// Value of `--session-uuid`.
     pub session_uuid: Option<SessionUuid>,
 }
 
-/// A line that has an event.
+/// A line of a file with an event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// From 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// The event.
+    /// The event on this line.
     pub draft: Draft,
 }
 
-/// All lines of a text, or all mistakes in it.
+/// Parses all lines of a file; fails with all mistakes.
 pub fn lines(name: &str, text: &[u8], defaults: &Defaults) -> Result<Vec<Line>, Failure> {
     let (mut lines, mut mistakes) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -89,15 +89,15 @@ pub fn lines(name: &str, text: &[u8], defaults: &Defaults) -> Result<Vec<Line>, 
     Err(mistaken("read", mistakes))
 }
 
-/// All mistakes of an input that is not sent for them.
+/// The error message for an input with mistakes.
 pub fn mistaken(participle: &str, mut mistakes: Vec<String>) -> Failure {
     let count = mistakes.len();
-    let lines = if count == 1 { "a line cannot be".to_owned() } else { format!("{count} lines cannot be") };
+    let lines = if count == 1 { "1 line cannot be".to_owned() } else { format!("{count} lines cannot be") };
     mistakes.truncate(MISTAKES_SHOWN);
-    Failure::refused(format!("nothing is sent: {lines} {participle}\n  {}", mistakes.join("\n  ")))
+    Failure::refused(format!("nothing was sent: {lines} {participle}\n  {}", mistakes.join("\n  ")))
 }
 
-/// One line; nothing when it is blank.
+/// Parses one line; `None` if it is blank.
 pub fn read(line: &[u8], defaults: &Defaults) -> Result<Option<Draft>, String> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
@@ -113,7 +113,7 @@ fn at(place: &str, fault: impl Display) -> String {
 }
 
 impl Draft {
-    /// An event of a type, with nothing else said.
+    /// A draft with type and payload only.
     pub fn new(event_type: impl Into<String>, payload: Map<String, Value>) -> Self {
         Self {
             event_type: event_type.into(),
@@ -128,7 +128,7 @@ impl Draft {
         }
     }
 
-    /// With the defaults where it says nothing.
+    /// Fills absent values with the defaults.
     pub fn or(self, defaults: &Defaults) -> Self {
         Self {
             lane: self.lane.or(defaults.lane),
@@ -141,7 +141,7 @@ impl Draft {
     }
 }
 
-/// A project has at least one character; `null` is nothing said.
+/// Parses a project id; `null` means absent.
 fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let name = Option::<String>::deserialize(deserializer)?;
     name.map(|name| ProjectId::try_from(name.clone()).map(|_| name).map_err(de::Error::custom)).transpose()
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_needs_a_type_and_a_payload_and_says_no_more_than_it_may() {
+    fn a_line_requires_type_and_payload_and_rejects_unknown_members() {
         let read = |line: &str| read(line.as_bytes(), &Defaults::default());
         assert_eq!(read(" \t ").unwrap(), None);
         assert!(read(r#"{"event_type":"memory.stored","payload":{}}"#).unwrap().is_some());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_says_something_is_not_overruled() {
+    fn defaults_do_not_replace_values_of_a_line() {
         let defaults =
             Defaults { lane: Some(Lane::Rsi), consent_level: Some(ConsentLevel::Off), ..Defaults::default() };
         let line = br#"{"event_type":"x","payload":{},"lane":"llm"}"#;

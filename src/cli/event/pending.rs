@@ -1,4 +1,4 @@
-//! `attache event pending`: the event that was begun on a chain and not settled, and the way to give it up.
+//! `attache event pending`: shows or drops the event of a chain that has no response yet.
 
 use clap::Args;
 use domain::envelope::AgentKinds;
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use super::agent_id;
 use super::chain::Chain;
-use crate::cli::remote::Remote;
+use crate::cli::connection::Remote;
 use crate::cli::{Done, output};
 
-/// On which chain, and what to do with it.
+/// Options of `attache event pending`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Give it up: it is not sent any more, and those after it are
+    /// Drop the event, so that later events can be sent
     #[arg(long)]
     drop: bool,
-    /// The kind of agent on whose chain it waits
+    /// Agent kind, which selects the chain
     #[arg(long, value_name = "KIND", default_value = AgentKinds::CLI, value_parser = agent_id)]
     agent_id: String,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// Does it; asks no server.
+/// Shows or drops the pending event; sends no request.
 pub fn run(arguments: &Arguments) -> Done {
     let connection = arguments.remote.open()?;
     let mut chain = Chain::open(&connection.folder, connection.machine()?, &arguments.agent_id)?;
@@ -43,13 +43,15 @@ pub fn run(arguments: &Arguments) -> Done {
     let dropped = arguments.drop && known.is_some();
     output::show(connection.json, &json!({ "pending": shown, "dropped": dropped }), || {
         let Some((event_id, event_type)) = &known else {
-            return "nothing waits on this chain".to_owned();
+            return "no pending event on this chain".to_owned();
         };
         let event = format!("event {event_id}, {}, for seq {}", visible(event_type), position.seq);
         if dropped {
-            format!("{event}, is given up\n  if the server has it all the same, the next one goes behind it by itself")
+            format!(
+                "{event}, is dropped\n  if the server has recorded it nevertheless, the next event continues after it automatically"
+            )
         } else {
-            format!("{event}, waits: the next `attache event send` sends it first\n  --drop gives it up")
+            format!("{event}, is pending: the next `attache event send` sends it first\n  --drop drops it")
         }
     });
     Ok(())

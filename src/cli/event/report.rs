@@ -1,4 +1,4 @@
-//! What became of events, one by one and in sum.
+//! Prints the outcome of each event, and counts the outcomes.
 
 use domain::chain::Position;
 use domain::foreign::visible;
@@ -8,37 +8,37 @@ use serde_json::{Value, json};
 use super::chain::Pending;
 use crate::cli::{Done, Failure, output, terminal};
 
-/// How it is told what became of each event.
+/// Format in which outcomes are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
-    /// For a person.
+    /// One line of text per event.
     Human,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
-    /// Not at all: the tally has it.
+    /// No output; the caller reads the counts.
     Silent,
 }
 
-/// How many events became what.
+/// Number of events per outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SendCounts {
-    /// Got a receipt.
+    /// Forwarded, with a receipt.
     pub sent: usize,
-    /// Were retained.
+    /// Stored by the server, but not part of the chain.
     pub held: usize,
-    /// Were in the log before.
+    /// Already in the log.
     pub known: usize,
-    /// Are not in the log, and will not be: the id is of another event, or the server takes none of that size.
+    /// Refused permanently: another event has the id, or the event is too large.
     pub failed: usize,
-    /// The events that were sent.
+    /// Receipts of the forwarded events.
     pub receipts: Vec<(EventId, ReceiptId)>,
 }
 
 impl SendCounts {
-    /// The last line, for a person.
-    pub fn say(&self, voice: ReportFormat) {
+    /// Prints the summary line, in the format for people only.
+    pub fn print(&self, format: ReportFormat) {
         let Self { sent, held, known, failed, .. } = *self;
-        if voice != ReportFormat::Human {
+        if format != ReportFormat::Human {
             return;
         }
         let mut words = vec![format!("{sent} sent")];
@@ -46,50 +46,47 @@ impl SendCounts {
             words.push(terminal::styled(terminal::WARNING, format!("{held} held")));
         }
         if known > 0 {
-            words.push(format!("{known} known before"));
+            words.push(format!("{known} already recorded"));
         }
         if failed > 0 {
             words.push(terminal::styled(terminal::WARNING, format!("{failed} failed")));
         }
-        output::say(&words.join(", "));
+        output::print(&words.join(", "));
     }
 
-    /// Whether that is what was asked for.
+    /// An error if an event failed, or was held and `may_be_held` is false.
     pub fn done(&self, may_be_held: bool) -> Done {
         if self.failed > 0 {
-            return Err(Failure::refused(format!(
-                "not recorded: {}, for the reasons that are said there",
-                self.failed
-            )));
+            return Err(Failure::refused(format!("not recorded: {} (see the reasons above)", self.failed)));
         }
         if self.held > 0 && !may_be_held {
-            return Err(Failure::refused(format!("held: {}; what is held is not in the chain", self.held)));
+            return Err(Failure::refused(format!("held: {} (held events are not part of the chain)", self.held)));
         }
         Ok(())
     }
 }
 
-/// An answer, and of which event.
+/// The outcome of one event.
 pub struct SendReport<'p> {
-    /// The event.
+    /// The event that was sent.
     pub pending: &'p Pending,
-    /// Where it was put.
+    /// Position at which it was sent.
     pub position: Position,
-    /// Whether it is of the input that is worked on, not of an earlier run.
+    /// Whether it belongs to the current input and not to an earlier run.
     pub own: bool,
-    /// Whether it was put elsewhere than was kept here.
+    /// Whether the server expected another position than the stored one.
     pub moved: bool,
 }
 
 impl SendReport<'_> {
-    /// Says it.
-    pub fn say(&self, voice: ReportFormat, outcome: Value, word: &str, words: &str) {
+    /// Prints the outcome.
+    pub fn print(&self, format: ReportFormat, outcome: Value, word: &str, words: &str) {
         let Pending { event_id, event_type, place, .. } = self.pending;
         let Position { chain_epoch, seq, .. } = self.position;
-        if voice == ReportFormat::Silent {
+        if format == ReportFormat::Silent {
             return;
         }
-        if voice == ReportFormat::Json {
+        if format == ReportFormat::Json {
             let mut value = json!({
                 "line": self.own.then_some(place.line),
                 "event_id": event_id,
@@ -103,20 +100,20 @@ impl SendReport<'_> {
             if let (Value::Object(outcome), Some(members)) = (outcome, value.as_object_mut()) {
                 members.extend(outcome);
             }
-            return output::say_json_line(&value);
+            return output::print_json_line(&value);
         }
         let is_sent = outcome.get("receipt_id").is_some();
         if self.moved {
-            output::say(&terminal::styled(
+            output::print(&terminal::styled(
                 terminal::FAINT,
                 format!(
-                    "the server's chain is elsewhere than was kept here: it goes on at epoch {chain_epoch}, seq {seq}"
+                    "the server expects another position than the stored one: continuing at epoch {chain_epoch}, seq {seq}"
                 ),
             ));
         }
         let word = terminal::styled(if is_sent { terminal::GOOD } else { terminal::WARNING }, word);
         let place = if is_sent { format!("  seq {seq}") } else { String::new() };
         let earlier = if self.own { "" } else { "  (of an earlier run)" };
-        output::say(&format!("{word}  {event_id}  {}{place}  {}{earlier}", visible(event_type), visible(words)));
+        output::print(&format!("{word}  {event_id}  {}{place}  {}{earlier}", visible(event_type), visible(words)));
     }
 }

@@ -1,4 +1,4 @@
-//! `attache event send`: each event once, in order, whatever is interrupted.
+//! `attache event send`: sends each event exactly once and in order, across interruptions.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,56 +14,56 @@ use domain::lane::Lane;
 use super::agent_id;
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX};
 use super::report::ReportFormat;
-use super::sending::Sending;
-use crate::cli::remote::Remote;
+use super::sender::EventSender;
+use crate::cli::connection::Remote;
 use crate::cli::{Done, Failure};
 
-/// What to send, and as what.
+/// Options of `attache event send`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// File with one JSON object a line; `-` for standard input
+    /// File with one JSON object per line, or `-` for standard input
     #[arg(required_unless_present = "event_type", conflicts_with = "event_type")]
     file: Option<PathBuf>,
     /// Send one event of this type
     #[arg(long = "type", value_name = "TYPE")]
     event_type: Option<String>,
-    /// The payload of that event, a JSON object
+    /// Payload of that event, a JSON object
     #[arg(long, requires = "event_type", value_name = "JSON", default_value = "{}")]
     payload: String,
-    /// The id of that event [default: a new one]
+    /// Id of that event [default: a new one]
     #[arg(long, requires = "event_type", value_name = "UUID")]
     event_id: Option<EventId>,
-    /// The lane, where an event does not name it [default: that of its type]
+    /// Lane of events that do not name one [default: that of the event type]
     #[arg(long)]
     lane: Option<Lane>,
-    /// How much the person allowed, where an event does not say it [default: what holds for this computer]
+    /// Consent level of events that do not declare one [default: the effective level of this computer]
     #[arg(long, value_name = "LEVEL")]
     consent_level: Option<ConsentLevel>,
-    /// Something was taken out of events that do not say whether it was
+    /// Mark events that do not declare it as redacted
     #[arg(long)]
     redacted: bool,
-    /// The project, where an event does not name it
+    /// Project of events that do not name one
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     project_id: Option<String>,
-    /// The working session, where an event does not name it
+    /// Working session of events that do not name one
     #[arg(long, value_name = "UUID")]
     session_uuid: Option<SessionUuid>,
-    /// The kind of agent on whose chain they go
+    /// Agent kind, which selects the chain
     #[arg(long, value_name = "KIND", default_value = AgentKinds::CLI, value_parser = agent_id)]
     agent_id: String,
-    /// Exit with 1 if an event was held
+    /// Exit with 1 if an event is held
     #[arg(long)]
     fail_held: bool,
     #[command(flatten)]
     remote: Remote,
 }
 
-/// Does it.
+/// Sends the events of the arguments, a file or standard input.
 pub async fn run(arguments: &Arguments) -> Done {
     let defaults = arguments.defaults();
     let connection = arguments.remote.open()?;
-    let voice = if connection.json { ReportFormat::Json } else { ReportFormat::Human };
-    let mut sending = Sending::new(&connection, &arguments.agent_id, voice)?;
+    let format = if connection.json { ReportFormat::Json } else { ReportFormat::Human };
+    let mut sending = EventSender::new(&connection, &arguments.agent_id, format)?;
     match &arguments.file {
         Some(path) if path.as_os_str() == "-" => sending.stream(io::stdin().lock(), &defaults).await?,
         Some(path) => {
@@ -73,8 +73,8 @@ pub async fn run(arguments: &Arguments) -> Done {
         }
         None => sending.one(&arguments.draft(&defaults)?).await?,
     }
-    sending.tally.say(voice);
-    sending.tally.done(!arguments.fail_held)
+    sending.counts.print(format);
+    sending.counts.done(!arguments.fail_held)
 }
 
 impl Arguments {
@@ -88,10 +88,10 @@ impl Arguments {
         }
     }
 
-    /// The one event of the arguments.
+    /// The event of `--type` and `--payload`.
     fn draft(&self, defaults: &Defaults) -> Result<Draft, Failure> {
         let payload = canonical::parse_object(self.payload.as_bytes(), LINE_BYTES_MAX);
-        let payload = payload.map_err(|fault| Failure::refused(format!("nothing is sent: --payload: {fault}")))?;
+        let payload = payload.map_err(|fault| Failure::refused(format!("nothing was sent: --payload: {fault}")))?;
         let event_type = self.event_type.clone().unwrap_or_default();
         Ok(Draft { event_id: self.event_id, ..Draft::new(event_type, payload) }.or(defaults))
     }

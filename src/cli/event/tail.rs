@@ -1,4 +1,4 @@
-//! `attache event tail`: what comes in, as it comes.
+//! `attache event tail`: polls for new events and prints them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,31 +12,31 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
-use crate::cli::remote::{CredentialArgs, Remote, RequestError};
+use crate::cli::connection::{CredentialArgs, Remote, RequestError};
 use crate::cli::{Done, output, terminal};
 
-/// Between two looks.
+/// Pause between two requests.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Entries asked for at once.
+/// Events per page.
 const PAGE: u16 = 100;
 
-/// Entries that are remembered as shown.
+/// Maximum number of remembered keys of printed entries.
 const SHOWN_MAX: usize = 20_000;
 
-/// What to follow.
+/// Options of `attache event tail`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// Only events of this lane; held events are in no lane, and are shown all the same
+    /// Show only events of this lane; held events have no lane and are always shown
     #[arg(long)]
     lane: Option<Lane>,
-    /// Begin with everything since then: a date-time or epoch milliseconds
+    /// Begin with all events since this time: a date-time or epoch milliseconds
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Begin with so many of the newest
+    /// Begin with this number of the newest events
     #[arg(long, value_name = "N", default_value_t = 10, conflicts_with = "since")]
     lines: usize,
-    /// End after so many
+    /// Exit after this number of events
     #[arg(long, value_name = "N")]
     count: Option<usize>,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Does it, until Ctrl-C, or until nobody reads it any more.
+/// Prints new events until Ctrl-C, or until the reader of standard output has gone.
 pub async fn run(arguments: &Arguments) -> Done {
     tokio::select! {
         followed = follow(arguments) => followed,
@@ -67,24 +67,24 @@ async fn follow(arguments: &Arguments) -> Done {
         }
         let is_first = shown.is_empty();
         let look = async |client: &Client| new_ones(client, arguments, &mut shown).await;
-        let mut entries = match connection.asked(arguments.whom, look).await {
+        let mut entries = match connection.send_as(arguments.whom, look).await {
             Ok(entries) => entries,
-            // Whoever follows wants to go on when the server is back.
-            Err(RequestError::Asking(error)) if error.is_temporary() && !is_first => {
+            // Continue when the server is available again.
+            Err(RequestError::Request(error)) if error.is_temporary() && !is_first => {
                 if !is_away {
-                    output::complain(&format!("{error}; looking again every {} s", EVERY.as_secs()));
+                    output::print_error(&format!("{error}; retrying every {} s", EVERY.as_secs()));
                 }
                 is_away = true;
                 continue;
             }
-            Err(trouble) => return Err(trouble.into()),
+            Err(error) => return Err(error.into()),
         };
         is_away = false;
         if is_first && arguments.since.is_none() {
             entries.drain(..entries.len().saturating_sub(arguments.lines));
         }
         for entry in entries.into_iter().take(left) {
-            entry.say(arguments.remote.json);
+            entry.print(arguments.remote.json);
             left -= 1;
         }
         if left == 0 {
@@ -93,7 +93,7 @@ async fn follow(arguments: &Arguments) -> Done {
     }
 }
 
-/// What was not shown yet, the oldest first.
+/// Requests the entries that were not printed yet, oldest first.
 async fn new_ones(client: &Client, arguments: &Arguments, shown: &mut Shown) -> Result<Vec<Entry>, Error> {
     let is_first = shown.is_empty();
     let (mut entries, mut cursor) = (Vec::new(), None);
@@ -108,7 +108,7 @@ async fn new_ones(client: &Client, arguments: &Arguments, shown: &mut Shown) -> 
         let known = events.iter().any(|event| shown.has(&key(event)));
         entries.extend(events.into_iter().map(Entry::Event));
         cursor = page.upstream.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-        // The first look goes back as far as it is asked to, later ones as far as the one before.
+        // The first request goes back as far as the options say, later ones to the entries of the one before.
         let enough = if is_first { arguments.since.is_none() && entries.len() >= arguments.lines } else { known };
         if cursor.is_none() || enough {
             break;
@@ -140,22 +140,22 @@ impl Entry {
         }
     }
 
-    fn say(&self, is_json: bool) {
+    fn print(&self, is_json: bool) {
         match self {
-            Self::Event(event) if is_json => output::say_json_line(event),
+            Self::Event(event) if is_json => output::print_json_line(event),
             Self::Held(held) if is_json => {
                 let mut value = json!(held);
                 value["held"] = json!(true);
-                output::say_json_line(&value);
+                output::print_json_line(&value);
             }
-            Self::Event(event) => output::say(&format!(
+            Self::Event(event) => output::print(&format!(
                 "{}  {:<24}  {}  {}",
                 terminal::styled(terminal::FAINT, visible(text(event, "received_at"))),
                 visible(text(event, "event_type")),
                 visible(text(event, "event_id")),
                 terminal::styled(terminal::FAINT, format!("{} seq {}", visible(text(event, "agent_id")), event["seq"])),
             )),
-            Self::Held(held) => output::say(&format!(
+            Self::Held(held) => output::print(&format!(
                 "{}  {:<24}  {}  {}",
                 terminal::styled(terminal::FAINT, date_time(held.received_at)),
                 visible(held.event_type.as_deref().unwrap_or("-")),
@@ -174,7 +174,7 @@ fn text<'v>(event: &'v Value, name: &str) -> &'v str {
     event.get(name).and_then(Value::as_str).unwrap_or("-")
 }
 
-/// What was shown, as far back as anybody could be shown it again.
+/// Keys of the printed entries, so that none is printed twice.
 #[derive(Debug, Default)]
 struct Shown {
     keys: BTreeSet<String>,

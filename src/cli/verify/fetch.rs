@@ -1,4 +1,4 @@
-//! The proof of an event from its server, and the key that is trusted there.
+//! Fetches the proof of an event, and determines the trusted log key.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{Arguments, Trust};
-use crate::cli::remote::{Connection, failed};
+use crate::cli::connection::{Connection, failed};
 use crate::cli::{Failure, terminal};
 
-/// The proof of an event, as it came, once the log has the event.
+/// The bytes of the event's proof, once the event is in the signed tree.
 pub async fn fetch(arguments: &Arguments, connection: &mut Connection, event: EventId) -> Result<Vec<u8>, Failure> {
-    /// The log places events about every second.
+    /// Pause between two requests; the log signs about every second.
     const PAUSE: Duration = Duration::from_millis(500);
     let client = connection.as_whom(arguments.whom).await?;
     let patience = Instant::now() + Duration::from_secs(arguments.wait);
-    let spinner = terminal::spinner("waiting until the log has the event");
+    let spinner = terminal::spinner("waiting until the event is in the signed tree");
     let fetched = loop {
         let proof = match client.proof(event).await {
             Ok(proof) => proof,
             Err(error) if error.code() == Some("event_not_found") => {
                 break Err(Failure::refused(format!(
-                    "the server knows no event {event} that you may see\n  `attache activity` shows those that it does; one that is held has no proof"
+                    "no event {event} that this credential can see\n  `attache activity` lists the events; a held event has no proof"
                 )));
             }
             Err(error) => break Err(failed(error)),
@@ -33,7 +33,7 @@ pub async fn fetch(arguments: &Arguments, connection: &mut Connection, event: Ev
         }
         if Instant::now() >= patience {
             break Err(Failure::refused(format!(
-                "the event is received, but the log does not have it yet after {} s: try again in a while",
+                "the event was accepted, but is not in the signed tree after {} s: try again later",
                 arguments.wait
             )));
         }
@@ -43,21 +43,21 @@ pub async fn fetch(arguments: &Arguments, connection: &mut Connection, event: Ev
     fetched
 }
 
-/// The key that proofs are held against when nobody names one: that in the profile, or the first that its server shows.
+/// The log key without `--vkey`: the one pinned in the profile, or on first use the one that the server publishes.
 pub async fn trusted(connection: &Connection, may_ask: bool, proof: &[u8]) -> Result<(String, Trust), Failure> {
-    connection.is_the_profiles()?;
+    connection.check_server()?;
     let named = named(proof);
     match (&connection.profile.log_key, named) {
         (Some(pinned), Some(named)) if is_another_epoch(pinned, &named) => Err(Failure::refused(format!(
-            "the proof is of another epoch of the log than the one that was seen first\n  first  {pinned}\n  now    {named}\n  \
-             An operator begins an epoch after the log was lost or an older backup was restored: what you saw before may be missing in it. \
-             Ask the operator, by another way than this server, why and for the new key.\n  \
-             Once you are sure: the same command with --vkey '{named}' --pin"
+            "the proof belongs to another epoch of the log than the pinned key\n  pinned  {pinned}\n  proof   {named}\n  \
+             An operator begins an epoch after the log was lost or an older backup was restored; events that you saw before may be missing. \
+             Ask the operator for the reason and the new key, not through this server.\n  \
+             If you trust the new key, repeat the command with --vkey '{named}' --pin"
         ))),
         (Some(pinned), Some(named)) if *pinned != named => Err(Failure::refused(format!(
-            "the proof names another key of the log than the one that was seen first\n  first  {pinned}\n  now    {named}\n  \
-             Either the log has a new key, which its operator can tell you by another way, or somebody else answers in its place.\n  \
-             Once you are sure: the same command with --vkey '{named}' --pin"
+            "the proof names another key of the log than the pinned one\n  pinned  {pinned}\n  proof   {named}\n  \
+             Either the log has a new key, or another party answers in its place. Ask the operator, not through this server.\n  \
+             If you trust the new key, repeat the command with --vkey '{named}' --pin"
         ))),
         (Some(pinned), _) => Ok((pinned.clone(), Trust::Pinned)),
         (None, Some(named)) if may_ask => {
@@ -68,13 +68,11 @@ pub async fn trusted(connection: &Connection, may_ask: bool, proof: &[u8]) -> Re
                 Err(Failure::refused(format!("the proof names a key that the log does not publish: {named}")))
             }
         }
-        _ => Err(Failure::refused(
-            "no key of the log is known here that a proof could be held against: --vkey names the one that you trust",
-        )),
+        _ => Err(Failure::refused("no trusted log key in this profile: pass one with --vkey")),
     }
 }
 
-/// Whether both keys are of one log, under different origins.
+/// Whether both keys belong to the same log, in different epochs.
 fn is_another_epoch(pinned: &str, named: &str) -> bool {
     let origin = |vkey: &str| vkey.split('+').next().unwrap_or_default().to_owned();
     let (pinned, named) = (origin(pinned), origin(named));
@@ -95,7 +93,7 @@ struct Status {
     status: String,
 }
 
-/// Whether it is a proof that is not complete yet. What is none at all is said to be none by whoever checks it.
+/// Whether the response is a proof that is not complete yet. Malformed responses are reported by the verification.
 fn is_pending(proof: &[u8]) -> bool {
     serde_json::from_slice::<Status>(proof).is_ok_and(|proof| proof.status == "pending")
 }

@@ -27,7 +27,7 @@ pub async fn agent_card(State(app): State<App>, headers: HeaderMap) -> Response 
         "skills": [{
             "id": "about_service",
             "name": "About this service",
-            "description": "Tells how to register, be claimed by a person, send events, and remember and find things.",
+            "description": "Explains how to register, be claimed by a person, send events, and use the shared memory.",
             "tags": ["guide", "registration", "consent", "audit", "memory"],
             "examples": ["How do I register?", "How do I act for a person here?"],
         }],

@@ -1,7 +1,7 @@
-//! A2A: the server answers every message with the guide (`docs/protocol/guides.md`).
+//! A2A: every message is answered with the guide (`docs/protocol/guides.md`).
 //!
 //! 1. `SendMessage` is answered with a message; its parameters do not matter.
-//! 2. Everything else, requests that cannot be read included, is 200 with error −32601.
+//! 2. Every other request, including malformed ones, is answered 200 with error −32601.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ pub async fn answer(State(app): State<App>, RawBody(body): RawBody) -> ApiResult
     Ok(rpc::answer(id.unwrap_or(RawValue::NULL), outcome))
 }
 
-/// What is read of a request; without a method when it is none of those that the specification describes.
+/// Id and method of a request; without a method if the request is malformed.
 #[derive(Debug, Default)]
 struct Request<'b> {
     id: Option<&'b RawValue>,

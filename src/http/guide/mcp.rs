@@ -1,13 +1,12 @@
-//! MCP: one tool, which gives the guide (`docs/protocol/guides.md`; Streamable HTTP of 2025-06-18).
+//! MCP with one tool, which returns the guide (`docs/protocol/guides.md`; Streamable HTTP of 2025-06-18).
 //!
-//! Stateless: no sessions, no stream from the server, each request answered by one JSON object. What is checked, in this order:
+//! The endpoint is stateless: no sessions, no stream from the server, one JSON object per request. The checks, in this order:
 //!
-//! 1. a page of another site may not ask: 403;
-//! 2. what is not JSON is −32700, what is no message −32600, both with 400;
-//! 3. notifications and responses are 202, since there is nothing to say to them;
-//! 4. an unknown method is −32601 with 200, whatever version its client speaks: newer clients ask for methods that we do not have to learn
-//!    that we are older;
-//! 5. `MCP-Protocol-Version`, when it is sent, has to be ours: 400.
+//! 1. a request from a page of another site: 403;
+//! 2. a body that is not JSON: −32700, a body that is not a message: −32600, both with 400;
+//! 3. a notification or a response: 202 without a body;
+//! 4. an unknown method: −32601 with 200 for any protocol version, because newer clients detect an older server by calling newer methods;
+//! 5. an unsupported `MCP-Protocol-Version`: 400.
 
 use std::borrow::Cow;
 
@@ -23,10 +22,10 @@ use crate::http::body::RawBody;
 use crate::http::error::{ApiResult, Code};
 use crate::http::origin;
 
-/// The one version that is spoken here.
+/// The supported protocol version.
 const PROTOCOL_VERSION: &str = "2025-06-18";
 
-/// The one tool.
+/// Name of the only tool.
 const TOOL: &str = "about_service";
 
 /// `POST /api/v1/mcp`
@@ -53,26 +52,26 @@ fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, app: 
             "protocolVersion": PROTOCOL_VERSION,
             "capabilities": { "tools": {} },
             "serverInfo": { "name": "attache", "title": "attache", "version": env!("CARGO_PKG_VERSION") },
-            "instructions": format!("Call {TOOL} to learn how to act for a person here."),
+            "instructions": format!("Call {TOOL} for the guide on acting for a person with this server."),
         })),
         Method::Ping => Ok(json!({})),
         Method::ListTools => Ok(json!({ "tools": [{
             "name": TOOL,
             "title": "About this service",
-            "description": "How to register, be claimed by a person, send events, and remember and find things here: a short guide, \
-                with links to the whole guide and to the one about authentication.",
+            "description": "Returns the short guide: how to register, be claimed by a person, send events, and use the shared memory, \
+             with links to the complete guide and to the guide to authentication.",
             "inputSchema": { "type": "object", "properties": {} },
             "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
         }]})),
         Method::CallTool => match params.and_then(Members::of).unwrap_or_default().text("name").as_deref() {
             Some(TOOL) => Ok(json!({ "content": [{ "type": "text", "text": app.guides.short() }], "isError": false })),
-            Some(_) => Err(RpcError::invalid_params("there is no such tool: tools/list tells which there are")),
+            Some(_) => Err(RpcError::invalid_params("unknown tool: tools/list returns the available ones")),
             None => Err(RpcError::invalid_params("name must be the name of a tool")),
         },
     }
 }
 
-/// The methods that we have.
+/// The supported methods.
 #[derive(Debug, Clone, Copy)]
 enum Method {
     Initialize,
@@ -93,7 +92,7 @@ impl Method {
     }
 }
 
-/// What a client sends.
+/// A message of a client.
 #[derive(Debug)]
 enum Message<'b> {
     Request {
@@ -101,7 +100,7 @@ enum Message<'b> {
         method: Cow<'b, str>,
         params: Option<&'b RawValue>,
     },
-    /// A notification, or an answer to a request that we never made.
+    /// A notification or a response; it is accepted and ignored.
     Silent,
 }
 
@@ -117,7 +116,7 @@ fn read(body: &[u8]) -> Result<Message<'_>, (Option<&RawValue>, RpcError)> {
     }
 }
 
-/// What stands in `MCP-Protocol-Version`.
+/// The value of `MCP-Protocol-Version`, if present.
 fn version(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-protocol-version").map(|version| version.to_str().unwrap_or("?"))
 }

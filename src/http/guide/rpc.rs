@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as both guide endpoints answer it.
+//! JSON-RPC 2.0 responses of both guide endpoints.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// An error of JSON-RPC, with the status under which it is answered.
+/// A JSON-RPC error with its HTTP status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
     status: StatusCode,
@@ -23,18 +23,17 @@ pub struct RpcError {
 impl RpcError {
     /// The body is not JSON.
     pub const PARSE: Self = Self::new(StatusCode::BAD_REQUEST, -32700, "Parse error");
-    /// The body is JSON, but no request.
+    /// The body is JSON, but not a request.
     pub const INVALID_REQUEST: Self = Self::new(StatusCode::BAD_REQUEST, -32600, "Invalid Request");
-    /// A method that we do not have.
+    /// The method is not supported.
     pub const METHOD_NOT_FOUND: Self = Self::new(StatusCode::OK, -32601, "Method not found");
 
-    /// Parameters that do not fit, and what does not.
+    /// Invalid parameters; `why` is returned as `data`.
     pub fn invalid_params(why: &str) -> Self {
         Self { data: Some(json!(why)), ..Self::new(StatusCode::OK, -32602, "Invalid params") }
     }
 
-    /// The client speaks a version that we do not; with the number that later versions of MCP gave this case, so that their clients
-    /// know what to do.
+    /// The client uses an unsupported protocol version. The code is the one that later versions of MCP assigned to this case.
     pub fn unsupported_version(requested: &str, supported: &str) -> Self {
         let data = json!({ "supported": [supported], "requested": requested });
         Self { data: Some(data), ..Self::new(StatusCode::BAD_REQUEST, -32022, "Unsupported protocol version") }
@@ -45,7 +44,7 @@ impl RpcError {
     }
 }
 
-/// The answer to the request with this id, which is given back as it was written.
+/// The response to the request with this id; the id is returned byte for byte.
 pub fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Response {
     let (status, result, error) = match outcome {
         Ok(result) => (StatusCode::OK, Some(result), None),
@@ -70,30 +69,30 @@ struct Reply<'a> {
     result: Option<Value>,
 }
 
-/// The members of an object, each as it was written; of several with one name the last. Nothing is read of those that nobody asks
-/// for, so that numbers beyond any type, halves of characters and depths without end do no harm there.
+/// The members of an object as raw JSON; of several with the same name the last one. Values are parsed only when requested, so that large
+/// numbers, unpaired surrogates and deep nesting in other members do no harm.
 #[derive(Debug, Default)]
 pub struct Members<'b>(BTreeMap<Vec<u8>, &'b RawValue>);
 
 impl<'b> Members<'b> {
-    /// `None`: something else than an object.
+    /// Parses an object; `None` for other values.
     pub fn of(text: &'b RawValue) -> Option<Self> {
         serde_json::from_str(text.get()).ok()
     }
 
-    /// A member, whatever it is.
+    /// A member as raw JSON.
     pub fn get(&self, name: &str) -> Option<&'b RawValue> {
         self.0.get(name.as_bytes()).copied()
     }
 
-    /// A member that is a text. One that no character set can hold is none that anybody here asks for, and given as it was written.
+    /// A string member. A string with unpaired surrogates equals no known name and is returned as it was written.
     pub fn text(&self, name: &str) -> Option<Cow<'b, str>> {
         let written = self.get(name)?.get();
         let read = || serde_json::from_str(written).map_or(Cow::Borrowed(written), Cow::Owned);
         written.starts_with('"').then(read)
     }
 
-    /// `id`, if it may be one.
+    /// The member `id`, if it is a string or a number.
     pub fn id(&self) -> Option<&'b RawValue> {
         self.get("id").filter(|id| id.get().starts_with(|first: char| matches!(first, '"' | '-' | '0'..='9')))
     }
@@ -123,7 +122,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// A member's name: its bytes, since not every name that JSON can write is a text.
+/// A member's name as bytes, because a JSON name may contain unpaired surrogates.
 struct Name(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Name {

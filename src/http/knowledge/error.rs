@@ -38,16 +38,16 @@ fn details(code: Code) -> &'static str {
             "send the header Authorization: Bearer <API key>, with a key that is neither expired nor revoked"
         }
         Code::InvalidJson => "the body is not JSON",
-        Code::SpaceForbidden => "a space does not exist, or this key may not do this there",
-        Code::InsufficientScope => "this key does not have the scope for this: make one that has it",
-        Code::NotFound => "there is nothing here, or it belongs to another account",
-        Code::MethodNotAllowed => "this path takes other methods",
-        Code::PayloadTooLarge => "the body is too large: send several smaller ones",
+        Code::SpaceForbidden => "the space does not exist, or this API key has no access to it",
+        Code::InsufficientScope => "this API key lacks the required scope: use a key that has it",
+        Code::NotFound => "it does not exist, or it belongs to another account",
+        Code::MethodNotAllowed => "this path does not support the method",
+        Code::PayloadTooLarge => "the body is too large: send several smaller requests",
         Code::UnsupportedMediaType => "send the body as application/json",
-        Code::UnsupportedContentEncoding => "send the body as it is, without Content-Encoding",
-        Code::RateLimited => "the account has as much going on as it may: wait and try again",
-        Code::TemporarilyUnavailable => "this could not be done right now: try again",
-        Code::InvalidRequest => "the request cannot be taken as it is: see its issues",
-        _ => "the request was refused: its error says why",
+        Code::UnsupportedContentEncoding => "send the body without Content-Encoding",
+        Code::RateLimited => "the account has reached a limit: wait and try again",
+        Code::TemporarilyUnavailable => "the service is temporarily unavailable: try again",
+        Code::InvalidRequest => "the request is invalid: see its issues",
+        _ => "the request was refused: see its error code",
     }
 }

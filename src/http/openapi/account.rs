@@ -71,29 +71,29 @@ fn account() -> Vec<Operation> {
     let mut new_key = key.clone();
     new_key["key"] = "ak_Tq7YbD0c".into();
     vec![
-        Operation::get("/api/v1/account/summary", "accountSummary", "Everything about the account")
-            .says("A section that cannot be read is left out and named in `errors`. Sections of other names may be added.")
-            .answers::<AccountSummary>(200, "What could be read.", summary)
+        Operation::get("/api/v1/account/summary", "accountSummary", "Summary of the account")
+            .says("A section that cannot be read is omitted and listed in `errors`. Further sections may be added.")
+            .answers::<AccountSummary>(200, "The available sections.", summary)
             .refuses(&[Code::UserNotFound]),
         Operation::get("/api/v1/account/computers", "accountComputers", "The account's computers")
             .answers::<AccountComputers>(200, "The attached computers, newest first.", computers),
-        Operation::get("/api/v1/usage/bar", "usageBar", "What is left of the plan")
-            .says("Of the account, for all computers that are or were attached to it; a computer without one sees what it has left itself.")
-            .answers::<UsageBar>(200, "The bar.", bar),
-        Operation::get("/api/v1/sessions", "listSessions", "Signed-in browsers")
-            .answers::<Sessions>(200, "The person's browsers, newest first.", json!({ "sessions": [session] })),
-        Operation::delete("/api/v1/sessions/{id}", "endSession", "Sign a browser out")
-            .answers::<Done>(200, "It is signed out.", json!({ "ok": true })),
-        Operation::post("/api/v1/keys", "createKey", "Make a key of the knowledge API")
-            .says("The browser has to have signed in of late: otherwise 401 with `reason: sign_in_again`.")
+        Operation::get("/api/v1/usage/bar", "usageBar", "Remaining allowance of the plan")
+            .says("For an account: the usage of all computers that are or were attached to it. For a computer without an account: its own.")
+            .answers::<UsageBar>(200, "Remaining allowance and balance.", bar),
+        Operation::get("/api/v1/sessions", "listSessions", "Browser sessions")
+            .answers::<Sessions>(200, "The person's sessions, newest first.", json!({ "sessions": [session] })),
+        Operation::delete("/api/v1/sessions/{id}", "endSession", "End a browser session")
+            .answers::<Done>(200, "The session is ended.", json!({ "ok": true })),
+        Operation::post("/api/v1/keys", "createKey", "Create an API key")
+            .says("Requires a recent sign-in of the browser: otherwise 401 with `reason: sign_in_again`.")
             .takes::<KeyRequest>(json!({ "name": "Ada's notes", "scopes": ["search", "write"] }))
-            .answers::<NewKey>(201, "The key, which is shown this once.", new_key)
+            .answers::<NewKey>(201, "The API key, which is returned only once.", new_key)
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::TooManyKeys, Code::KeyAlreadyMade]),
-        Operation::get("/api/v1/keys", "listKeys", "Keys of the knowledge API")
-            .answers::<Keys>(200, "Newest first, revoked ones last; without the keys themselves.", json!({ "keys": [key] }))
+        Operation::get("/api/v1/keys", "listKeys", "API keys")
+            .answers::<Keys>(200, "Newest first, revoked ones last; without the secrets.", json!({ "keys": [key] }))
             .refuses(&[Code::AccountRequired]),
-        Operation::delete("/api/v1/keys/{id}", "revokeKey", "End a key of the knowledge API")
-            .answers::<Done>(200, "It does not work any more.", json!({ "ok": true }))
+        Operation::delete("/api/v1/keys/{id}", "revokeKey", "Revoke an API key")
+            .answers::<Done>(200, "The API key is revoked.", json!({ "ok": true }))
             .refuses(&[Code::AccountRequired]),
     ]
 }
@@ -103,21 +103,21 @@ fn consent() -> Vec<Operation> {
     let lane = json!({ "$ref": "#/components/schemas/Lane" });
     let record = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": ID, "lane": "memory", "level": "full", "set_by": "person" });
     vec![
-        Operation::get("/api/v1/consent", "readConsent", "How much may be recorded")
-            .says("A computer reads the level that holds for itself. A person reads that of one of their computers, or, \
-                without `machine_uuid`, everything that was set.")
-            .query("machine_uuid", "For which computer.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
-            .query("lane", "In which lane; `memory` when absent.", &lane)
-            .answers::<ConsentAnswer>(200, "One level, or all that were set.", json!({ "levels": [record] }))
+        Operation::get("/api/v1/consent", "readConsent", "Consent levels")
+            .says("A computer reads its own effective level. An account reads that of one of its computers, or, \
+             without `machine_uuid`, all levels that were set.")
+            .query("machine_uuid", "The computer.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
+            .query("lane", "The lane; `memory` if absent.", &lane)
+            .answers::<ConsentAnswer>(200, "The effective level, or all levels that were set.", json!({ "levels": [record] }))
             .refuses(&codes)
             .refuses(&[Code::NoLinkedCuid]),
-        Operation::post("/api/v1/consent", "setConsent", "Set how much may be recorded")
-            .says("Without `machine_uuid` for every identity of the account, without `lane` in all lanes. A computer sets its own \
-                level, beside its person's: the lower of the two is in force, and is the `level` of the response. Each level that \
-                changes is reported as an event before the answer; if that fails the levels hold, the answer is 502, and \
-                the report is tried again.")
+        Operation::post("/api/v1/consent", "setConsent", "Set a consent level")
+            .says("Without `machine_uuid` for all identities of the account, without `lane` for all lanes. A computer sets its own \
+             level beside its person's: the lower one is effective, and is the `level` of the response. Each changed level \
+             is recorded as an event before the response. If that fails, the levels are effective, the response is 502, and \
+             the server retries the event.")
             .takes::<ConsentRequest>(json!({ "level": "metadata-only", "lane": "llm", "reason": "on the train" }))
-            .answers::<ConsentWritten>(200, "Set.", json!({ "level": "metadata-only", "written": 1 }))
+            .answers::<ConsentWritten>(200, "The level is set.", json!({ "level": "metadata-only", "written": 1 }))
             .refuses(&codes)
             .refuses(&[Code::NoLinkedCuid, Code::ConsentAuditForwardFailed]),
     ]

@@ -1,4 +1,4 @@
-//! Activity and proofs, which the statistics service provides (`docs/protocol/audit.md`).
+//! Activity and proofs of the statistics service (`docs/protocol/audit.md`).
 
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, LogKeys};
@@ -22,41 +22,41 @@ pub(super) fn operations() -> Vec<Operation> {
         json!({ "vkey": "attache.example.com+5f3c…", "active_from": "2026-01-01T00:00:00.000Z", "retired_at": null });
     let size = || json!({ "type": "integer", "minimum": 1 });
     Operation::tagged("Audit", vec![
-        Operation::get("/api/v1/activity", "activity", "What was recorded")
-            .says("The statistics service's page of events, newest first. A computer sees what it recorded; an account sees what \
-                the computers recorded that are or were attached to it, and what the service reports about them. On the first \
-                page, if that is an object, the held events stand in `unclassified`.")
-            .query("limit", "Events on a page.", &json!({ "type": "integer", "minimum": 1, "maximum": 500, "default": 100 }))
+        Operation::get("/api/v1/activity", "activity", "Recorded events")
+            .says("A page of events from the statistics service, newest first. A computer sees its own events; an account sees the \
+             events of the computers that are or were attached to it, and the service's events about them. The first \
+             page, if it is an object, lists the held events in `unclassified`.")
+            .query("limit", "Number of events per page.", &json!({ "type": "integer", "minimum": 1, "maximum": 500, "default": 100 }))
             .query(
                 "cursor",
-                "`next_cursor` of the page before; at most 1024 bytes.",
+                "`next_cursor` of the previous page; at most 1024 bytes.",
                 &json!({ "type": "string", "maxLength": 1024 }),
             )
-            .query("since", "From when on: RFC 3339, or milliseconds since 1970.", &json!({ "type": "string" }))
-            .query("lane", "Only this lane.", &json!({ "$ref": "#/components/schemas/Lane" }))
-            .answers::<ActivityPage>(200, "A page.", page)
+            .query("since", "Earliest time: RFC 3339, or epoch milliseconds.", &json!({ "type": "string" }))
+            .query("lane", "Only events of this lane.", &json!({ "$ref": "#/components/schemas/Lane" }))
+            .answers::<ActivityPage>(200, "A page of events.", page)
             .refuses(&[Code::InvalidLimit, Code::CursorTooLong, Code::LaneNotInEnum, Code::InvalidRequest])
             .passes_everything_on(),
-        Operation::get("/api/v1/audit/verify", "auditProof", "The proof of an event")
-            .says("`attache verify` checks it offline, against a key that you trust. An event that the activity does not show has \
-                no proof either: 404.")
-            .query_required("event_id", "The event.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
-            .answers::<Anything>(200, "The proof, as the statistics service gives it.", Value::Null)
+        Operation::get("/api/v1/audit/verify", "auditProof", "Audit proof of an event")
+            .says("`attache verify` verifies it offline against a trusted key. For an event that is not in the caller's activity \
+             the response is 404.")
+            .query_required("event_id", "Id of the event.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
+            .answers::<Anything>(200, "The proof as returned by the statistics service.", Value::Null)
             .refuses(&[Code::MissingEventId, Code::InvalidEventId, Code::InvalidRequest])
             .passes_everything_on(),
-        Operation::get("/api/v1/audit/checkpoint", "logCheckpoint", "The log's checkpoint")
-            .answers_text("text/plain; charset=utf-8", 200, "The newest signed tree head, a C2SP signed note.")
+        Operation::get("/api/v1/audit/checkpoint", "logCheckpoint", "Newest checkpoint of the log")
+            .answers_text("text/plain; charset=utf-8", 200, "The newest checkpoint, a C2SP signed note.")
             .passes_everything_on(),
-        Operation::get("/api/v1/audit/consistency", "logConsistency", "That the log only grew")
-            .says("Clients compare the newest checkpoint with the largest one that they saw: a smaller one, or one that this does not \
-                lead to, is of a log that was rolled back or forked.")
-            .query("from", "Leaves of the smaller tree.", &size())
-            .query("to", "Leaves of the larger tree; the newest when absent.", &size())
-            .answers::<Anything>(200, "The proof that the smaller tree is a beginning of the larger.", Value::Null)
+        Operation::get("/api/v1/audit/consistency", "logConsistency", "Consistency proof of the log")
+            .says("Clients compare the newest checkpoint with the largest one that they have seen. A smaller tree, or one that is not \
+             consistent with it, means that the log was rolled back or forked.")
+            .query("from", "Size of the smaller tree.", &size())
+            .query("to", "Size of the larger tree; the newest if absent.", &size())
+            .answers::<Anything>(200, "The proof that the smaller tree is a prefix of the larger one.", Value::Null)
             .refuses(&[Code::InvalidRequest])
             .passes_everything_on(),
-        Operation::get("/api/v1/audit/keys", "logKeys", "The log's public keys")
-            .answers::<LogKeys>(200, "The keys that sign checkpoints, or did.", json!({ "keys": [key] }))
+        Operation::get("/api/v1/audit/keys", "logKeys", "Public keys of the log")
+            .answers::<LogKeys>(200, "Current and former keys of checkpoints.", json!({ "keys": [key] }))
             .passes_everything_on(),
     ])
 }

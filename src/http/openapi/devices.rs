@@ -1,4 +1,4 @@
-//! Computers (`docs/protocol/computers.md`).
+//! Operations of computers (`docs/protocol/computers.md`).
 
 use serde_json::json;
 use wire::Done;
@@ -10,7 +10,7 @@ use wire::device::{
 use super::operation::Operation;
 use crate::http::error::Code;
 
-/// Why a computer may not be attached.
+/// Reasons for which a computer cannot be attached.
 const CONFLICTS: [Code; 4] = [
     Code::MachineNotRegistered,
     Code::CuidAlreadyClaimed,
@@ -37,37 +37,37 @@ pub(super) fn operations() -> Vec<Operation> {
     });
     Operation::tagged("Computers", vec![
         Operation::post("/api/v1/machines", "registerMachine", "Register a computer")
-            .says("Some servers want an enrolment key, as the bearer, and some take no registrations at all.")
+            .says("Some servers require an enrolment key as the bearer token, and some accept no registrations.")
             .may_bear("enrolmentKey")
             .takes::<MachineRequest>(json!({ "user_cuid": cuid, "machine_uuid": machine, "name": "Ada's laptop" }))
-            .answers::<MachineResult>(201, "The computer's secret, which is shown this once.", registered)
+            .answers::<MachineResult>(201, "The machine secret, which is returned only once.", registered)
             .refuses(&[Code::InvalidRequest, Code::MachineAlreadyRegistered, Code::RegistrationClosed])
             .refuses(&[Code::Unauthorized]),
         Operation::delete("/api/v1/machines/{machine_uuid}", "detachMachine", "Detach a computer")
-            .answers::<Done>(200, "It belongs to no account any more, and its secret does not work.", json!({ "ok": true }))
+            .answers::<Done>(200, "The computer is detached and its secret is revoked.", json!({ "ok": true }))
             .refuses(&[Code::AccountRequired]),
-        Operation::post("/api/v1/device/code", "requestDeviceCode", "Ask to be attached")
-            .says("The computer shows the link and the code to whoever sits at it (RFC 8628). A code that waited before \
-                is void.")
+        Operation::post("/api/v1/device/code", "requestDeviceCode", "Request a device code")
+            .says("The computer shows the link and the user code to its person (RFC 8628). An earlier pending code \
+             becomes invalid.")
             .takes::<CodeRequest>(identities)
-            .answers::<DeviceCodeResult>(200, "What to poll with, and what to show.", code)
+            .answers::<DeviceCodeResult>(200, "The device code for polling, and the user code and link to show.", code)
             .refuses(&[Code::InvalidJson, Code::InvalidRequest, Code::MachineMismatch]),
         Operation::post("/api/v1/device/approve", "approveDevice", "Approve a computer")
-            .says("What the page behind the link does. A browser has to have signed in of late: otherwise 401 with \
-                `reason: sign_in_again` and the challenge of RFC 9470. An identity that belongs to nobody is linked through \
-                the computer that registered under it first; another one before is 409 `cuid_already_claimed`, and `details` \
-                says what to do.")
+            .says("The page behind the link sends this request. Requires a recent sign-in of the browser: otherwise 401 with \
+             `reason: sign_in_again` and the challenge of RFC 9470. An identity without an account is linked through \
+             the computer that registered first under it; any other one is 409 `cuid_already_claimed`, and `details` \
+             contains the next step.")
             .takes::<ApproveRequest>(json!({ "user_code": "BCDF-GHJK" }))
             .answers::<Done>(200, "The computer is attached to the account.", json!({ "ok": true }))
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::CodeConsumed])
             .refuses(&CONFLICTS),
         Operation::post("/api/v1/device/deny", "denyDevice", "Deny a computer")
             .takes::<ApproveRequest>(json!({ "user_code": "BCDF-GHJK" }))
-            .answers::<Done>(200, "The computer's polls say `access_denied` from now on.", json!({ "ok": true }))
+            .answers::<Done>(200, "The computer's polls are answered `access_denied` from now on.", json!({ "ok": true }))
             .refuses(&[Code::InvalidRequest, Code::CodeConsumed]),
         Operation::post("/api/v1/device/token", "pollDevice", "Poll until attached")
-            .says("Every `interval` seconds. Faster polls raise the interval, and `slow_down` says to what. There is no \
-                token in the answer: the computer goes on using its secret.")
+            .says("Poll every `interval` seconds. Faster polls raise the interval; `slow_down` contains the new one. The response \
+             contains no token: the computer continues to use its secret.")
             .takes::<DeviceTokenRequest>(json!({ "device_code": "dvc_9aQmR2", "grant_type": DEVICE_GRANT }))
             .answers::<DeviceTokenResult>(
                 200,

@@ -1,4 +1,4 @@
-//! Events (`docs/protocol/events.md`).
+//! Operations of events (`docs/protocol/events.md`).
 
 use domain::chain::Position;
 use domain::envelope::seal;
@@ -38,12 +38,12 @@ pub(super) fn operations() -> Vec<Operation> {
     });
     Operation::tagged("Events", vec![
         Operation::post("/api/v1/events", "submitEvent", "Send an event")
-            .says("Whatever an authenticated sender posts is forwarded, held, or answered by the statistics service. An \
-                event that is not as described here is held, and the warning names the reason and the place: sending it \
-                again, right this time, settles it. Any answer but 202, and none at all, may be followed by the same \
-                bytes again: they are never counted twice. A computer that is attached to no account, and an agent that nobody \
-                claimed, have a budget of events and bytes for each UTC day: past it the answer is 424 with `reason: \
-                quota_exceeded`.")
+            .says("An event of an authenticated sender is forwarded, held, or answered by the statistics service. An event \
+             that does not match this description is held, and the warning contains the reason and the position of the \
+             fault: sending it again in correct form settles it. After any response but 202, and after none, the same \
+             bytes may be sent again: they are never counted twice. A computer without an account and an unclaimed agent \
+             have a quota of events and bytes per UTC day: beyond it the response is 424 with `reason: \
+             quota_exceeded`.")
             .takes::<EventEnvelope>(event)
             .answers::<SubmitResult>(
                 202,
@@ -57,11 +57,11 @@ pub(super) fn operations() -> Vec<Operation> {
             )
             .passes_on_known::<ChainRefusal>(422, json!({ "chain_broken": { "value": broken } })),
         Operation::get("/api/v1/events/registry", "eventRegistry", "Event types")
-            .answers::<Registry>(200, "Every registered type.", json!({ "event_types": [kind] })),
+            .answers::<Registry>(200, "All registered event types.", json!({ "event_types": [kind] })),
     ])
 }
 
-/// The event as the first of its chain.
+/// The sealed event at the first position of its chain.
 fn sealed(event: Value) -> Value {
     let Value::Object(members) = event else { return event };
     serde_json::from_slice(&seal(members, &Position::genesis(0)).body).unwrap_or_default()

@@ -44,25 +44,25 @@ fn finding() -> Vec<Operation> {
     vec![
         Operation::post("/v1/search", "search", "Search")
             .says(
-                "Documents, most similar first, each with its best passages. Without `spaces`: everything of the key's \
-                account. Scope `search`.",
+                "Returns documents, most similar first, each with its best chunks. Without `spaces`: all memories of the API key's \
+                 account. Scope `search`.",
             )
             .takes::<SearchRequest>(
                 json!({ "query": "when do I cut back my rose bush?", "limit": 3, "threshold": 0.2 }),
             )
-            .answers::<SearchResults>(200, "What was found.", json!({ "results": [result] }))
+            .answers::<SearchResults>(200, "The matching documents.", json!({ "results": [result] }))
             .refuses(&[Code::SpaceForbidden]),
-        Operation::get("/v1/memories/{id}", "readMemory", "One memory")
-            .says("With its whole text and its spaces. Scope `search`.")
-            .answers::<Memory>(200, "The memory.", memory.clone()),
+        Operation::get("/v1/memories/{id}", "readMemory", "Read a memory")
+            .says("Includes the whole text and the spaces. Scope `search`.")
+            .answers::<Memory>(200, "The memory with its text.", memory.clone()),
         Operation::delete("/v1/memories/{id}", "deleteMemory", "Delete a memory")
-            .says("From every space; with a key for certain spaces only from those. Scope `write`.")
-            .answers::<Done>(200, "It is gone.", json!({ "ok": true })),
-        Operation::get("/v1/export", "export", "All memories")
+            .says("Deletes it from all spaces; with an API key that is limited to spaces only from those. Scope `write`.")
+            .answers::<Done>(200, "The memory is deleted.", json!({ "ok": true })),
+        Operation::get("/v1/export", "export", "Export all memories")
             .says(
-                "Everything that a search without spaces would find, oldest first, one object a line. Scope `search`.",
+                "All memories that a search without `spaces` covers, oldest first, one object per line. Scope `search`.",
             )
-            .answers_as::<Memory>("application/x-ndjson", 200, "One of these objects a line.", Value::Null),
+            .answers_as::<Memory>("application/x-ndjson", 200, "One of these objects per line.", Value::Null),
     ]
 }
 
@@ -77,45 +77,45 @@ fn spaces() -> Vec<Operation> {
         "createdAt": MOMENT,
     });
     vec![
-        Operation::post("/v1/spaces/create", "createSpace", "Make a space")
-            .says("Scope `write`; not for keys of certain spaces.")
+        Operation::post("/v1/spaces/create", "createSpace", "Create a space")
+            .says("Scope `write`; not with an API key that is limited to spaces.")
             .takes::<SpaceRequest>(json!({ "spaceName": "Garden", "isPublic": false }))
-            .answers::<SpaceCreated>(200, "Made.", json!({ "message": "Space created successfully", "space": space }))
+            .answers::<SpaceCreated>(200, "The space is created.", json!({ "message": "Space created successfully", "space": space }))
             .refuses(&[Code::SpaceForbidden]),
-        Operation::get("/v1/spaces", "listSpaces", "The account's spaces").says("Scope `search`.").answers::<Spaces>(
+        Operation::get("/v1/spaces", "listSpaces", "List the spaces").says("Scope `search`.").answers::<Spaces>(
             200,
-            "The default first, then the newest.",
+            "The default space first, then the newest.",
             json!({ "spaces": [space] }),
         ),
         Operation::patch("/v1/spaces/{id}", "changeSpace", "Change a space")
-            .says("What is absent stays. Name and publicity are its owner's to change. Scope `write`; a key for certain spaces \
-                makes one public only with `settings` too.")
+            .says("Absent members are not changed. Only the owner can change name and visibility. Scope `write`; an API key that is limited to \
+             spaces also needs `settings` to make one public.")
             .takes::<SpaceChange>(json!({ "isFavorite": true }))
-            .answers::<SpaceChanged>(200, "The space as it is now.", json!({ "space": space })),
+            .answers::<SpaceChanged>(200, "The changed space.", json!({ "space": space })),
     ]
 }
 
 fn batches() -> Vec<Operation> {
-    let stream = "Events, each with a message behind `data:` on one line, and an `id:` to join again after. The first is `progress`; each item then has its outcome, followed by `progress`; the last is `complete`, or an \
-        `error` with `fatal`; `unauthorized` says that the key was revoked or expired, and has no `id`. Comments in between keep the connection alive.";
+    let stream = "Server-sent events, each with one message in `data` and an `id` for joining again. The first is `progress`; each item then has an outcome, followed by `progress`; the last is `complete`, or an \
+     `error` with `fatal`. `unauthorized` means that the API key was revoked or has expired, and has no `id`. Comments keep the connection alive.";
     let note = json!({ "title": "Roses", "content": "Prune roses in March, when the forsythia is in bloom." });
     vec![
-        Operation::post("/v1/batch-add", "addBatch", "Add addresses and notes")
-            .says("Addresses first, then notes. The batch is kept before the first byte of the answer, and goes on without \
-                a client. `success` means that the item can be found now. Scope `write`.")
+        Operation::post("/v1/batch-add", "addBatch", "Add URLs and notes")
+            .says("URLs come first, then notes. The batch is stored before the first byte of the response, and continues without \
+             a client. `success` means that search can find the item now. Scope `write`.")
             .takes::<BatchRequest>(json!({ "urls": ["https://example.com/"], "contents": [note], "spaces": [ID] }))
             .answers_stream::<BatchMessage>(200, stream)
-            .with_header("X-Batch-Id", "The batch, for joining its stream again.")
+            .with_header("X-Batch-Id", "Id of the batch, for joining its stream again.")
             .refuses(&[Code::SpaceForbidden, Code::RateLimited]),
         Operation::get("/v1/batch-add/{id}", "joinBatch", "Join the stream of a batch")
-            .says("From the beginning, or after the message that was heard last. Scope `write`.")
-            .header("Last-Event-ID", "The `id:` of the message that was heard last.", &json!({ "type": "string" }))
+            .says("From the beginning, or after the last received message. Scope `write`.")
+            .header("Last-Event-ID", "The `id` of the last received message.", &json!({ "type": "string" }))
             .answers_stream::<BatchMessage>(200, stream)
-            .with_header("X-Batch-Id", "The batch.")
+            .with_header("X-Batch-Id", "Id of the batch.")
             .refuses(&[Code::InvalidRequest, Code::RateLimited]),
         Operation::delete("/v1/batch-add/{id}", "cancelBatch", "Cancel a batch")
             .says("Items without an outcome get the error `cancelled`. Scope `write`.")
-            .answers::<Done>(200, "It has ended.", json!({ "ok": true })),
+            .answers::<Done>(200, "The batch has ended.", json!({ "ok": true })),
     ]
 }
 
@@ -131,15 +131,15 @@ fn settings() -> Vec<Operation> {
     let change = json!({ "excludeItems": ["sponsored"], "shouldLLMFilter": true });
     vec![
         Operation::put("/v1/settings", "replaceSettings", "Replace the filter settings")
-            .says("All of them: what is absent is cleared. They hold for what is added from now on. Scope `settings`.")
+            .says("Absent members are cleared. The settings apply to content that is added from now on. Scope `settings`.")
             .takes::<FilterUpdate>(settings.clone())
-            .answers::<SettingsChanged>(200, "The settings as they are now.", changed.clone()),
+            .answers::<SettingsChanged>(200, "The changed settings.", changed.clone()),
         Operation::patch("/v1/settings", "changeSettings", "Change filter settings")
-            .says("What is absent stays, `null` clears. Scope `settings`.")
+            .says("Absent members are not changed; `null` clears. Scope `settings`.")
             .takes::<FilterUpdate>(change)
-            .answers::<SettingsChanged>(200, "The settings as they are now.", changed),
-        Operation::get("/v1/settings", "readSettings", "The filter settings")
+            .answers::<SettingsChanged>(200, "The changed settings.", changed),
+        Operation::get("/v1/settings", "readSettings", "Read the filter settings")
             .says("Scope `settings`.")
-            .answers::<Settings>(200, "The settings.", json!({ "settings": settings, "warnings": [] })),
+            .answers::<Settings>(200, "The filter settings.", json!({ "settings": settings, "warnings": [] })),
     ]
 }

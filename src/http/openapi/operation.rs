@@ -1,4 +1,4 @@
-//! One operation: what is written down of it, and what follows.
+//! One operation: its declared parts, and the parts derived from its route.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Schemas, refusals, security};
 use crate::http::error::Code;
 use crate::http::{Accepts, KNOWLEDGE_PREFIX, Route};
 
-/// One operation, as the lists of this folder write it down.
+/// The declared parts of an operation.
 #[derive(Debug)]
 pub struct Operation {
     method: Method,
@@ -49,7 +49,7 @@ struct Content {
     headers: Value,
 }
 
-/// What the embedded statistics service answers with one of its statuses; another one may answer otherwise.
+/// A response of the embedded statistics service; an external one may respond differently.
 #[derive(Debug)]
 struct Known {
     status: u16,
@@ -57,7 +57,7 @@ struct Known {
     examples: Value,
 }
 
-/// Which answers are the statistics service's own, with whatever status, type and body it chose.
+/// Responses that are passed on from the statistics service unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Nothing,
@@ -93,37 +93,37 @@ impl Operation {
         Self::new(Method::DELETE, path, id, summary)
     }
 
-    /// What a summary has no room for.
+    /// Sets the description.
     pub(super) fn says(mut self, description: &'static str) -> Self {
         self.head.insert("description".to_owned(), description.into());
         self
     }
 
-    /// A parameter of the query.
+    /// Adds an optional query parameter.
     pub(super) fn query(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.parameters.push(json!({ "name": name, "in": "query", "description": what, "schema": schema }));
         self
     }
 
-    /// A parameter of the query that must be there.
+    /// Adds a required query parameter.
     pub(super) fn query_required(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.parameters
             .push(json!({ "name": name, "in": "query", "description": what, "schema": schema, "required": true }));
         self
     }
 
-    /// A header that the operation reads.
+    /// Adds a request header.
     pub(super) fn header(mut self, name: &str, what: &str, schema: &Value) -> Self {
         self.parameters.push(json!({ "name": name, "in": "header", "description": what, "schema": schema }));
         self
     }
 
-    /// The body, with an example.
+    /// Sets the JSON body with an example.
     pub(super) fn takes<T: ToSchema>(self, example: Value) -> Self {
         self.body::<T>("application/json", example, true)
     }
 
-    /// The body, a form, with an example.
+    /// Sets the form body with an example.
     pub(super) fn takes_form<T: ToSchema>(self, example: Value, required: bool) -> Self {
         self.body::<T>("application/x-www-form-urlencoded", example, required)
     }
@@ -133,12 +133,12 @@ impl Operation {
         self
     }
 
-    /// A success: its status, what it means, and an example of its body.
+    /// Adds a JSON response with status, description and example.
     pub(super) fn answers<T: ToSchema>(self, status: u16, what: &'static str, example: Value) -> Self {
         self.answers_as::<T>("application/json", status, what, example)
     }
 
-    /// The same with another type of content.
+    /// Adds a response with another content type.
     pub(super) fn answers_as<T: ToSchema>(
         mut self,
         kind: &'static str,
@@ -151,14 +151,14 @@ impl Operation {
         self
     }
 
-    /// A success that goes on event by event, each with an object of this schema behind its `data:`.
+    /// Adds a response of server-sent events, whose `data` have this schema.
     pub(super) fn answers_stream<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
         let schema = |schemas: &mut Schemas| {
             let message = schemas.add::<T>();
             json!({
                 "type": "object",
                 "properties": {
-                    "id": { "type": "string", "description": "Where to join again, as `Last-Event-ID`." },
+                    "id": { "type": "string", "description": "Value for `Last-Event-ID` when joining again." },
                     "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": message },
                 },
                 "required": ["data"],
@@ -169,7 +169,7 @@ impl Operation {
         self
     }
 
-    /// A success that is a text.
+    /// Adds a text response.
     pub(super) fn answers_text(mut self, kind: &'static str, status: u16, what: &'static str) -> Self {
         let schema = |_: &mut Schemas| json!({ "type": "string" });
         let content = Content { kind, schema, example: Value::Null, headers: Value::Null };
@@ -177,21 +177,21 @@ impl Operation {
         self
     }
 
-    /// A success, or a way on, without a body.
+    /// Adds a success or a redirect without a body.
     pub(super) fn answers_nothing(mut self, status: u16, what: &'static str) -> Self {
         self.answers.push(ResponseDoc { status, what, content: None });
         self
     }
 
-    /// What is read from it may be read again for the price of 304, by whoever sends the `ETag` of what they have.
+    /// Adds 304 for conditional requests.
     pub(super) fn answers_if_changed(self) -> Self {
         if self.method == Method::GET && !["/", "/.well-known/jwks.json"].contains(&self.path) {
-            return self.answers_nothing(304, "What the caller has is still right.");
+            return self.answers_nothing(304, "Not modified.");
         }
         self
     }
 
-    /// A header of the success that was named last.
+    /// Adds a header to the response that was added last.
     pub(super) fn with_header(mut self, name: &str, what: &str) -> Self {
         if let Some(ResponseDoc { content: Some(content), .. }) = self.answers.last_mut() {
             content.headers = json!({ name: { "description": what, "schema": { "type": "string" } } });
@@ -199,37 +199,37 @@ impl Operation {
         self
     }
 
-    /// The codes with which it refuses, apart from those that follow from its route (`docs/protocol/errors.md`).
+    /// Adds error codes beside those derived from the route (`docs/protocol/errors.md`).
     pub(super) fn refuses(mut self, codes: &[Code]) -> Self {
         self.codes.extend(codes);
         self
     }
 
-    /// Answers of these statuses may be the statistics service's own.
+    /// Responses with these statuses may be passed on from the statistics service.
     pub(super) fn passes_on(mut self, statuses: &'static [u16]) -> Self {
         self.passing = Passing::These(statuses);
         self
     }
 
-    /// What such an answer is when the statistics service is the embedded one: a JSON object, with examples by their names.
+    /// Schema and examples of such a response of the embedded statistics service.
     pub(super) fn passes_on_known<T: ToSchema>(mut self, status: u16, examples: Value) -> Self {
         self.known.push(Known { status, schema: Schemas::add::<T>, examples });
         self
     }
 
-    /// A credential that some servers ask for, on a route that takes none otherwise.
+    /// An optional credential, required by some configurations only.
     pub(super) fn may_bear(mut self, scheme: &'static str) -> Self {
         self.optional = Some(scheme);
         self
     }
 
-    /// Every answer may be the statistics service's own.
+    /// Any response may be passed on from the statistics service.
     pub(super) fn passes_everything_on(mut self) -> Self {
         self.passing = Passing::Everything;
         self
     }
 
-    /// All of these belong together.
+    /// Sets the tag of several operations.
     pub(super) fn tagged(tag: &str, operations: Vec<Self>) -> Vec<Self> {
         let tagged = |mut operation: Self| {
             operation.head.insert("tags".to_owned(), json!([tag]));
@@ -238,27 +238,27 @@ impl Operation {
         operations.into_iter().map(tagged).collect()
     }
 
-    /// Its name.
+    /// The `operationId` of the document.
     pub(super) fn id(&self) -> &str {
         self.head.get("operationId").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Whether it describes this route.
+    /// Whether it describes `route`.
     pub fn is_of(&self, route: &Route) -> bool {
         (&self.method, self.path) == (&route.method, route.path)
     }
 
-    /// The object of the document.
-    pub(super) fn told(self, route: &Route, schemas: &mut Schemas) -> Value {
-        let mut told = self.head.clone();
+    /// The operation object of the document.
+    pub(super) fn object(self, route: &Route, schemas: &mut Schemas) -> Value {
+        let mut object = self.head.clone();
         let security = self.optional.map_or_else(|| security(route), |scheme| json!([{}, { scheme: [] }]));
-        told.insert("security".to_owned(), security);
+        object.insert("security".to_owned(), security);
         if !self.parameters.is_empty() {
-            told.insert("parameters".to_owned(), json!(self.parameters));
+            object.insert("parameters".to_owned(), json!(self.parameters));
         }
         if let Some(Body { kind, schema, example, required }) = &self.body {
             let content = json!({ *kind: { "schema": schema(schemas), "example": example } });
-            told.insert("requestBody".to_owned(), json!({ "required": required, "content": content }));
+            object.insert("requestBody".to_owned(), json!({ "required": required, "content": content }));
         }
         let mut responses: BTreeMap<String, Value> = BTreeMap::new();
         for (status, codes) in self.refusals(route) {
@@ -269,7 +269,7 @@ impl Operation {
             };
             let knowledge = is_knowledge(route);
             let response = || refusals::response(&codes, knowledge, passing);
-            // What only follows is the same everywhere.
+            // Derived responses are the same for all operations, so they are shared.
             let own = passing || codes.iter().any(|code| self.codes.contains(code));
             let response = if own { response() } else { schemas.respond(refusals::name(&codes, knowledge), response) };
             responses.insert(status.to_string(), response);
@@ -285,7 +285,7 @@ impl Operation {
             responses.entry(status.to_string()).or_default()["content"]["application/json"] = media;
         }
         if self.passing == Passing::Everything {
-            let what = "Whatever else the statistics service answers: status, Content-Type and body as they came.";
+            let what = "Any other response of the statistics service: status, Content-Type and body unchanged.";
             responses.insert("default".to_owned(), json!({ "description": what, "content": { "*/*": {} } }));
         }
         for ResponseDoc { status, what, content } in self.answers {
@@ -309,11 +309,11 @@ impl Operation {
             }
             responses.insert(status.to_string(), response);
         }
-        told.insert("responses".to_owned(), json!(responses));
-        Value::Object(told)
+        object.insert("responses".to_owned(), json!(responses));
+        Value::Object(object)
     }
 
-    /// Its codes by their status: those that are written down, and those that follow.
+    /// Declared and derived error codes, by status.
     fn refusals(&self, route: &Route) -> BTreeMap<u16, Vec<Code>> {
         let (asks, knowledge) = (route.accepts != Accepts::NONE, is_knowledge(route));
         let changes = self.method != Method::GET;
@@ -346,10 +346,10 @@ fn is_knowledge(route: &Route) -> bool {
     route.path.starts_with(KNOWLEDGE_PREFIX)
 }
 
-/// `{id}` and the like; what is no UUID is nothing that there is.
+/// Path parameters such as `{id}`. They have no format: a value that is not a UUID is answered like an unknown id.
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let names = names.map(|name| name.trim_start_matches('*'));
-    let told = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
-    names.map(told).collect()
+    let object = |name: &str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    names.map(object).collect()
 }

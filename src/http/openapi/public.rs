@@ -1,4 +1,4 @@
-//! What agents and people read first, and what stands under `/.well-known`.
+//! Guides, and metadata under `/.well-known`.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 pub(super) fn operations() -> Vec<Operation> {
     let operations = [protocols(), guides(), metadata()].into_iter().flatten();
-    // Whoever has read one of them before may ask whether it has changed.
+    // All of them support conditional requests.
     Operation::tagged("Guides", operations.map(Operation::answers_if_changed).collect())
 }
 
@@ -26,40 +26,40 @@ fn protocols() -> Vec<Operation> {
     let a2a = json!({ "jsonrpc": "2.0", "id": 1, "result": { "message": message } });
     let mcp = json!({ "jsonrpc": "2.0", "id": 1, "result": { "tools": [{ "name": "about_service" }] } });
     let parse = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32700, "message": "Parse error" } });
-    let answer = "An answer of JSON-RPC 2.0, or one of its errors.";
+    let answer = "A JSON-RPC 2.0 result or error.";
     vec![
-        Operation::post("/api/v1/a2a", "a2a", "Ask over A2A")
-            .says("A2A 1.0, one method: `SendMessage` is answered with the guide, whatever the message. Everything else is \
-                `Method not found`.")
+        Operation::post("/api/v1/a2a", "a2a", "Get the guide over A2A")
+            .says("A2A 1.0 with one method: `SendMessage` returns the guide, for any message. Other methods are answered \
+             `Method not found`.")
             .takes::<RpcRequest>(json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {} }))
             .answers::<RpcAnswer>(200, answer, a2a),
-        Operation::post("/api/v1/mcp", "mcp", "Ask over MCP")
-            .says("MCP 2025-06-18 over HTTP, without sessions: `initialize`, `ping`, `tools/list`, `tools/call`. The one \
-                tool, `about_service`, gives the guide.")
+        Operation::post("/api/v1/mcp", "mcp", "Get the guide over MCP")
+            .says("MCP 2025-06-18 over HTTP, without sessions: `initialize`, `ping`, `tools/list`, `tools/call`. The only \
+             tool, `about_service`, returns the guide.")
             .takes::<RpcRequest>(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }))
             .answers::<RpcAnswer>(200, answer, mcp)
-            .answers_nothing(202, "There is nothing to say to a notification.")
-            .answers::<RpcAnswer>(400, "Not JSON, no message, or a version of MCP that is not spoken here.", parse)
+            .answers_nothing(202, "A notification was accepted.")
+            .answers::<RpcAnswer>(400, "Not JSON, not a message, or an unsupported version of MCP.", parse)
             .refuses(&[Code::CrossSiteRequest]),
     ]
 }
 
 fn guides() -> Vec<Operation> {
     vec![
-        Operation::get("/", "welcome", "What this is")
-            .says("A browser is led to its person's account.")
-            .answers_text(PLAIN, 200, "Where to go.")
-            .answers_nothing(303, "To the account page."),
-        Operation::get("/llms.txt", "guide", "The guide").answers_text(PLAIN, 200, "The short guide for agents."),
-        Operation::get("/llms-full.txt", "wholeGuide", "The whole guide").answers_text(
+        Operation::get("/", "welcome", "Welcome")
+            .says("Browsers are redirected to the account page.")
+            .answers_text(PLAIN, 200, "Links to the guides.")
+            .answers_nothing(303, "Redirect to the account page."),
+        Operation::get("/llms.txt", "guide", "Short guide").answers_text(PLAIN, 200, "The short guide for agents."),
+        Operation::get("/llms-full.txt", "wholeGuide", "Complete guide").answers_text(
             PLAIN,
             200,
-            "From a registration to a search, as commands.",
+            "From registration to search, as commands.",
         ),
-        Operation::get("/auth.md", "authGuide", "The guide to credentials").answers_text(
+        Operation::get("/auth.md", "authGuide", "Guide to credentials").answers_text(
             "text/markdown; charset=utf-8",
             200,
-            "How to get a credential, renew it and give it back.",
+            "How to get, renew and revoke a credential.",
         ),
         Operation::get("/openapi.json", "openapi", "This document")
             .answers::<AnObject>(200, "This document.", Value::Null)
@@ -69,30 +69,36 @@ fn guides() -> Vec<Operation> {
 
 fn metadata() -> Vec<Operation> {
     let key = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "k1", "use": "sig", "alg": "EdDSA", "x": "11qYAYKxCrfV" });
-    let told = |path, id, summary, what| Operation::get(path, id, summary).answers::<AnObject>(200, what, Value::Null);
+    let metadata_of =
+        |path, id, summary, what| Operation::get(path, id, summary).answers::<AnObject>(200, what, Value::Null);
     let resource = "/.well-known/oauth-protected-resource";
     let resource_at = "/.well-known/oauth-protected-resource/{*path}";
     let issuer = "/.well-known/oauth-authorization-server";
     vec![
-        Operation::get("/.well-known/jwks.json", "jwks", "Keys of identity assertions").answers::<AnObject>(
+        Operation::get("/.well-known/jwks.json", "jwks", "Public keys of identity assertions").answers::<AnObject>(
             200,
-            "The keys, as RFC 7517 has them.",
+            "JSON Web Key Set (RFC 7517).",
             json!({ "keys": [key] }),
         ),
-        told("/.well-known/agent-card.json", "agentCard", "The agent card of A2A", "The card."),
-        told(issuer, "authorizationServer", "Metadata for tokens", "RFC 8414, with the block `agent_auth`."),
-        told(resource, "protectedResource", "Metadata of the API", "RFC 9728."),
-        told(resource_at, "protectedResourceAt", "Metadata of one resource", "RFC 9728."),
+        metadata_of("/.well-known/agent-card.json", "agentCard", "A2A agent card", "The agent card."),
+        metadata_of(
+            issuer,
+            "authorizationServer",
+            "Authorization server metadata",
+            "RFC 8414, with the block `agent_auth`.",
+        ),
+        metadata_of(resource, "protectedResource", "Protected resource metadata", "RFC 9728."),
+        metadata_of(resource_at, "protectedResourceAt", "Protected resource metadata of one resource", "RFC 9728."),
     ]
 }
 
-/// A JSON value of which nothing is known.
+/// Any JSON value.
 pub(super) enum Anything {}
 
 impl PartialSchema for Anything {
     fn schema() -> RefOr<Schema> {
         let anything = ObjectBuilder::new().schema_type(schema::SchemaType::AnyValue);
-        anything.description(Some("Whatever the statistics service says.")).build().into()
+        anything.description(Some("Any value of the statistics service.")).build().into()
     }
 }
 

@@ -1,11 +1,11 @@
-//! How the description tells of errors: for each status an object whose `error` is one of these codes and no other.
+//! Error responses of the description: for each status an object whose `error` is one of its codes.
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::http::error::Code;
 
-/// The status of a code on one of the surfaces: what could not be done right now is 503 on the knowledge API.
+/// The status of a code. Temporary unavailability is 503 on the knowledge API.
 pub(super) fn status(code: Code, knowledge: bool) -> u16 {
     match code {
         Code::TemporarilyUnavailable if knowledge => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
@@ -42,7 +42,7 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
     let mut response = json!({ "description": words.join(", "), "headers": headers(codes, !passing) });
     response["content"] = if passing {
         let anything = json!({ "$ref": "#/components/schemas/Anything" });
-        response["description"] = format!("{}; or the statistics service's own answer", words.join(", ")).into();
+        response["description"] = format!("{}; or a response of the statistics service", words.join(", ")).into();
         json!({ "application/json": { "schema": { "anyOf": [ours, anything] }, "examples": examples }, "*/*": {} })
     } else {
         json!({ "application/json": { "schema": ours, "examples": examples } })
@@ -53,13 +53,15 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
     response
 }
 
-/// A status that only the statistics service answers with.
+/// A response that only the statistics service sends.
 pub(super) fn passed_on(status: u16) -> Value {
     let what = match status {
-        409 => "The event is not the next one of its chain, or its id is taken: the statistics service's own answer.",
-        422 => "The event does not link to the one before it: the statistics service's own answer.",
-        429 => "The sender is too fast: the statistics service's own answer.",
-        _ => "The statistics service's own answer.",
+        409 => {
+            "The event is not the next one of its chain, or another event has its id. Response of the statistics service."
+        }
+        422 => "The event does not link to the one before it. Response of the statistics service.",
+        429 => "The sender exceeds a rate limit. Response of the statistics service.",
+        _ => "Response of the statistics service.",
     };
     let mut response = json!({ "description": what, "content": { "*/*": {} } });
     if status == 429 {
@@ -68,7 +70,7 @@ pub(super) fn passed_on(status: u16) -> Value {
     response
 }
 
-/// Members that come with a code: the schema, and whether they always come.
+/// Members that accompany a code: name, schema, and whether they are always present.
 fn carried(code: Code) -> Vec<(&'static str, Value, bool)> {
     match code {
         Code::AuthorizationPending => vec![("interval", json!({ "type": "integer", "minimum": 5 }), false)],
@@ -82,7 +84,7 @@ fn carried(code: Code) -> Vec<(&'static str, Value, bool)> {
 fn example(code: Code, knowledge: bool) -> Value {
     let mut body = json!({ "error": code.as_str() });
     match code {
-        Code::InvalidRequest => body["issues"] = json!([{ "path": "member", "message": "what is wrong with it" }]),
+        Code::InvalidRequest => body["issues"] = json!([{ "path": "member", "message": "why the value is invalid" }]),
         Code::SlowDown => body["interval"] = 10.into(),
         Code::AuthorizationPending => body["interval"] = 5.into(),
         Code::ConsentAuditForwardFailed => body["written"] = 1.into(),
@@ -93,7 +95,7 @@ fn example(code: Code, knowledge: bool) -> Value {
         _ => {}
     }
     if knowledge {
-        body["details"] = "what it means, and what to do".into();
+        body["details"] = "explanation and advice".into();
     }
     body
 }
@@ -118,5 +120,5 @@ fn headers(codes: &[Code], always: bool) -> Value {
 }
 
 fn retry_after(always: bool) -> Value {
-    json!({ "description": "When to come back; ours is in seconds.", "required": always, "schema": { "type": "string" } })
+    json!({ "description": "When to retry; in seconds if the server itself sends it.", "required": always, "schema": { "type": "string" } })
 }

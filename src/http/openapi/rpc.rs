@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0, as both guide endpoints speak it.
+//! Schemas of JSON-RPC 2.0, which both guide endpoints use.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// What a client sends; without `id` it is a notification.
+/// A request; without `id` a notification.
 pub(super) enum RpcRequest {}
 
 impl PartialSchema for RpcRequest {
@@ -18,7 +18,7 @@ impl PartialSchema for RpcRequest {
             .property("method", kinds([Type::String]))
             .property("params", ObjectBuilder::new().schema_type(SchemaType::AnyValue))
             .required("method");
-        request.description(Some("A request of JSON-RPC 2.0; without `id`, a notification.")).build().into()
+        request.description(Some("A JSON-RPC 2.0 request; without `id` a notification.")).build().into()
     }
 }
 
@@ -28,7 +28,7 @@ impl ToSchema for RpcRequest {
     }
 }
 
-/// What is answered to a request.
+/// A response: a result or an error.
 pub(super) enum RpcAnswer {}
 
 impl PartialSchema for RpcAnswer {

@@ -1,4 +1,4 @@
-//! What a person is shown so that they confirm something in their browser (a link, a code, a picture of the link), and the wait until they do.
+//! Prompts a person to confirm something in their browser, with a link, a code and a QR code, and waits for the result.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,52 +11,52 @@ use tokio::signal::unix::Signal;
 use super::terminal::{FAINT, STRONG};
 use super::{Failure, output, terminal};
 
-/// How to show it, and how long to stay.
+/// Options of commands that wait for a person.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct PromptArgs {
-    /// The link as a QR code, to be photographed
+    /// Show the link as a QR code
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Qr::Auto)]
     qr: Qr,
-    /// Show link and code and come back at once; the same command waits for the answer later
+    /// Show link and code and exit; run the same command again to wait for the result
     #[arg(long)]
     pub no_wait: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Qr {
-    /// In a terminal.
+    /// If standard output is a terminal and the code fits.
     Auto,
-    /// Always.
+    /// Always, also to files and pipes.
     Always,
     /// Never.
     Never,
 }
 
-/// What a person is asked.
+/// The prompt: link, code and what they are for.
 #[derive(Debug)]
 pub struct ApprovalPrompt<'i> {
-    /// Why they are to open the link.
+    /// Begins the first sentence, such as "To attach this computer to your account".
     pub purpose: &'i str,
-    /// The page, with what is needed in it.
+    /// URL of the page, with all parameters.
     pub link: &'i str,
-    /// What to do with the code.
+    /// Instruction for the code.
     pub code_is_to: &'i str,
-    /// The code.
+    /// The code to type or compare.
     pub code: &'i str,
-    /// Until when it works.
+    /// Expiry of link and code.
     pub until: Timestamp,
 }
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Debug)]
 pub enum WaitOutcome<T> {
-    /// The server answered.
+    /// The server returned the final result.
     Answered(Result<T, Error>),
-    /// The person at the terminal had enough (Ctrl-C).
+    /// Ctrl-C was pressed.
     Interrupted,
 }
 
-/// What was shown, until it is answered.
+/// A printed prompt, ready to wait for the result.
 #[derive(Debug)]
 pub struct Shown {
     until: Timestamp,
@@ -64,15 +64,15 @@ pub struct Shown {
 }
 
 impl ApprovalPrompt<'_> {
-    /// Shows it: on standard output, or beside the JSON.
+    /// Prints the prompt: to standard output, or with `--json` to standard error.
     pub fn show(&self, json: bool, showing: PromptArgs) -> Result<Shown, Failure> {
-        // Watched before anything is seen, so that whoever sees it can interrupt.
+        // Listen before printing, so that no interrupt is missed.
         let interrupts = terminal::interrupts()?;
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
         let Self { purpose, link, code_is_to, code, until } = self;
         let (link_shown, code_shown) = (styled(STRONG, link), styled(STRONG, code));
-        let until = styled(FAINT, &format!("Both work until {}.", until.format("%H:%M UTC")));
-        output::tell(
+        let until = styled(FAINT, &format!("Both expire at {}.", until.format("%H:%M UTC")));
+        output::print_progress(
             json,
             &format!("{purpose}, open\n\n  {link_shown}\n\n{code_is_to}\n\n  {code_shown}\n\n{until}\n"),
         );
@@ -83,14 +83,14 @@ impl ApprovalPrompt<'_> {
         };
         let fits = |picture: &String| showing.qr == Qr::Always || terminal::fits(picture);
         if let Some(picture) = terminal::qr_code(link).filter(|_| pictured).filter(fits) {
-            output::tell(json, &format!("{picture}\n"));
+            output::print_progress(json, &format!("{picture}\n"));
         }
         Ok(Shown { until: self.until, interrupts })
     }
 }
 
 impl Shown {
-    /// Turns a spinner with the time that is left, until the answer is there or the person interrupts.
+    /// Waits for the result or Ctrl-C, with a spinner that shows the remaining time.
     pub async fn wait<T>(
         mut self,
         words: &str,

@@ -1,4 +1,4 @@
-//! Stays with an event that was sealed until the server has said what became of it.
+//! Sends the pending event until the server has accepted, held or refused it.
 
 use std::fmt::Display;
 
@@ -11,24 +11,24 @@ use serde_json::json;
 use statistics::proof::AuditProof;
 use wire::events::SubmitResult;
 
-use super::Sending;
+use super::EventSender;
+use crate::cli::connection::failed;
 use crate::cli::event::chain::{Chain, Pending};
 use crate::cli::event::report::SendReport;
-use crate::cli::remote::failed;
 use crate::cli::{Done, Failure};
 
-impl Sending {
-    /// Sends what is pending until it is settled. `own`: whether it is of the input that is worked on.
+impl EventSender {
+    /// Sends the pending event until it is settled. `own`: whether it belongs to the current input.
     pub(super) async fn deliver(&mut self, chain: &mut Chain, own: bool) -> Done {
         let mut moved = false;
         while let Some(pending) = chain.pending().cloned() {
             let report = SendReport { pending: &pending, position: chain.next(), own, moved };
             match self.client.event_submit(pending.sealed.clone()).await {
                 Ok(SubmitResult::Forwarded { receipt_id }) => {
-                    self.tally.sent += 1;
-                    self.tally.receipts.push((pending.event_id, receipt_id));
-                    report.say(
-                        self.voice,
+                    self.counts.sent += 1;
+                    self.counts.receipts.push((pending.event_id, receipt_id));
+                    report.print(
+                        self.format,
                         json!({ "receipt_id": receipt_id }),
                         "sent ",
                         &format!("receipt {receipt_id}"),
@@ -36,32 +36,32 @@ impl Sending {
                     chain.taken(own);
                 }
                 Ok(SubmitResult::Held { warning, .. }) => {
-                    self.tally.held += 1;
-                    report.say(self.voice, json!({ "held": true, "warning": warning }), "held ", &warning);
+                    self.counts.held += 1;
+                    report.print(self.format, json!({ "held": true, "warning": warning }), "held ", &warning);
                     chain.set_aside(own);
                 }
                 Err(error) if error.code() == Some("event_id_conflict") => {
                     match self.other(&pending).await? {
                         None => {
-                            self.tally.known += 1;
-                            let words = "the log has this event already";
-                            report.say(self.voice, json!({ "known": true }), "known", words);
+                            self.counts.known += 1;
+                            let words = "the log already has this event";
+                            report.print(self.format, json!({ "known": true }), "known", words);
                         }
                         Some(reason) => {
-                            self.tally.failed += 1;
-                            report.say(self.voice, json!({ "failed": true, "reason": reason }), "taken", &reason);
+                            self.counts.failed += 1;
+                            report.print(self.format, json!({ "failed": true, "reason": reason }), "taken", &reason);
                         }
                     }
                     chain.set_aside(own);
                 }
                 Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 413) => {
                     chain.give_up()?;
-                    let reason = "it is too large for this server, and is not sent";
+                    let reason = "it is too large for this server and was not sent";
                     if own {
                         return Err(Failure::refused(format!("{error}\n  event {}: {reason}", pending.event_id)));
                     }
-                    self.tally.failed += 1;
-                    report.say(self.voice, json!({ "failed": true, "reason": reason }), "large", reason);
+                    self.counts.failed += 1;
+                    report.print(self.format, json!({ "failed": true, "reason": reason }), "large", reason);
                 }
                 Err(error) => match expected(&error).filter(|_| !moved) {
                     Some(position) => {
@@ -75,12 +75,10 @@ impl Sending {
         Ok(())
     }
 
-    /// Why the event that has the id of this one in the log is another one; nothing when it is the same.
+    /// Compares the event in the log that has the same id. `None` if it is the same event, else the reason.
     async fn other(&self, pending: &Pending) -> Result<Option<String>, Failure> {
         let unproven = |fault: &dyn Display| {
-            Some(format!(
-                "an event with this id is in the log already, and that it is this one cannot be told: {fault}"
-            ))
+            Some(format!("the log already has an event with this id, and it cannot be compared with this one: {fault}"))
         };
         let proof = match self.client.proof(pending.event_id).await {
             Ok(proof) => proof,
@@ -93,15 +91,15 @@ impl Sending {
         });
         Ok(match logged {
             Ok(logged) if pending.says(&logged, &[]) => None,
-            Ok(_) => {
-                Some("another event with this id is in the log: this one is not, and needs an id of its own".to_owned())
-            }
+            Ok(_) => Some(
+                "the log has another event with this id: this event was not recorded and needs a new id".to_owned(),
+            ),
             Err(fault) => unproven(&fault),
         })
     }
 }
 
-/// The place at which the server wants the chain to go on.
+/// The position that the server expects next.
 fn expected(error: &Error) -> Option<Position> {
     let refusal = error.refusal().filter(|refusal| matches!(refusal.status, 409 | 422))?;
     serde_json::from_value(refusal.body.others.get("expected")?.clone()).ok()
@@ -114,8 +112,8 @@ fn unsettled(chain: &Chain, pending: &Pending, error: Error) -> Failure {
         return Failure::Refused(reason);
     }
     Failure::Refused(format!(
-        "{reason}\n  event {} was put on the place that the server expected, and was refused there too: something else sends \
-         on this chain. It is kept in {}; `attache event pending --drop` gives it up",
+        "{reason}\n  event {} was moved to the position that the server expected, and was refused there too: another program sends \
+         on this chain. The event is stored in {}; `attache event pending --drop` drops it",
         pending.event_id,
         chain.path(),
     ))

@@ -1,4 +1,4 @@
-//! What a draft leaves open: its lane, its level, its time, who sends it.
+//! Completes a draft to an envelope: lane, consent level, time and scope.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use domain::registry::Registry;
 use serde_json::{Value, json};
 use wire::consent::ConsentAnswer;
 
-use super::Sending;
+use super::EventSender;
+use crate::cli::connection::failed;
 use crate::cli::event::chain::{Completed, fits};
 use crate::cli::event::draft::{Draft, Line, mistaken};
-use crate::cli::remote::failed;
 use crate::cli::{Done, Failure};
 
-impl Sending {
-    /// All mistakes of an input that only show when its events are complete.
+impl EventSender {
+    /// Checks an input for mistakes that appear only in complete events; reports all of them.
     pub(super) async fn check(&mut self, lines: &[Line]) -> Done {
         let mut mistakes = Vec::new();
         for Line { number, draft } in lines {
@@ -30,7 +30,7 @@ impl Sending {
         if mistakes.is_empty() { Ok(()) } else { Err(mistaken("sent", mistakes)) }
     }
 
-    /// The envelope, but for its place in the chain.
+    /// The envelope without the members of the chain.
     pub(super) async fn complete(&mut self, draft: &Draft, number: u64) -> Result<Completed, Failure> {
         let lane = match draft.lane {
             Some(lane) => Some(lane),
@@ -71,12 +71,12 @@ impl Sending {
         Ok(Completed { event_id, members, filled })
     }
 
-    /// The server may have types of its own, and lanes of its own for ours.
+    /// The lane of an event type according to the server's registry, which may differ from the built-in one.
     async fn lane_of(&mut self, event_type: &str) -> Result<Option<Lane>, Failure> {
         if self.registry.is_none() {
             self.registry = Some(match self.client.event_registry().await {
                 Ok(registry) => registry.event_types.into_iter().map(|kind| (kind.event_type, kind.lane)).collect(),
-                // A server that keeps its registry to itself knows the built-in types.
+                // A server without this route uses the built-in registry.
                 Err(Error::Refused(refusal)) if matches!(refusal.status, 404 | 405) => BTreeMap::new(),
                 Err(error) => return Err(failed(error)),
             });
@@ -99,14 +99,12 @@ impl Sending {
                 Ok(level)
             }
             ConsentAnswer::Levels { .. } => Err(Failure::refused(
-                "the server does not say what holds for this computer: say it with --consent-level",
+                "the server returned no effective consent level for this computer: pass --consent-level",
             )),
         }
     }
 }
 
 fn unregistered(event_type: &str, number: u64) -> String {
-    format!(
-        "line {number}: {event_type:?} is not a registered event type; with --lane it is sent all the same, and held"
-    )
+    format!("line {number}: {event_type:?} is not a registered event type; with --lane it is sent anyway, and held")
 }

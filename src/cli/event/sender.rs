@@ -1,7 +1,7 @@
-//! Sends events on a chain: completes what a draft leaves open, seals it, and stays with it until it is settled.
+//! Sends events on a chain: completes each draft, seals it, and resends it until it is accepted, held or refused.
 
-mod completion;
 mod delivery;
+mod envelope;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -15,49 +15,49 @@ use domain::{Clock, Digest, Rng};
 use super::chain::{Chain, InputPosition, beginnings};
 use super::draft::{self, Defaults, Draft, LINE_BYTES_MAX, Line};
 use super::report::{ReportFormat, SendCounts};
-use crate::cli::profile::{Folder, Machine};
-use crate::cli::remote::Connection;
+use crate::cli::connection::Connection;
+use crate::cli::profile_folder::{Folder, Machine};
 use crate::cli::{Done, Failure, output};
 
-/// What becomes of an event that could not be settled.
-const KEPT: &str = "is kept and sent first by the next `attache event send`";
+/// The end of a message about an event without a response.
+const KEPT: &str = "is stored and sent first by the next `attache event send`";
 
-/// Sends events on the chain of one agent on this computer.
+/// Sends events on the chain of one agent kind on this computer.
 #[derive(Debug)]
-pub struct Sending {
+pub struct EventSender {
     client: Client,
     folder: Folder,
     machine: Machine,
     agent_id: String,
-    voice: ReportFormat,
+    format: ReportFormat,
     clock: Clock,
     rng: Rng,
-    /// Lanes of types, once the server was asked.
+    /// Lanes of event types, once requested from the server.
     registry: Option<BTreeMap<String, Lane>>,
-    /// What holds for this computer, lane by lane, as far as it was asked.
+    /// Effective consent levels of this computer, for the lanes requested so far.
     consent: BTreeMap<Lane, ConsentLevel>,
-    /// What this run did.
-    pub tally: SendCounts,
+    /// Outcomes of this run.
+    pub counts: SendCounts,
 }
 
-impl Sending {
-    /// As the computer of a profile.
-    pub fn new(connection: &Connection, agent_id: &str, voice: ReportFormat) -> Result<Self, Failure> {
+impl EventSender {
+    /// A sender with the machine secret of the profile.
+    pub fn new(connection: &Connection, agent_id: &str, format: ReportFormat) -> Result<Self, Failure> {
         Ok(Self {
             client: connection.as_machine()?,
             folder: connection.folder.clone(),
             machine: connection.machine()?.clone(),
             agent_id: agent_id.to_owned(),
-            voice,
+            format,
             clock: connection.clock().clone(),
             rng: Rng::system(),
             registry: None,
             consent: BTreeMap::new(),
-            tally: SendCounts::default(),
+            counts: SendCounts::default(),
         })
     }
 
-    /// An input that is known whole: goes on where an earlier run of it stopped.
+    /// Sends a complete input; resumes where an earlier run of the same input stopped.
     pub async fn all(&mut self, lines: &[Line]) -> Done {
         let beginnings = beginnings(lines)?;
         self.check(lines).await?;
@@ -70,8 +70,8 @@ impl Sending {
         let (unsent, total) = (lines.len() - done, lines.len());
         let which = if unsent == 1 { format!("line {last}") } else { format!("lines {} to {last}", first.number) };
         Err(Failure::Refused(format!(
-            "{reason}\n  {unsent} of {total} events {} not sent ({which}): the same command goes on there, and sends nothing twice",
-            if unsent == 1 { "is" } else { "are" },
+            "{reason}\n  {unsent} of {total} events {} not sent ({which}): run the same command again to resume (no event is sent twice)",
+            if unsent == 1 { "was" } else { "were" },
         )))
     }
 
@@ -79,8 +79,8 @@ impl Sending {
         let waiting = chain.pending_of(beginnings);
         self.deliver(chain, waiting.is_some()).await?;
         *done = waiting.unwrap_or(0).max(*done);
-        if *done > 0 && self.voice == ReportFormat::Human {
-            output::say(&format!("goes on after {done} of {} events, which were sent before", lines.len()));
+        if *done > 0 && self.format == ReportFormat::Human {
+            output::print(&format!("resuming after {done} of {} events, which were sent before", lines.len()));
         }
         for (nth, line) in lines.iter().enumerate().skip(*done) {
             let before = nth.checked_sub(1).and_then(|nth| beginnings.get(nth)).copied();
@@ -95,21 +95,21 @@ impl Sending {
         Ok(())
     }
 
-    /// The one event of a command. Only its id tells whether an earlier run of the same command meant the same event.
+    /// Sends a single event. Only its id identifies it as the event of an earlier run.
     pub async fn one(&mut self, draft: &Draft) -> Done {
         match self.alone(draft, 1).await {
             Ok(()) => Ok(()),
             Err((Failure::Refused(reason), Some(event_id))) => Err(Failure::Refused(format!(
-                "{reason}\n  event {event_id} {KEPT}; the same command with --event-id {event_id} sends no second one",
+                "{reason}\n  event {event_id} {KEPT}; to repeat the command without a second event, add --event-id {event_id}",
             ))),
             Err((Failure::Refused(reason), None)) => {
-                Err(Failure::Refused(format!("{reason}\n  the event is not sent")))
+                Err(Failure::Refused(format!("{reason}\n  the event was not sent")))
             }
             Err((failure, _)) => Err(failure),
         }
     }
 
-    /// Lines as they come. Each is sent before the next is read, and the chain is free in between.
+    /// Sends lines as they are read. The chain is unlocked between two lines.
     pub async fn stream(&mut self, mut input: impl BufRead, defaults: &Defaults) -> Done {
         let mut settled = 0_usize;
         for number in 1.. {
@@ -133,15 +133,15 @@ impl Sending {
                 Err(failed) => failed,
             };
             let Failure::Refused(reason) = failure else { return Err(failure) };
-            let kept = if kept.is_some() { KEPT } else { "is not sent" };
+            let kept = if kept.is_some() { KEPT } else { "was not sent" };
             return Err(Failure::Refused(format!(
-                "{reason}\n  line {number} {kept}, and those after it are not sent; of those before it, {settled} are",
+                "{reason}\n  line {number} {kept}; the lines after it were not sent; of the lines before it, {settled} were",
             )));
         }
         Ok(())
     }
 
-    /// An event of which nobody knows what comes after it. Of one that fails it is said whether it is kept.
+    /// Sends one event of an input whose length is unknown. The error contains the event's id if it is stored for the next run.
     async fn alone(&mut self, draft: &Draft, line: u64) -> Result<(), (Failure, Option<EventId>)> {
         let event = self.complete(draft, line).await.map_err(|failure| (failure, None))?;
         let mut chain = Chain::open(&self.folder, &self.machine, &self.agent_id).map_err(|failure| (failure, None))?;

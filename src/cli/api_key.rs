@@ -1,4 +1,4 @@
-//! `attache key`: the key of the knowledge API. It is kept in the profile, and never shown again.
+//! `attache key`: stores and deletes the API key of the profile. A stored key is never printed.
 
 use std::io::{IsTerminal, stdin};
 
@@ -7,22 +7,22 @@ use client::Credential;
 use domain::secret::{Secret, SecretKind};
 use serde_json::json;
 
-use super::remote::{Connection, Remote, failed};
+use super::connection::{Connection, Remote, failed};
 use super::{Done, Failure, output};
 
-/// What to do with it.
+/// Subcommands of `attache key`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Keep a key, typed at the prompt or given on standard input, if the server knows it
+    /// Store an API key, from a prompt or standard input, after checking it with the server
     #[command(
         after_help = "Example:\n  attache admin api-key create --email ada@example.com --name laptop | attache key set"
     )]
     Set(Remote),
-    /// Forget the key; the server still knows it
+    /// Delete the API key from the profile; it stays valid on the server
     Forget(Remote),
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command) -> Done {
     match command {
         Command::Set(remote) => {
@@ -34,7 +34,7 @@ pub async fn run(command: Command) -> Done {
             let known = json!({ "kept": true, "rag_url": connection.client.rag_url() });
             output::show(connection.json, &known, || {
                 format!(
-                    "the key is kept in {path}\n  next: `attache add` fills the memory, `attache search` finds in it"
+                    "the API key is stored in {path}\n  next: `attache add` adds pages and notes, `attache search` finds them"
                 )
             });
         }
@@ -43,18 +43,21 @@ pub async fn run(command: Command) -> Done {
             let known = json!({ "forgotten": connection.profile.api_key.is_some() });
             connection.change(|profile| profile.api_key = None)?;
             output::show(connection.json, &known, || {
-                format!("the key is forgotten here; it is ended at {}/account/access", connection.client.base_url())
+                format!(
+                    "the API key is deleted from the profile; revoke it at {}/account/access",
+                    connection.client.base_url()
+                )
             });
         }
     }
     Ok(())
 }
 
-/// A key from a prompt that does not show it, or from standard input where nobody types.
+/// Reads an API key: from a prompt without echo in a terminal, else from standard input.
 pub fn read() -> Result<Secret, Failure> {
-    let unreadable = |error: std::io::Error| Failure::refused(format!("the key cannot be read: {error}"));
+    let unreadable = |error: std::io::Error| Failure::refused(format!("cannot read the API key: {error}"));
     let line = if stdin().is_terminal() {
-        rpassword::prompt_password("key (not shown): ").map_err(unreadable)?
+        rpassword::prompt_password("API key (not shown): ").map_err(unreadable)?
     } else {
         let mut line = String::new();
         stdin().read_line(&mut line).map_err(unreadable)?;
@@ -64,19 +67,19 @@ pub fn read() -> Result<Secret, Failure> {
     if key.has_form(SecretKind::ApiKey) {
         Ok(key)
     } else {
-        Err(Failure::refused("that has not the form of a key of the knowledge API: they begin with ak_"))
+        Err(Failure::refused("malformed API key: keys begin with \"ak_\""))
     }
 }
 
-/// A key that the server does not know is not worth keeping.
+/// Checks that the server accepts the API key.
 async fn judge(connection: &Connection, key: &Secret) -> Result<(), Failure> {
-    connection.is_the_profiles()?;
+    connection.check_server()?;
     match connection.client.with(Credential::Bearer(key.clone())).spaces().await {
         Ok(_) => Ok(()),
-        // It is one, for something else.
+        // The key is valid, with other scopes.
         Err(error) if error.code() == Some("insufficient_scope") => Ok(()),
         Err(error) if error.code() == Some("unauthorized") => {
-            Err(Failure::refused(format!("{} does not know this key", connection.client.rag_url())))
+            Err(Failure::refused(format!("{} does not accept this API key", connection.client.rag_url())))
         }
         Err(error) => Err(failed(error)),
     }

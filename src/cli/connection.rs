@@ -1,4 +1,4 @@
-//! The client half's common part: which server, as whom, and what a person is told when it does not work.
+//! Options, credentials and error messages that all client commands share.
 
 use chrono::TimeDelta;
 use clap::{Args, ValueEnum};
@@ -9,100 +9,100 @@ use domain::{Clock, Timestamp};
 use wire::agent_auth::TokenResult;
 
 use super::Failure;
-use super::profile::{Agent, Folder, Machine, Profile};
+use super::profile_folder::{Agent, Folder, Machine, Profile};
 
-/// Where a server is when nobody says.
+/// Base URL if neither an option nor the profile names one.
 const URL: &str = "http://127.0.0.1:8080";
 
-/// What every command that speaks to a server can be told.
+/// Options of every command that sends requests to a server.
 #[derive(Debug, Clone, Args)]
 pub struct Remote {
-    #[arg(long, help = "The server [default: that of the profile, or http://127.0.0.1:8080]")]
+    #[arg(long, help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
     #[arg(env = "ATTACHE_URL", value_name = "URL", help_heading = "Server")]
     pub url: Option<String>,
-    /// Its knowledge API, if that is not there
+    /// Base URL of the knowledge API [default: that of the server]
     #[arg(long, env = "ATTACHE_RAG_URL", value_name = "URL", help_heading = "Server")]
     pub rag_url: Option<String>,
-    /// The profile, which remembers the server and what opens it
+    /// Profile that stores the server and its credentials
     #[arg(long, env = "ATTACHE_PROFILE", value_name = "NAME", default_value = "default", help_heading = "Server")]
     pub profile: String,
-    /// As JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// As whom something is asked that a computer and an agent may ask alike.
+/// Selects the credential of a request that both a computer and an agent may send.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct CredentialArgs {
-    /// As whom [default: this computer if it is registered, or else the agent]
+    /// Credential to use [default: this computer if registered, else the agent]
     #[arg(long = "as", value_enum, value_name = "WHO", help_heading = "Server")]
     pub whom: Option<CredentialKind>,
 }
 
 impl CredentialArgs {
-    /// As the agent.
+    /// Selects the agent's credential.
     pub fn agent() -> Self {
         Self { whom: Some(CredentialKind::Agent) }
     }
 }
 
-/// Who can ask.
+/// A party whose credential the profile stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CredentialKind {
-    /// This computer: it sees itself.
+    /// This computer; the response is limited to it.
     Computer,
-    /// The agent: it sees the whole account.
+    /// The agent; the response covers the whole account.
     Agent,
 }
 
-/// Why something was not asked, or not answered.
+/// Why a request was not sent, or failed.
 #[derive(Debug)]
 pub enum RequestError {
-    /// Between client and server.
-    Asking(Error),
-    /// Here: there is nothing to ask with.
-    Here(Failure),
+    /// The request failed, or the server refused it.
+    Request(Error),
+    /// The profile has no usable credential.
+    Local(Failure),
 }
 
 impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
-        Self::Asking(error)
+        Self::Request(error)
     }
 }
 
 impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
-        Self::Here(failure)
+        Self::Local(failure)
     }
 }
 
 impl From<RequestError> for Failure {
-    fn from(trouble: RequestError) -> Self {
-        match trouble {
-            RequestError::Asking(error) => failed(error),
-            RequestError::Here(failure) => failure,
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Request(error) => failed(error),
+            RequestError::Local(failure) => failure,
         }
     }
 }
 
-/// A server, and what the profile knows of it.
+/// A client for one server, with the profile that stores its credentials.
 #[derive(Debug)]
 pub struct Connection {
-    /// Shows no credential.
+    /// A client without a credential.
     pub client: Client,
-    /// What is known.
+    /// The profile as it was last read or written.
     pub profile: Profile,
-    /// Where that is kept.
+    /// The folder of the profile.
     pub folder: Folder,
-    /// Whether to answer as JSON.
+    /// Whether the command prints JSON.
     pub json: bool,
-    /// The name of the profile.
+    /// Name of the profile, for messages.
     name: String,
     clock: Clock,
 }
 
 impl Remote {
-    /// Reads the profile; nothing is sent yet.
+    /// Reads the profile and builds the client; sends no request.
     pub fn open(&self) -> Result<Connection, Failure> {
         let folder = Folder::of(&self.profile)?;
         let profile = folder.profile()?;
@@ -114,7 +114,7 @@ impl Remote {
         Ok(Connection { client, profile, folder, json: self.json, name, clock })
     }
 
-    /// The same server, with a profile that knows nothing yet.
+    /// The same server with another, empty profile.
     pub fn open_new(&self, profile: &str) -> Result<Connection, Failure> {
         let known = self.open()?;
         Ok(Connection { profile: Profile::default(), folder: Folder::of(profile)?, name: profile.to_owned(), ..known })
@@ -122,12 +122,12 @@ impl Remote {
 }
 
 impl Connection {
-    /// Changes what is known and keeps it, the server with it. What other programs kept meanwhile stays.
+    /// Changes the profile and writes it together with the server's URL. Changes that other processes wrote in between are kept.
     pub fn change(&mut self, change: impl FnOnce(&mut Profile)) -> Result<(), Failure> {
-        self.is_the_profiles()?;
+        self.check_server()?;
         let changed = self.folder.revise(|profile| {
-            // It may have become another server's meanwhile.
-            self.is_of(profile)?;
+            // Another process may have bound the profile to another server in between.
+            self.check_server_of(profile)?;
             change(profile);
             profile.url = Some(self.client.base_url().to_owned());
             let rag_url = self.client.rag_url();
@@ -138,7 +138,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps the log's key and nothing of the server: nobody was asked.
+    /// Stores the log's key without the server's URL, because no request was sent.
     pub fn keep_log_key(&mut self, key: &str) -> Result<(), Failure> {
         let changed = self.folder.revise(|profile| {
             profile.log_key = Some(key.to_owned());
@@ -148,18 +148,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether something could be kept, before it is asked for what is shown only once.
-    pub fn may_keep(&self) -> Result<(), Failure> {
-        self.is_the_profiles()?;
-        self.folder.may_keep()
+    /// Checks that the profile can be written, before a request whose response contains a secret that is shown only once.
+    pub fn check_writable(&self) -> Result<(), Failure> {
+        self.check_server()?;
+        self.folder.check_writable()
     }
 
-    /// What opens one server is never shown to another one, whatever `--url` says.
-    pub fn is_the_profiles(&self) -> Result<(), Failure> {
-        self.is_of(&self.profile)
+    /// Refuses if the profile holds credentials of another server than `--url` names: they are never sent to it.
+    pub fn check_server(&self) -> Result<(), Failure> {
+        self.check_server_of(&self.profile)
     }
 
-    fn is_of(&self, profile: &Profile) -> Result<(), Failure> {
+    fn check_server_of(&self, profile: &Profile) -> Result<(), Failure> {
         let Some(known) = profile.url.as_deref().filter(|_| profile.is_bound()) else { return Ok(()) };
         let known_rag = profile.rag_url.as_deref().unwrap_or(known);
         if same(known, self.client.base_url()) && (same(known_rag, self.client.rag_url()) || profile.api_key.is_none())
@@ -167,35 +167,35 @@ impl Connection {
             return Ok(());
         }
         Err(Failure::refused(format!(
-            "the profile {name} is of {known}, and what opens that server is not shown to another one\n  \
-             for another server use another --profile; if it has moved: `attache profile move {name} --url URL`",
+            "the profile \"{name}\" holds credentials of {known}, which are not sent to another server\n  \
+             use another --profile for another server; if the server has moved: `attache profile move {name} --url URL`",
             name = self.name
         )))
     }
 
-    /// This computer.
+    /// The registered computer; an error if there is none.
     pub fn machine(&self) -> Result<&Machine, Failure> {
-        self.is_the_profiles()?;
+        self.check_server()?;
         self.profile.machine.as_ref().ok_or_else(|| {
-            Failure::refused("this computer is not registered with the server yet: run `attache machine register`")
+            Failure::refused("this computer is not registered with the server: run `attache machine register`")
         })
     }
 
-    /// The client, as this computer.
+    /// A client with this computer's machine secret.
     pub fn as_machine(&self) -> Result<Client, Failure> {
         Ok(self.client.with(Credential::Bearer(self.machine()?.secret.clone())))
     }
 
-    /// The agent of this profile.
+    /// The registered agent; an error if there is none.
     pub fn agent(&self) -> Result<&Agent, Failure> {
-        self.is_the_profiles()?;
+        self.check_server()?;
         self.profile
             .agent
             .as_ref()
-            .ok_or_else(|| Failure::refused("this profile has no agent yet: run `attache agent register`"))
+            .ok_or_else(|| Failure::refused("this profile has no agent: run `attache agent register`"))
     }
 
-    /// The client, as the agent. A token that ends within a minute is exchanged for the next one first.
+    /// A client with the agent's access token. A token that expires within a minute is renewed first.
     pub async fn as_agent(&mut self) -> Result<Client, RequestError> {
         let soon = self.clock.now() + TimeDelta::minutes(1);
         let agent = self.agent()?;
@@ -205,7 +205,7 @@ impl Connection {
             return Ok(self.client.with(Credential::Bearer(token.clone())));
         }
         let Some(assertion) = agent.identity_assertion.clone() else {
-            return Err(Failure::refused("the agent has no token yet: run `attache agent claim`").into());
+            return Err(Failure::refused("the agent has no access token: run `attache agent claim`").into());
         };
         let tokens = self.client.token_by_assertion(&assertion).await?;
         let token = tokens.access_token.clone();
@@ -213,27 +213,27 @@ impl Connection {
         Ok(self.client.with(Credential::Bearer(token)))
     }
 
-    /// Asks as whom a person says.
-    pub async fn asked<T>(
+    /// Sends a request with the selected credential.
+    pub async fn send_as<T>(
         &mut self,
         whom: CredentialArgs,
         ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
     ) -> Result<T, RequestError> {
         let client = self.as_whom(whom).await?;
-        self.asked_by(client, ask).await
+        self.send_with_renewal(client, ask).await
     }
 
-    /// Sees to it that the agent's token is one that the server takes right now.
+    /// Ensures that the server accepts the agent's access token at this moment.
     pub async fn renew_if_ended(&mut self) -> Result<(), RequestError> {
         let client = self.as_agent().await?;
         if self.agent()?.is_claimed() {
-            self.asked_by(client, async |client| client.usage_bar().await).await?;
+            self.send_with_renewal(client, async |client| client.usage_bar().await).await?;
         }
         Ok(())
     }
 
-    /// A token of the agent that was ended elsewhere is exchanged for the next one, once.
-    async fn asked_by<T>(
+    /// Sends a request; if the server rejects the agent's access token, renews it and repeats the request once.
+    async fn send_with_renewal<T>(
         &mut self,
         client: Client,
         mut ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
@@ -246,19 +246,19 @@ impl Connection {
         }
     }
 
-    /// Whether it was the agent's token that the client showed, and there is something to get the next one for. It is not shown again.
+    /// Forgets the agent's access token if `client` sent it; returns whether it did and an identity assertion can renew it.
     fn forget_token(&mut self, client: &Client) -> bool {
         let Some(agent) = &mut self.profile.agent else { return false };
         let shown = |token: &mut Secret| *client.credential() == Credential::Bearer(token.clone());
         agent.access_token.take_if(shown).is_some() && agent.identity_assertion.is_some()
     }
 
-    /// Keeps what an exchange gave.
+    /// Stores the tokens of a token response.
     pub fn keep_tokens(&mut self, tokens: TokenResult) -> Result<(), Failure> {
         let expires = self.after(tokens.expires_in);
         let registration = self.agent()?.registration_id;
         self.change(|profile| {
-            // Another program may have registered another agent meanwhile.
+            // Another process may have registered another agent in between.
             if let Some(agent) = profile.agent.as_mut().filter(|agent| agent.registration_id == registration) {
                 agent.access_token = Some(tokens.access_token);
                 agent.scope = Some(tokens.scope);
@@ -268,12 +268,12 @@ impl Connection {
         })
     }
 
-    /// The client, as whom a person says; or else as whoever may read: `ATTACHE_TOKEN`, this computer if it is registered, or the agent.
+    /// A client with the selected credential. Without a selection: `ATTACHE_TOKEN`, this computer if it is registered, or the agent.
     pub async fn as_whom(&mut self, CredentialArgs { whom }: CredentialArgs) -> Result<Client, RequestError> {
         match whom {
             None if given("ATTACHE_TOKEN").is_some() => self.as_account().await,
             None if self.profile.machine.is_none() && self.profile.agent.is_none() => Err(Failure::refused(
-                "this profile knows neither a computer nor an agent: run `attache attach` or `attache agent claim`",
+                "this profile has neither a computer nor an agent: run `attache attach` or `attache agent claim`",
             )
             .into()),
             None if self.profile.machine.is_some() => Ok(self.as_machine()?),
@@ -282,88 +282,89 @@ impl Connection {
         }
     }
 
-    /// The client, as somebody who acts for an account: `ATTACHE_TOKEN`, or the claimed agent.
+    /// A client that acts for an account, with `ATTACHE_TOKEN` or the access token of the claimed agent.
     pub async fn as_account(&mut self) -> Result<Client, RequestError> {
         if let Some(token) = given("ATTACHE_TOKEN") {
             return Ok(self.client.with(Credential::Bearer(token)));
         }
         if !self.agent()?.is_claimed() {
-            return Err(Failure::refused("nobody has confirmed the agent yet: run `attache agent claim`").into());
+            return Err(Failure::refused("the agent is not claimed: run `attache agent claim`").into());
         }
         self.as_agent().await
     }
 
-    /// The client, with a key of the knowledge API: `ATTACHE_API_KEY`, or that of the profile.
+    /// A client with the API key: `ATTACHE_API_KEY`, or that of the profile.
     pub fn with_key(&self) -> Result<Client, Failure> {
         let given = given("ATTACHE_API_KEY");
         if given.is_none() {
-            self.is_the_profiles()?;
+            self.check_server()?;
         }
         let key = given.or_else(|| self.profile.api_key.clone()).ok_or_else(|| {
             Failure::refused(format!(
-                "there is no key of the knowledge API: make one at {}/account/access and run `attache key set`, \
-                 or put it into ATTACHE_API_KEY",
+                "no API key: create one at {}/account/access, then run `attache key set` or set ATTACHE_API_KEY",
                 self.client.base_url()
             ))
         })?;
         if !key.has_form(SecretKind::ApiKey) {
-            return Err(Failure::refused("the key of the knowledge API has not the form of one: they begin with ak_"));
+            return Err(Failure::refused("malformed API key: keys begin with \"ak_\""));
         }
         Ok(self.client.with(Credential::Bearer(key)))
     }
 
-    /// The moment that is so many seconds from now.
+    /// The time `seconds` from now.
     pub fn after(&self, seconds: u64) -> Timestamp {
         let later = i64::try_from(seconds).ok().and_then(TimeDelta::try_seconds);
         later.and_then(|later| self.clock.now().checked_add_signed(later)).unwrap_or(Timestamp::MAX_UTC)
     }
 
-    /// Now.
+    /// The clock of this connection.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 }
 
-/// Whether two addresses are the same server.
+/// Whether two base URLs name the same server.
 fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// A credential from the environment, which the profile then does not see.
+/// A credential from the environment; it is never written to the profile.
 fn given(variable: &str) -> Option<Secret> {
     std::env::var(variable).ok().filter(|value| !value.is_empty()).map(Secret::presented)
 }
 
-/// What went wrong between client and server, and what a person can do about it.
+/// Describes a failed request, with advice on what to do.
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 pub fn failed(error: Error) -> Failure {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
-        // Only the innermost cause says something that the others do not.
+        // The causes in between repeat the first and the last one.
         source = cause.source();
         if source.is_none() {
             text = format!("{text}: {cause}");
         }
     }
-    // Partly the server's own words.
+    // Contains text of the server.
     let text = visible(&text);
     let advice = match (&error, error.code()) {
-        (Error::Unreachable { .. }, _) => "is it running, and is --url right?",
-        (Error::Unreadable { .. }, _) => "is --url that of an attache server?",
+        (Error::Unreachable { .. }, _) => "check that the server is running and that --url is correct",
+        (Error::Unreadable { .. }, _) => "check that --url is the URL of an attache server",
         (_, Some("machine_unknown")) => {
-            "the server does not know this computer any more: register it again with `attache machine register --again`"
+            "the server no longer has this computer: register it again with `attache machine register --again`"
         }
-        (_, Some("unauthorized")) => "what was presented is not accepted here, or not any more",
-        (_, Some("registration_closed")) => "an operator registers computers here: `attache admin machine add`",
+        (_, Some("unauthorized")) => "the credential is unknown to the server, revoked or expired",
+        (_, Some("registration_closed")) => {
+            "only operators register computers on this server: `attache admin machine add`"
+        }
         (_, Some("invalid_grant")) => {
-            "the agent was revoked, or was away for too long: register it again with `attache agent register --again`"
+            "the agent was revoked, or its credentials expired: register it again with `attache agent register --again`"
         }
         (_, Some("temporarily_unavailable")) => match error.refusal().and_then(|refusal| refusal.retry_after) {
             Some(after) => return Failure::refused(format!("{text}\n  try again in {} s", after.as_secs())),
-            None => "try again in a while",
+            None => "try again later",
         },
-        (_, Some(code)) if code.starts_with("http_") => "is --url that of an attache server?",
+        (_, Some(code)) if code.starts_with("http_") => "check that --url is the URL of an attache server",
         _ => return Failure::refused(text),
     };
     Failure::refused(format!("{text}\n  {advice}"))

@@ -1,4 +1,4 @@
-//! `attache keys`: the keys that sign identity assertions.
+//! `attache keys`: lists and rotates the keys that sign identity assertions.
 
 use clap::Subcommand;
 use domain::{Clock, Rng};
@@ -8,24 +8,24 @@ use super::{Done, Failure, open_store, output};
 use crate::config::Settings;
 use domain::clock::date_time;
 
-/// What to do with them.
+/// Subcommands of `attache keys`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show all keys that sign or still verify
+    /// List all keys that sign or still verify
     List {
-        /// As JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Let the next key sign and make a new next one; assertions signed before stay valid until they expire
+    /// Activate the next key and create a new next one; existing assertions stay valid until they expire
     Rotate {
-        /// As JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
     let store = open_store(settings).await?;
     let (clock, rng) = (Clock::system(), Rng::system());
@@ -50,7 +50,9 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         }
         Command::Rotate { json } => {
             let kid = store.assertion_keys_rotate(clock.now(), &rng).await.map_err(Failure::caused)?;
-            let kid = kid.ok_or_else(|| Failure::refused("another process rotated the keys at this very moment"))?;
+            let kid = kid.ok_or_else(|| {
+                Failure::refused("another process rotated the keys at the same time; nothing was changed")
+            })?;
             output::show(json, &json!({ "active": kid }), || format!("{kid} signs from now on"));
         }
     }
