@@ -1,5 +1,5 @@
 //! Searching, on both databases, with a model that everybody can compute in their head.
-#![expect(clippy::unwrap_used, reason = "the bodies of the laws stand outside of the test functions that run them")]
+#![expect(clippy::unwrap_used, reason = "the bodies of the tests are outside of the functions that run them")]
 
 mod agreement;
 mod common;
